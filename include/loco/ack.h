@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_ACK_H
+#define LOCO_ACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup ack Acks: completion of operations that do not block
+ *
+ * An ack is a value: a set of operations in flight of one thread, a bit each over the thread's
+ * slots (the LOCO paper's ack_key, its section 5.2 and appendix A.1), and the sequence number of
+ * the youngest. A slot whose operation is younger than that belongs to somebody else, so an old
+ * ack is simply complete. "Complete" means that local buffers may be reused and results are
+ * there; it says nothing of visibility at the target (that is what fences are for).
+ *
+ * | call                 | by other threads than the one that posted |
+ * |----------------------|-------------------------------------------|
+ * | loco_ack_test, _wait | yes                                       |
+ * | loco_ack_join        | no: both acks must be of this thread      |
+ * @{ */
+#define LOCO_ACK_WORDS 4
+
+typedef struct loco_ack {
+    void *thread;                    /* whose slots; NULL: nothing in flight */
+    uint64_t seq;                    /* youngest operation in the set */
+    uint64_t slots[LOCO_ACK_WORDS];  /* a bit per slot */
+} loco_ack_t;
+
+/** The ack of nothing: complete. Every non-blocking call adds to the ack that it is given, so
+ * begin with this. */
+#define LOCO_ACK_INIT { 0, 0, { 0, 0, 0, 0 } }
+
+/** Add the operations of `other` to `*ack`. */
+void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other);
+/** LOCO_OK if complete, LOCO_IN_PROGRESS if not, or the error of a failed operation of the set.
+ * Polls; does not block. */
+int loco_ack_test(loco_runtime_t *rt, loco_ack_t *ack);
+/** Wait until complete. LOCO_OK or the error of a failed operation (LOCO_ERR_PEER_DEAD...). */
+int loco_ack_wait(loco_runtime_t *rt, loco_ack_t *ack);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_ATOMIC_VAR_H
+#define LOCO_ATOMIC_VAR_H
+
+#include <loco/ack.h>
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup atomic_var Atomic variables
+ *
+ * Words of 8 bytes, zero at first, that any thread of any process of the group reads and changes
+ * atomically. The one copy that counts is at its host; a process may keep a cached copy of a
+ * single variable, which it refreshes when it likes.
+ *
+ * | call                                  | concurrent | blocks | when it returns LOCO_OK |
+ * |---------------------------------------|------------|--------|--------------------------|
+ * | _load                                 | yes        | 1 operation | value local |
+ * | _store                                | yes        | 1 operation, more when disturbed | done at the host |
+ * | _fetch_add, _compare_swap             | yes        | 1 operation | done at the host, old value local |
+ * | _exchange                             | yes        | 1 operation, more when disturbed | the same |
+ * | _load_ack, _fetch_add_ack, _compare_swap_ack | yes | no     | posted; complete as above |
+ * | _cached                               | yes        | no     | the value of the last _refresh here |
+ * | _refresh                              | yes        | 1 operation | cached copy as new as the call |
+ *
+ * Order: each operation, complete, places this thread's earlier writes to the host (not to other
+ * processes: fence for those). Operations on one variable have one order, which all see.
+ * Errors: LOCO_ERR_PEER_DEAD (the host), LOCO_ERR_RANGE (no such index).
+ * Source: LOCO paper, section 5.1.1.
+ * @{ */
+typedef struct loco_atomic_var loco_atomic_var_t;
+
+/** One variable, at rank `host`. Local; usable once the runtime is ready. */
+int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *name,
+                           const loco_group_t *group, int host, loco_atomic_var_t **var);
+void loco_atomic_var_destroy(loco_atomic_var_t *var);
+
+int loco_atomic_var_load(loco_atomic_var_t *var, uint64_t *value);
+int loco_atomic_var_store(loco_atomic_var_t *var, uint64_t value);
+/** `old` may be NULL in the next three. */
+int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *old);
+int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *old);
+/** Swapped if and only if the old value was `expected`. */
+int loco_atomic_var_compare_swap(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
+                                 uint64_t *old);
+int loco_atomic_var_load_ack(loco_atomic_var_t *var, uint64_t *value, loco_ack_t *ack);
+int loco_atomic_var_fetch_add_ack(loco_atomic_var_t *var, uint64_t add, uint64_t *old,
+                                  loco_ack_t *ack);
+int loco_atomic_var_compare_swap_ack(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
+                                     uint64_t *old, loco_ack_t *ack);
+
+uint64_t loco_atomic_var_cached(loco_atomic_var_t *var);
+int loco_atomic_var_refresh(loco_atomic_var_t *var);
+
+/** Many variables under one name, as the accounts of a bank: variable i is at rank i % size, or
+ * all at one host. 8 bytes each, nothing else. */
+typedef struct loco_atomic_array loco_atomic_array_t;
+
+#define LOCO_ATOMIC_STRIPED (-1)    /**< as host: over all members */
+
+int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char *name,
+                             const loco_group_t *group, uint64_t count, int host,
+                             loco_atomic_array_t **array);
+void loco_atomic_array_destroy(loco_atomic_array_t *array);
+uint64_t loco_atomic_array_count(const loco_atomic_array_t *array);
+/** Where variable i is. */
+int loco_atomic_array_host(const loco_atomic_array_t *array, uint64_t i);
+
+int loco_atomic_array_load(loco_atomic_array_t *array, uint64_t i, uint64_t *value);
+int loco_atomic_array_store(loco_atomic_array_t *array, uint64_t i, uint64_t value);
+int loco_atomic_array_fetch_add(loco_atomic_array_t *array, uint64_t i, uint64_t add,
+                                uint64_t *old);
+int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t value,
+                               uint64_t *old);
+int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
+                                   uint64_t desired, uint64_t *old);
+int loco_atomic_array_load_ack(loco_atomic_array_t *array, uint64_t i, uint64_t *value,
+                               loco_ack_t *ack);
+int loco_atomic_array_fetch_add_ack(loco_atomic_array_t *array, uint64_t i, uint64_t add,
+                                    uint64_t *old, loco_ack_t *ack);
+int loco_atomic_array_compare_swap_ack(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
+                                       uint64_t desired, uint64_t *old, loco_ack_t *ack);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

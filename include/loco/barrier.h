@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_BARRIER_H
+#define LOCO_BARRIER_H
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup barrier Barriers
+ *
+ * | call              | concurrent                                   | blocks |
+ * |-------------------|----------------------------------------------|--------|
+ * | _wait             | one thread per process and round; a second one at the same time gets LOCO_ERR_STATE | yes |
+ * | _create, _destroy | of other names; with nothing                 | no     |
+ *
+ * When wait returns, all processes of the group have called it, and all that they (any of their
+ * threads) wrote before, as far as it happened before the call, is visible everywhere.
+ * Up to LOCO_BARRIER_DIRECT processes each tells all others (1 write each, all in flight
+ * together); above, in rounds of dissemination (log2 of the size, 1 write each).
+ * Errors: LOCO_ERR_PEER_DEAD: a member is dead; the barrier is of no use any more.
+ * Source: Gupta and others, "Efficient barrier using remote memory operations", 2002, as the LOCO
+ * paper's figure 1; dissemination: Hensgen, Finkel and Manber, 1988.
+ * @{ */
+typedef struct loco_barrier loco_barrier_t;
+
+#define LOCO_BARRIER_DIRECT 16
+
+/** Local; usable once the runtime is ready. */
+int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, loco_barrier_t **barrier);
+void loco_barrier_destroy(loco_barrier_t *barrier);
+int loco_barrier_wait(loco_barrier_t *barrier);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_LOG_H
+#define LOCO_LOG_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup log What the library has to say
+ *
+ * Nothing goes to stderr unasked. A program gives a hook to loco_runtime_open (struct
+ * loco_bootstrap); without one, LOCO_LOG=LEVEL in the environment sends the lines to stderr.
+ * LOCO_LOG chooses the level in both cases; the default with a hook is `warn`.
+ * @{ */
+enum loco_log_level {
+    LOCO_LOG_NONE = 0,
+    LOCO_LOG_ERROR,     /**< a call failed, or a peer is lost: the cause */
+    LOCO_LOG_WARN,      /**< works, but not as well as it could */
+    LOCO_LOG_INFO,      /**< a few lines per runtime */
+    LOCO_LOG_DEBUG      /**< a line per object made, never one per operation */
+};
+
+/** Receives one line, without newline, of LOCO_LOG_ERROR and above. `text` is gone when the hook
+ * returns. Any thread of the library may call it, its service thread included, several at once;
+ * it must not call the library. */
+typedef void loco_log_fn(void *ctx, int level, const char *text);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_MPI_H
+#define LOCO_MPI_H
+
+#include <mpi.h>
+
+#include <loco/region.h>
+#include <loco/runtime.h>
+#include <loco/window.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup mpi Channels in an MPI program
+ *
+ * A process has one runtime, which windows of `--mca osc loco` and native channels share. Link
+ * with -lloco_mpi -lloco. All calls are made between MPI_Init and MPI_Finalize by a thread that
+ * may call MPI at that moment (MPI_Init_thread's level).
+ *
+ * While a thread waits in a channel, MPI makes progress where the level lets that thread call MPI:
+ * any thread with MPI_THREAD_MULTIPLE, the one that opened the runtime with MPI_THREAD_SINGLE or
+ * FUNNELED. With MPI_THREAD_SERIALIZED only calls of MPI itself make progress.
+ *
+ * | call                              | with itself, other threads | with close |
+ * |-----------------------------------|----------------------------|------------|
+ * | loco_runtime_open_mpi             | yes, on different communicators | no    |
+ * | loco_exchange_mpi                 | yes                        | yes        |
+ * | loco_win_window, loco_win_region  | yes                        | no         |
+ * | loco_runtime_close_mpi            | no                         | no         |
+ * @{ */
+
+/** Open this process's runtime, or take part in the one that is open. Collective over `comm`,
+ * whose members meet. The first call makes them, in rank order, loco_everyone(); later calls, and
+ * windows, add peers and leave loco_everyone() as it is. Every success is closed once.
+ * Errors, the same at all members of `comm` whenever the members can still talk: those of
+ * loco_runtime_open; LOCO_ERR_ARG (MPI is not initialized, `comm` is null or has two groups);
+ * LOCO_ERR_UNSUPPORTED (the log names a member that no fabric reaches). */
+int loco_runtime_open_mpi(MPI_Comm comm, loco_runtime_t **rt);
+
+/** The end of one loco_runtime_open_mpi, before MPI_Finalize. Not collective. The runtime closes
+ * when every open has its close and no window uses it. All channels that the caller made must be
+ * destroyed. NULL is allowed. */
+void loco_runtime_close_mpi(loco_runtime_t *rt);
+
+/** Fill in an exchange over `comm` for loco_group_meet and loco_window_create. Local. It works as
+ * long as `comm` exists; no communicator is made. LOCO_ERR_ARG: not an intra-communicator. */
+int loco_exchange_mpi(MPI_Comm comm, struct loco_exchange *exchange);
+
+/** The channel behind a window of the loco component, for native calls on its memory. It lives as
+ * long as the window. LOCO_ERR_UNSUPPORTED: another component serves `win`. */
+int loco_win_window(MPI_Win win, loco_window_t **window);
+
+/** A region over the window's memory, one part per member in rank order; offsets are bytes, and
+ * parts are as long as the members made them (loco_region_len: one's own). It needs no epoch.
+ * Atomics through it and accumulates through MPI are atomic to each other on memory of
+ * MPI_Win_allocate and MPI_Win_allocate_shared, words of 8 bytes, unless loco_accumulate is bulk.
+ * Local. Destroy it (loco_region_destroy) before the window is freed. Errors: as
+ * loco_win_window, and LOCO_ERR_ARG for a dynamic window, which has no memory of its own. */
+int loco_win_region(MPI_Win win, loco_region_t **region);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

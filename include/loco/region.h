@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_REGION_H
+#define LOCO_REGION_H
+
+#include <loco/ack.h>
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup region Regions: symmetric network memory
+ *
+ * Each process of a group has a part of `len` bytes, zero at first; each reads and writes all
+ * parts by rank and offset. There is no consistency but what fences, and channels on top, give.
+ *
+ * | call                       | concurrent | blocks | when it returns LOCO_OK |
+ * |----------------------------|------------|--------|--------------------------|
+ * | _write, _write64           | yes        | until local buffers are reusable | not placed |
+ * | _read, _read64             | yes        | yes    | data local; this thread's earlier writes to that rank placed |
+ * | _fetch_add, _compare_swap  | yes        | yes    | old value local; done at the target; earlier writes placed |
+ * | the same, _ack             | yes        | no     | posted; the ack says when the above holds |
+ * | _local, _len               | yes        | no     | |
+ * | _create, _destroy          | of other names; with nothing | no | |
+ *
+ * Concurrent: with itself and the others, by threads of this and other processes; what they do to
+ * the same bytes is up to the program. A word of 8 bytes that is aligned is never torn by
+ * _read64, _write64 and the atomics; other transfers may be torn anywhere.
+ * A write is visible everywhere after a fence that covers it (fence.h).
+ * Own part: also through the pointer of _local; words that others write while they are polled
+ * must be read with loco_region_read64, or C11 atomics with acquire.
+ * Atomics are atomic to each other. A plain write to the same word is not ordered with them where
+ * processes are on different nodes.
+ * Errors of all: LOCO_ERR_RANGE (nothing is moved), LOCO_ERR_ARG (no such rank; a word that is
+ * not aligned), LOCO_ERR_PEER_DEAD.
+ * Source: LOCO paper, section 5.1.1 (shared_region).
+ * @{ */
+typedef struct loco_region loco_region_t;
+
+/** Local; others' parts are usable once the runtime is ready. `len` is the same at all. */
+int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
+                       const loco_group_t *group, size_t len, loco_region_t **region);
+void loco_region_destroy(loco_region_t *region);
+
+/** This process's part. */
+void *loco_region_local(const loco_region_t *region);
+size_t loco_region_len(const loco_region_t *region);
+
+int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const void *source,
+                      size_t len);
+int loco_region_read(loco_region_t *region, int rank, uint64_t offset, void *result, size_t len);
+int loco_region_write64(loco_region_t *region, int rank, uint64_t offset, uint64_t value);
+int loco_region_read64(loco_region_t *region, int rank, uint64_t offset, uint64_t *value);
+/** `old` may be NULL. */
+int loco_region_fetch_add(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
+                          uint64_t *old);
+/** Swapped if and only if *old == expected. */
+int loco_region_compare_swap(loco_region_t *region, int rank, uint64_t offset, uint64_t expected,
+                             uint64_t desired, uint64_t *old);
+
+/** Added to `*ack`; buffers stay the operation's until it is complete (write64: not). */
+int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, const void *source,
+                          size_t len, loco_ack_t *ack);
+int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
+                         size_t len, loco_ack_t *ack);
+int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t value,
+                            loco_ack_t *ack);
+int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t *value,
+                           loco_ack_t *ack);
+int loco_region_fetch_add_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
+                              uint64_t *old, loco_ack_t *ack);
+int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offset,
+                                 uint64_t expected, uint64_t desired, uint64_t *old,
+                                 loco_ack_t *ack);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_RUNTIME_H
+#define LOCO_RUNTIME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <loco/log.h>
+#include <loco/log.h>
+#include <loco/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup runtime The runtime: one process's place in the network memory
+ *
+ * | call                      | with itself, other threads | with destroy/close |
+ * |---------------------------|----------------------------|--------------------|
+ * | loco_runtime_open         | yes (separate runtimes)    | -                  |
+ * | loco_runtime_wait_ready   | yes                        | no                 |
+ * | loco_everyone, loco_group | yes                        | no                 |
+ * | loco_runtime_close        | no                         | -                  |
+ * @{ */
+typedef struct loco_runtime loco_runtime_t;
+
+/** Version of the programming interface: (major << 16) + (minor << 8) + patch. */
+#define LOCO_API_VERSION 0x000100
+/** The same number of the library in use, to be compared with the one compiled against. */
+unsigned loco_api_version(void);
+
+/** Time in nanoseconds; as a timeout, LOCO_FOREVER waits until done or a needed peer is dead. */
+#define LOCO_FOREVER INT64_C(-1)
+
+/** How a set of processes exchanges small records while it gets to know each other.
+ * `allgather` is collective over `size` processes: each gives `len` bytes, `all` receives
+ * size * len bytes in rank order. It returns 0, or a negative loco_status. */
+struct loco_exchange {
+    void *ctx;
+    int rank;                   /**< mine in this exchange, 0 to size-1 */
+    int size;
+    int (*allgather)(void *ctx, const void *mine, size_t len, void *all);
+};
+
+/** What a runtime is started from. `identity` is unique in the job and kept for life. */
+struct loco_bootstrap {
+    uint64_t identity;
+    struct loco_exchange exchange;
+    loco_log_fn *log;               /**< hears what goes wrong (log.h); NULL: nobody */
+    void *log_ctx;
+    const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: stronger than
+                                         the environment; NULL: none */
+};
+
+/** Open this process's runtime. Collective over the bootstrap's exchange; afterwards its
+ * members are loco_everyone(). Starts one service thread, which sleeps while there is nothing
+ * to do. Errors: LOCO_ERR_ARG (a tunable in the environment is wrong; the log names it),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM. */
+int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
+
+/** Close it: all channels made from it must be destroyed. Not collective. NULL is allowed. */
+void loco_runtime_close(loco_runtime_t *rt);
+
+/** Wait until every endpoint made so far has the participants that it expects.
+ * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs from a peer's of the same
+ * name; the log names both sides), LOCO_ERR_PEER_DEAD. */
+int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
+/** @} */
+
+/** \defgroup group Groups: ordered sets of processes
+ * Every member must list the same members in the same order; a member's index is its rank.
+ * @{ */
+typedef struct loco_group loco_group_t;
+
+/** The processes of the bootstrap, in its order. Owned by the runtime. */
+const loco_group_t *loco_everyone(const loco_runtime_t *rt);
+/** Collective over `exchange`: meet its members, the unknown ones included, and make a group of
+ * them in rank order. */
+int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                    loco_group_t **group);
+/** Local: the `n` members of `group` named by `ranks` (n ranks of `group`, each once), in that
+ * order. This process need not be one of them. */
+int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_group_t **subset);
+void loco_group_destroy(loco_group_t *group);
+int loco_group_size(const loco_group_t *group);
+/** This process's rank in it, or -1. */
+int loco_group_rank(const loco_group_t *group);
+/** LOCO_OK while member `rank` runs, LOCO_ERR_PEER_DEAD once its end has been noticed. */
+int loco_group_alive(const loco_group_t *group, int rank);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_RW_LOCK_H
+#define LOCO_RW_LOCK_H
+
+#include <loco/fence.h>
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup rw_lock Reader-writer locks
+ *
+ * Shared or exclusive, on one word at a host. Fair both ways: who has waited longer than
+ * LOCO_LOCK_PATIENCE is served next, in order; before that, newcomers may overtake. All
+ * processes of the group may use it, with many threads each: each acquire is a holder of its
+ * own. Not recursive: a thread that acquires shared twice may wait for itself when a writer came
+ * in between.
+ *
+ * | call             | concurrent with itself, other threads, other processes | blocks |
+ * |------------------|--------------------------------------------------------|--------|
+ * | _acquire_*       | yes                                                    | yes    |
+ * | _try_*           | yes                                                    | no     |
+ * | _release_*       | yes                                                    | its fence and 1 atomic |
+ * | _holder          | yes                                                    | 1 read |
+ * | _create,_destroy | create: of other names; destroy: with nothing          | no     |
+ *
+ * Cost when free: 1 atomic at the host each for acquire and release.
+ * Order: what was visible to a releaser, and its writes of the scope that it gives, are visible
+ * to whoever acquires the lock after it.
+ * Errors: LOCO_ERR_PEER_DEAD when the holder is dead, or when a member is dead and nothing has
+ * moved for half a second: the lock is then lost to all. LOCO_ERR_STATE: released by a process
+ * that does not hold it so. LOCO_ERR_AGAIN from try: it would have to wait.
+ * Source: own; the two classes are room synchronisation, with tickets for the impatient.
+ * @{ */
+typedef struct loco_rw_lock loco_rw_lock_t;
+
+/** Local; usable once the runtime is ready. `host` is the rank whose memory has the word. */
+int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, int host, loco_rw_lock_t **lock);
+void loco_rw_lock_destroy(loco_rw_lock_t *lock);
+
+int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock);
+int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock);
+int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
+int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
+/** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then give it
+ * back. The lock is released even if the fence fails; its status is returned then. LOCO_ORDER:
+ * the data lie at the host. */
+int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
+int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
+/** The rank that holds it exclusively at this moment, or -1. */
+int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank);
+
+/** A group of locks with two levels: each of the `count` members can be locked shared (1 atomic)
+ * or exclusive (2), and all of them shared at once (1). Members are striped over the processes.
+ *
+ * `nested`: this thread holds another lock of this group already. It then waits for holders only,
+ * not for those who wait in line: otherwise two such threads could wait for each other through
+ * the line, which the program did not ask for. */
+typedef struct loco_rw_group loco_rw_group_t;
+
+int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *name,
+                         const loco_group_t *group, int count, loco_rw_group_t **locks);
+void loco_rw_group_destroy(loco_rw_group_t *locks);
+
+int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested);
+int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested);
+int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested);
+int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
+                                 int peer);
+int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
+                                    enum loco_fence_scope scope, int peer);
+int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_SST_H
+#define LOCO_SST_H
+
+#include <loco/ack.h>
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup sst Shared state tables
+ *
+ * One row per process of a group, of `columns` words of 8 bytes, zero at first. Each process
+ * writes its own row and pushes ranges of its columns to one, some or all; all rows are read from
+ * one's own memory. Each column is atomic; with LOCO_SST_ROWS each row is: then a push carries the
+ * whole row, and a checksum lets readers try again when they meet it half written.
+ *
+ * | call                | concurrent                 | blocks | when it returns LOCO_OK |
+ * |---------------------|----------------------------|--------|--------------------------|
+ * | _set, _set_range    | yes (threads take turns)   | while pushes read the row | in one's own copy |
+ * | _push, _push_all... | yes (threads take turns)   | until the source is read | on its way, not placed |
+ * | _push*_ack          | yes                        | no     | posted; complete: as above |
+ * | _get                | yes                        | no (rows: while torn) | from one's own copy, no network |
+ * | _row                | yes                        | the same | the same; with LOCO_SST_ROWS all of one push |
+ * | _create, _destroy   | of other names; with nothing | no   | |
+ *
+ * Order: a reader sees values of a column (row) in the order of their pushes; different columns
+ * without LOCO_SST_ROWS in any order. A push is visible at its readers after a fence that covers
+ * it. To publish data by a column: write data, fence, set, push.
+ * Errors: LOCO_ERR_ARG, LOCO_ERR_RANGE (columns), LOCO_ERR_PEER_DEAD (as of owned variables).
+ * Source: Jha and others, "Derecho", 2019, as in the LOCO paper, section 5.1.2. One endpoint
+ * holds all rows, which are the owned variables of channels/owned.h.
+ * @{ */
+typedef struct loco_sst loco_sst_t;
+
+enum loco_sst_flags {
+    LOCO_SST_COLUMNS = 0,
+    LOCO_SST_ROWS = 1       /**< whole rows are atomic */
+};
+
+/** Local; usable once the runtime is ready. */
+int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
+                    const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
+void loco_sst_destroy(loco_sst_t *sst);
+int loco_sst_rows(const loco_sst_t *sst);
+int loco_sst_columns(const loco_sst_t *sst);
+
+int loco_sst_set(loco_sst_t *sst, int column, uint64_t value);
+int loco_sst_set_range(loco_sst_t *sst, int first, int n, const uint64_t *values);
+
+/** Push columns [first, first + n) of my row. */
+int loco_sst_push(loco_sst_t *sst, int first, int n, int rank);
+int loco_sst_push_some(loco_sst_t *sst, int first, int n, const int *ranks, int nranks);
+int loco_sst_push_all(loco_sst_t *sst, int first, int n);
+int loco_sst_push_ack(loco_sst_t *sst, int first, int n, int rank, loco_ack_t *ack);
+int loco_sst_push_all_ack(loco_sst_t *sst, int first, int n, loco_ack_t *ack);
+
+int loco_sst_get(loco_sst_t *sst, int rank, int column, uint64_t *value);
+/** All columns of a row. */
+int loco_sst_row(loco_sst_t *sst, int rank, uint64_t *values);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

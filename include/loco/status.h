@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_STATUS_H
+#define LOCO_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup status Status codes
+ *
+ * Every call that can fail returns an int: 0 done, a positive value for progress that is not an
+ * error, a negative value for an error. The first function that recognises an error tells its
+ * cause to the runtime's log hook; its callers only pass the number on. Outputs are written on
+ * success only.
+ * @{ */
+enum loco_status {
+    LOCO_OK = 0,
+    LOCO_IN_PROGRESS = 1,           /**< started, not finished: test or wait for its ack */
+
+    /* The caller's mistake; nothing was written. */
+    LOCO_ERR_ARG = -1,              /**< an argument is outside what the call documents */
+    LOCO_ERR_RANGE = -2,            /**< offset and length reach outside the region */
+    LOCO_ERR_STATE = -3,            /**< not allowed now: no epoch, lock held twice, not held */
+    LOCO_ERR_NAME = -4,             /**< name in use here, empty or too long */
+    LOCO_ERR_MISMATCH = -5,         /**< endpoints of one name differ in regions, sizes or types */
+    LOCO_ERR_SHARED = -6,           /**< that memory cannot be shared with this process */
+    LOCO_ERR_ATTACH = -7,           /**< no attached memory there, or it overlaps what is */
+
+    /* The machine said no; try later or with less. */
+    LOCO_ERR_NO_MEMORY = -20,       /**< less memory is left than was asked for */
+    LOCO_ERR_SYSTEM = -21,          /**< a system call failed; the log hook was told which */
+    LOCO_ERR_UNSUPPORTED = -22,     /**< no fabric reaches that peer, or not built in */
+    LOCO_ERR_TIMEOUT = -23,         /**< the time given is over */
+    LOCO_ERR_AGAIN = -24,           /**< would have to wait, and was asked not to */
+
+    /* A peer is lost; what needs it fails, the rest goes on. */
+    LOCO_ERR_PEER_DEAD = -40,       /**< a process that the call needs has ended */
+    LOCO_ERR_PROTOCOL = -41         /**< a peer sent what this version does not understand */
+};
+
+/** A static text for a status, for example "a process that the call needs has ended".
+ * Any number is accepted. Thread-safe; never NULL. */
+const char *loco_strerror(int status);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_WINDOW_H
+#define LOCO_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <loco/ack.h>
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup window Windows: what an MPI window does, without MPI
+ *
+ * Memory of one of four kinds at every member of a group, reached by put, get and accumulate
+ * inside epochs that fence, post/start/complete/wait, or locks open. Semantics are those of the
+ * MPI standard's one-sided chapter (MPI 3.1, chapter 11); statuses stand for its error classes:
+ * LOCO_ERR_RANGE (MPI_ERR_RMA_RANGE), LOCO_ERR_STATE (MPI_ERR_RMA_SYNC), LOCO_ERR_ATTACH,
+ * LOCO_ERR_SHARED, LOCO_ERR_ARG.
+ * @{ */
+typedef struct loco_window loco_window_t;
+
+enum loco_window_kind {
+    LOCO_WINDOW_ALLOCATE,   /**< pool memory */
+    LOCO_WINDOW_SHARED,     /**< pool memory; all members' parts contiguous in one extent */
+    LOCO_WINDOW_CREATE,     /**< the caller's memory */
+    LOCO_WINDOW_DYNAMIC     /**< memory attached and detached later; offsets are addresses */
+};
+
+struct loco_window_spec {
+    enum loco_window_kind kind;
+    void *base;                 /**< CREATE: the caller's memory */
+    size_t size;                /**< bytes of this member's part; members may differ */
+    size_t disp_unit;           /**< told to the other members, not used here */
+    size_t align;               /**< ALLOCATE, SHARED: of the base; 0: a cache line */
+    bool noncontiguous;         /**< SHARED: each part where it likes (page aligned) */
+    bool no_locks;              /**< lock and lock_all are errors (LOCO_ERR_STATE) */
+    bool bulk_accumulate;       /**< accumulates take the target's lock, whatever the type */
+    bool one_thread;            /**< this process calls from one thread at a time: cheaper */
+};
+
+/** Collective over `exchange`. On failure of any member all fail, with that member's status where
+ * their own part succeeded: nobody is left waiting. */
+int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                       const struct loco_window_spec *spec, loco_window_t **win);
+/** Collective over the members, and a barrier: afterwards nobody reaches the memory through it.
+ * The memory of CREATE stays the caller's. LOCO_ERR_STATE inside an epoch (window stays). */
+int loco_window_destroy(loco_window_t *win);
+
+int loco_window_members(const loco_window_t *win);
+int loco_window_rank(const loco_window_t *win);
+/** This member's part: NULL for DYNAMIC and for size 0. */
+void *loco_window_base(const loco_window_t *win);
+size_t loco_window_size(const loco_window_t *win, int rank);
+size_t loco_window_disp_unit(const loco_window_t *win, int rank);
+/** Where `rank`'s part is mapped here. LOCO_ERR_SHARED where it cannot be. Any of the outputs
+ * may be NULL. */
+int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_unit, void **base);
+/** The group of members, in rank order. */
+const loco_group_t *loco_window_group(const loco_window_t *win);
+
+/** One run of bytes: local memory against the target's part at `offset` bytes (DYNAMIC: at that
+ * address in the target). */
+struct loco_span {
+    void *local;
+    uint64_t offset;
+    size_t len;
+};
+
+/** Put or get a list of runs. Nothing is moved unless every run is inside the target's part and
+ * the target is in an access epoch. With `ack` NULL the call returns when local buffers may be
+ * reused, else when posted. Remote completion: flush, unlock, complete, fence. */
+int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
+                    loco_ack_t *ack);
+int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
+                    loco_ack_t *ack);
+
+/** Types and operations of accumulates, by what the C memory holds. */
+enum loco_type {
+    LOCO_TYPE_I8, LOCO_TYPE_I16, LOCO_TYPE_I32, LOCO_TYPE_I64,
+    LOCO_TYPE_U8, LOCO_TYPE_U16, LOCO_TYPE_U32, LOCO_TYPE_U64,
+    LOCO_TYPE_F32, LOCO_TYPE_F64, LOCO_TYPE_LONG_DOUBLE,
+    LOCO_TYPE_C32, LOCO_TYPE_C64, LOCO_TYPE_C_LONG_DOUBLE,  /* complex of those parts */
+    LOCO_TYPE_BYTE,
+    LOCO_TYPE_BOOL8, LOCO_TYPE_LOGICAL32,   /* C _Bool; Fortran LOGICAL of 4 bytes */
+    /* value, index: MINLOC and MAXLOC, in the C layout of struct { T v; int i; } */
+    LOCO_TYPE_I16_INT, LOCO_TYPE_I32_INT, LOCO_TYPE_I64_INT, LOCO_TYPE_F32_INT,
+    LOCO_TYPE_F64_INT, LOCO_TYPE_LONG_DOUBLE_INT,
+    LOCO_TYPE_F32_F32, LOCO_TYPE_F64_F64,   /* Fortran's 2REAL, 2DOUBLE PRECISION */
+    LOCO_TYPE_COUNT
+};
+
+enum loco_op {
+    LOCO_OP_SUM, LOCO_OP_PROD, LOCO_OP_MAX, LOCO_OP_MIN,
+    LOCO_OP_BAND, LOCO_OP_BOR, LOCO_OP_BXOR, LOCO_OP_LAND, LOCO_OP_LOR, LOCO_OP_LXOR,
+    LOCO_OP_MINLOC, LOCO_OP_MAXLOC, LOCO_OP_REPLACE, LOCO_OP_NO_OP,
+    LOCO_OP_COUNT
+};
+
+/** Bytes from one element to the next (the C sizeof; pairs include their padding). */
+size_t loco_type_extent(enum loco_type type);
+/** Whether the operation is defined on the type (MPI 3.1, section 5.9.2 and 11.3). */
+bool loco_op_allowed(enum loco_op op, enum loco_type type);
+
+/** An accumulate: elements of `type`, one after the other in `operand` (not read for NO_OP), are
+ * combined into the target's elements; the old ones go to `result` unless it is NULL. The
+ * target's elements are where `spans` say, in order (offset and len in whole elements; `local` is
+ * not used). Atomic per element with every other accumulate, fetch_and_op and compare_and_swap
+ * of that type on this window; several of one origin to one place happen in order. */
+struct loco_accumulate {
+    enum loco_type type;
+    enum loco_op op;
+    const void *operand;
+    void *result;
+    const struct loco_span *spans;
+    size_t nspans;
+};
+int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
+                           loco_ack_t *ack);
+/** One element; `type` an integer, logical or byte type of at most 8 bytes. */
+int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type, uint64_t offset,
+                             const void *expected, const void *desired, void *result);
+
+/** Active target. Flags are hints of the standard's asserts; a wrong one is the caller's fault.
+ * Fence is collective. `ranks` of post and start: n distinct members. */
+enum loco_window_assert {
+    LOCO_ASSERT_NOCHECK = 1, LOCO_ASSERT_NOSTORE = 2, LOCO_ASSERT_NOPUT = 4,
+    LOCO_ASSERT_NOPRECEDE = 8, LOCO_ASSERT_NOSUCCEED = 16
+};
+int loco_window_fence(loco_window_t *win, int asserts);
+int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts);
+int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts);
+int loco_window_complete(loco_window_t *win);
+int loco_window_wait(loco_window_t *win);
+/** As wait, but returns at once; `*done` says whether the exposure epoch is over. */
+int loco_window_test(loco_window_t *win, bool *done);
+
+/** Passive target. Locks are fair: neither shared nor exclusive, lock nor lock_all, starves. */
+enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
+int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int asserts);
+int loco_window_unlock(loco_window_t *win, int rank);
+int loco_window_lock_all(loco_window_t *win, int asserts);
+int loco_window_unlock_all(loco_window_t *win);
+int loco_window_flush(loco_window_t *win, int rank);
+int loco_window_flush_all(loco_window_t *win);
+int loco_window_flush_local(loco_window_t *win, int rank);
+int loco_window_flush_local_all(loco_window_t *win);
+int loco_window_sync(loco_window_t *win);
+
+/** DYNAMIC only; local. LOCO_ERR_ATTACH: overlaps an attached region / not attached there. */
+int loco_window_attach(loco_window_t *win, void *base, size_t len);
+int loco_window_detach(loco_window_t *win, const void *base);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

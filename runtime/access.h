@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_ACCESS_H
+#define LOCI_ACCESS_H
+
+/* Every touch of network memory by the CPU, one's own part included, goes through here: a plain
+ * C11 access in production, a step of the scheduler in simulation, which could not see a plain
+ * load. Words are 8 bytes and aligned; flags are polled with acquire, set with release.
+ *
+ * `loci_cpu_*` are the atomics of the cpu domain (DESIGN 7), through the mapping. */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint64_t loci_load64(const void *word)
+{
+    return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
+}
+
+static inline void loci_store64(void *word, uint64_t value)
+{
+    atomic_store_explicit((_Atomic uint64_t *)word, value, memory_order_release);
+}
+
+/* Copies of any length, torn as the hardware likes. */
+static inline void loci_copy_out(void *to, const void *network, size_t len)
+{
+    memcpy(to, network, len);
+}
+
+static inline void loci_copy_in(void *network, const void *from, size_t len)
+{
+    memcpy(network, from, len);
+}
+
+static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)
+{
+    return atomic_fetch_add_explicit((_Atomic uint64_t *)word, add, memory_order_seq_cst);
+}
+
+/* Returns the old value, which is `expected` where the swap was done. */
+static inline uint64_t loci_cpu_compare_swap(void *word, uint64_t expected, uint64_t desired)
+{
+    atomic_compare_exchange_strong_explicit((_Atomic uint64_t *)word, &expected, desired,
+                                            memory_order_seq_cst, memory_order_seq_cst);
+    return expected;
+}
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_CONTROL_H
+#define LOCI_CONTROL_H
+
+#include "endpoint.h"
+#include "runtime.h"
+
+/* Control messages: how endpoints of one name find each other (endpoint.c). One little struct,
+ * sent as far as its regions reach. What arrives comes from another process: nothing of it is
+ * believed before loci_control_parse has looked at all of it. */
+
+#define LOCI_CONTROL_MAGIC UINT32_C(0x4f434f4c)
+#define LOCI_CONTROL_VERSION 1
+
+enum loci_control_type {
+    LOCI_CONTROL_JOIN = 1,      /* I have an endpoint of this name, and it looks so */
+    LOCI_CONTROL_CONNECT,       /* answer: mine fits yours; here are my keys */
+    LOCI_CONTROL_REJECT         /* answer: mine differs from yours; it looks so */
+};
+
+struct loci_control_region {
+    char name[LOCI_REGION_NAME];
+    uint64_t len;
+    int32_t from;               /* rank that provides it, or LOCI_FROM_ALL */
+    uint32_t pad;
+    struct loci_memkey key;     /* of a connect; kind NONE where the sender provides nothing */
+};
+
+struct loci_control {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;              /* enum loci_control_type */
+    uint32_t len;               /* bytes of the message */
+    int32_t rank;               /* the sender's in the endpoint's group */
+    uint64_t from;              /* which of the sender's endpoints; never used twice */
+    uint64_t to;                /* which endpoint this answers; 0 in a join */
+    uint64_t signature;
+    uint64_t members;           /* hash of the group's identities in order */
+    uint32_t size;              /* of the group */
+    uint32_t nregions;
+    char name[LOCI_NAME_MAX];
+    struct loci_control_region region[LOCI_REGIONS_MAX];
+};
+
+_Static_assert(sizeof(struct loci_control) <= LOCI_CONTROL_MAX, "a message fits the fabric's");
+
+/* Bytes of a message with that many regions. */
+static inline size_t loci_control_len(unsigned nregions)
+{
+    return offsetof(struct loci_control, region)
+           + nregions * sizeof(struct loci_control_region);
+}
+
+/* Copy a message out of what arrived, unused regions zero. LOCO_ERR_PROTOCOL where anything is
+ * out of its range; *why is then a static text. */
+int loci_control_parse(const void *message, size_t len, struct loci_control *out,
+                       const char **why);
+
+/* endpoint.c: handle a message that was parsed, in the service thread. */
+void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *message);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_ENDPOINT_H
+#define LOCI_ENDPOINT_H
+
+#include "memory.h"
+#include "runtime.h"
+
+/* Endpoints: this process's part of a channel, found by its name.
+ *
+ * Making one: its own regions are allocated and it is entered under its name; a join goes to each
+ * other member of the group, with the name and what it expects of that member. A member that has
+ * an endpoint of that name checks the expectation against its regions and answers with a connect
+ * (keys), or with a reject that tells both sides; one that has none ignores the join, and when it
+ * makes its endpoint its own join reaches the earlier ones. Whoever gets a connect from a member
+ * that has not its keys answers with a connect, too. So each pair connects in either order.
+ *
+ * An endpoint may be destroyed and made again under its name, by all its members: messages name
+ * the endpoint that they are for, so a late one meets nobody, and an endpoint that is connected
+ * to a member's earlier one lets the new one wait until it is made again here, too. */
+
+#define LOCI_NAME_MAX 128       /* bytes of a full name with its end: "parent/child" */
+#define LOCI_REGION_NAME 32     /* bytes of a region's name with its end */
+#define LOCI_REGIONS_MAX 8
+#define LOCI_FROM_ALL (-1)      /* every member provides this region */
+
+struct loci_region_spec {
+    const char *name;           /* "data": the region's full name is "channel.data" */
+    size_t len;                 /* bytes, the same at all who provide it */
+    size_t align;               /* 0: a cache line */
+    int from;                   /* group rank of the only member that provides it, or ALL */
+};
+
+struct loci_endpoint;
+
+struct loci_endpoint_spec {
+    const char *parent;         /* full name of the parent channel, or NULL */
+    const char *name;
+    uint64_t signature;         /* of the channel's type and parameters; must be equal at all */
+    const struct loco_group *group;     /* copied; this process is in it */
+    int nregions;
+    struct loci_region_spec region[LOCI_REGIONS_MAX];
+    /* Once each, when member `rank` has joined / its regions are known here: in the service
+     * thread, or in loci_endpoint_create. Must not destroy the endpoint. */
+    void (*on_join)(struct loci_endpoint *ep, int rank, void *ctx);
+    void (*on_connect)(struct loci_endpoint *ep, int rank, void *ctx);
+    void *ctx;
+};
+
+struct loci_endpoint {
+    struct loco_runtime *rt;
+    struct loci_endpoint_spec spec;     /* names copied */
+    char name[LOCI_NAME_MAX];
+    struct loco_group group;            /* a copy: members' peer indices */
+    /* [rank * nregions + region]; own ones at own rank; kind NONE until connected. */
+    struct loci_mem *mem;
+    _Atomic unsigned char *connected;   /* by rank: its regions are known here */
+    _Atomic int missing;                /* members that do not know us, or we them */
+    _Atomic int failed;                 /* LOCO_ERR_MISMATCH once rejected */
+    struct loci_endpoint *next;
+};
+
+/* LOCO_ERR_NAME (in use here, empty, too long), LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY. Does not wait:
+ * loco_runtime_wait_ready does, or loci_endpoint_ready for one. */
+int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spec *spec,
+                         struct loci_endpoint **ep);
+/* Local; no member may use this process's regions any more. */
+void loci_endpoint_destroy(struct loci_endpoint *ep);
+/* Wait for one endpoint's members. */
+int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns);
+
+static inline struct loci_mem *loci_endpoint_mem(struct loci_endpoint *ep, int rank, int region)
+{
+    return &ep->mem[rank * ep->spec.nregions + region];
+}
+
+/* Life of the table of names, called by runtime.c. */
+int loci_names_open(struct loco_runtime *rt);
+void loci_names_close(struct loco_runtime *rt);
+/* A peer has gone: endpoints that miss it will not become ready (called by loci_peer_gone). */
+void loci_names_peer_gone(struct loco_runtime *rt, int peer);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_FABRIC_H
+#define LOCI_FABRIC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <loco/runtime.h>
+
+/* The fabric contract.
+ *
+ * A fabric moves bytes between the registered memory of two processes without the target's CPU.
+ * Operations are posted on a lane: one thread's way to one peer, ordered as an RC queue pair
+ * orders.
+ *
+ *   operation               when it is complete at the origin
+ *   LOCI_WRITE              source reusable; NOT yet placed or visible
+ *   LOCI_READ               data is local; all earlier writes on this lane are placed
+ *   LOCI_FETCH_ADD, _SWAP   old value is local; earlier writes on this lane are placed
+ *   LOCI_PLACE              all earlier writes on this lane are placed
+ *
+ * Post returns LOCO_OK (done; op->slot was not used), LOCO_IN_PROGRESS (the slot will be told by
+ * poll) or an error (nothing of the chain's rest was posted). A fabric whose writes are visible
+ * when post returns (shm) says so with `synchronous`, and its lanes are never dirty.
+ * The runtime serialises posts and polls of one thread's lanes, but not where `synchronous` is
+ * set: there nobody touches another thread's lanes. Post never blocks for room: LOCO_ERR_AGAIN
+ * says that there is none now (poll and try again). */
+
+struct loci_runtime;
+struct loci_peer;
+struct loci_extent;
+struct loci_lane;
+struct loci_slot;
+
+enum loci_mem_kind {
+    LOCI_MEM_NONE = 0,
+    LOCI_MEM_POOL,      /* a sub-range of an extent of the owner */
+    LOCI_MEM_USER       /* memory that the user brought, at its address in the owner */
+};
+
+/* A range of one process's network memory, as it is told to others. Plain data, sent as it is
+ * between processes of one build; checked by whoever imports it. */
+struct loci_memkey {
+    uint32_t kind;      /* enum loci_mem_kind */
+    uint32_t extent;    /* owner's number of the extent, or of the user memory's registration */
+    uint64_t base;      /* offset in the extent, or address in the owner */
+    uint64_t len;
+    uint64_t rkey;      /* the fabric's own */
+};
+
+/* The same range as it is reached from here. `ptr` is where the hot path finds mapped memory; it
+ * is NULL until first use, and for ever where the memory cannot be mapped. */
+struct loci_mem {
+    _Atomic(unsigned char *) ptr;
+    int peer;                   /* owner, an index of this runtime's table of peers */
+    struct loci_memkey key;
+};
+
+enum loci_op_kind { LOCI_WRITE, LOCI_READ, LOCI_FETCH_ADD, LOCI_COMPARE_SWAP, LOCI_PLACE };
+
+struct loci_op {
+    enum loci_op_kind kind;
+    const struct loci_mem *mem; /* target range; for LOCI_PLACE any range of the peer, or NULL */
+    uint64_t offset;            /* in the range; bounds were checked */
+    void *local;                /* source of a write, destination of a read */
+    size_t len;                 /* bytes; 8 for atomics */
+    bool by_value;              /* a write of at most 8 bytes: its source is copied by post */
+    uint64_t operand;           /* added, or swapped in */
+    uint64_t compare;
+    uint64_t *result;           /* where an atomic's old value goes */
+    struct loci_slot *slot;     /* who is told of the completion */
+};
+
+/* What peers must know to reach this process; sent as it is in exchanges. */
+struct loci_address {
+    uint64_t identity;
+    uint64_t node;              /* equal on processes that may share memory (LOCO_NODE, boot id) */
+    uint64_t start_time;        /* of the process, in clock ticks since boot: pids are reused */
+    int32_t pid;
+    uint32_t version;           /* of this record and of the control messages */
+    uint64_t token;             /* random: part of the control socket's name */
+    uint64_t fabric[3];         /* the fabric's own */
+};
+
+struct loci_fabric;
+
+struct loci_fabric_ops {
+    const char *name;
+    bool synchronous;           /* writes are visible when post returns: fences need no place */
+
+    /* Life. open: fills in the fabric's part of rt's own address. */
+    int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);
+    void (*close)(struct loci_fabric *fabric);
+
+    /* Peers. add: says whether the fabric reaches it (LOCO_OK, LOCO_ERR_UNSUPPORTED); from then
+     * on the fabric tells loci_peer_gone() when it ends. */
+    int (*peer_add)(struct loci_fabric *fabric, struct loci_peer *peer);
+    void (*peer_remove)(struct loci_fabric *fabric, struct loci_peer *peer);
+
+    /* Memory. extent_create commits len bytes of zeroed memory and fills in base, rkey and
+     * fabric_data; LOCO_ERR_NO_MEMORY where that is more than there is. extent_grow commits
+     * more of an extent that was created with less than its full size. */
+    int (*extent_create)(struct loci_fabric *fabric, struct loci_extent *extent);
+    int (*extent_grow)(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
+    void (*extent_destroy)(struct loci_fabric *fabric, struct loci_extent *extent);
+    /* User memory: checks nothing but that it can be registered. */
+    int (*user_add)(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key);
+    void (*user_remove)(struct loci_fabric *fabric, const struct loci_memkey *key);
+    /* Where `mem`, of another process, is mapped here; NULL if it cannot be. May block. */
+    unsigned char *(*map)(struct loci_fabric *fabric, const struct loci_mem *mem);
+
+    /* Lanes. A fabric that needs no state of its own leaves these NULL. */
+    int (*lane_open)(struct loci_fabric *fabric, struct loci_lane *lane);
+    void (*lane_close)(struct loci_fabric *fabric, struct loci_lane *lane);
+    /* Post a chain of n operations on one lane; *posted says how many were taken. */
+    int (*post)(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                int *posted);
+    /* Mark finished operations of this lane; returns how many, or an error of the lane. */
+    int (*poll)(struct loci_fabric *fabric, struct loci_lane *lane);
+
+    /* Any thread that waits, in each round; NULL where there is no such thing: do what peers have
+     * left for this process to do if it happens to be waiting. They never need it. Costs one load
+     * where that is nothing; returns whether there was something. */
+    int (*help)(struct loci_fabric *fabric);
+    /* The other side of it, nullable: leave a LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of 1, 2, 4 or 8
+     * bytes of user memory to its owner. Not atomic: the caller holds a lock on those bytes.
+     * LOCO_ERR_AGAIN: the owner is not waiting, or cannot; read and write instead. */
+    int (*update)(struct loci_fabric *fabric, struct loci_peer *peer, const struct loci_op *op);
+
+    /* Control messages, of at most LOCI_CONTROL_MAX bytes; reliable and ordered per peer; may be
+     * called by any thread. What arrives is given to loci_control_receive() in the service
+     * thread. */
+    int (*control_send)(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
+                        size_t len);
+};
+
+#define LOCI_CONTROL_MAX 4096
+
+extern const struct loci_fabric_ops loci_fabric_shm;
+
+#endif

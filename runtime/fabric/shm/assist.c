@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Copies through the owner's service thread, where the system forbids process_vm_readv/writev.
+ *
+ * The requester makes an area of slots per owner and sends its descriptor once. For each request
+ * a thread takes a slot, puts the data of a write there, and sends the spans over the control
+ * socket. The owner's service thread checks that they lie in memory registered under the number
+ * that the request names, copies between them and the slot, writes `status` and `result`, then
+ * `done` with release; the requester polls it. Should the owner end meanwhile, the wait ends and
+ * the slot is not used again; should the requester end, the owner copies into an area that nobody
+ * reads. The owner maps only areas that can not shrink, so that it cannot be made to fault. */
+
+#include "config.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../access.h"
+#include "../../service.h"
+#include "../../wait.h"
+#include "shm.h"
+
+#define SLOTS 8
+#define SLOT_BYTES ((size_t)128 << 10)
+#define AREA_BYTES (SLOTS * SLOT_BYTES)
+
+struct slot {
+    _Atomic uint32_t done;      /* requester: 0 before the request; owner: 1 after the copy */
+    int32_t status;
+    uint64_t result;            /* an atomic's old value */
+    _Alignas(64) unsigned char data[];
+};
+#define SLOT_DATA (SLOT_BYTES - offsetof(struct slot, data))
+
+struct shm_area {
+    unsigned char *base;
+    _Atomic uint32_t free_slots;        /* a bit each */
+    _Atomic int told;                   /* 1: the owner was sent the descriptor; or why not */
+    _Atomic bool refused;               /* the owner could not map it */
+};
+
+static struct slot *slot_at(unsigned char *area, uint32_t slot)
+{
+    return (struct slot *)(void *)(area + slot * SLOT_BYTES);
+}
+
+/* ---- requester: the area ---- */
+
+static int area_file(void)
+{
+    int fd = memfd_create("loco-copies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)AREA_BYTES) == 0
+        && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static struct shm_area *new_area(int *fd)
+{
+    struct shm_area *area = calloc(1, sizeof *area);
+
+    *fd = area_file();
+    if (area != NULL && *fd >= 0) {
+        area->base = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+        atomic_init(&area->free_slots, (1u << SLOTS) - 1);
+        if (area->base != MAP_FAILED)
+            return area;
+    }
+    if (*fd >= 0)
+        close(*fd);
+    free(area);
+    return NULL;
+}
+
+static void free_area(struct shm_area *area)
+{
+    munmap(area->base, AREA_BYTES);
+    free(area);
+}
+
+/* The first thread to come sets the area up. */
+static struct shm_area *add_area(struct shm_peer *p)
+{
+    struct shm_head head = { .type = SHM_AREA };
+    struct shm_area *area, *other;
+    int fd, status;
+
+    area = new_area(&fd);
+    if (area == NULL)
+        return NULL;
+    head.call = (uintptr_t)area;
+    pthread_mutex_lock(&p->lock);
+    other = p->area;
+    if (other == NULL)
+        p->area = area;
+    pthread_mutex_unlock(&p->lock);
+    if (other == NULL) {
+        status = loci_shm_send(p, &head, NULL, 0, fd);
+        atomic_store_explicit(&area->told, status == LOCO_OK ? 1 : status, memory_order_release);
+    } else {
+        free_area(area);
+        area = other;
+    }
+    close(fd);
+    return area;
+}
+
+static int is_told(void *arg)
+{
+    return atomic_load_explicit(&((struct shm_area *)arg)->told, memory_order_acquire);
+}
+
+static int area_of(struct shm_peer *p, struct shm_area **out)
+{
+    const struct loci_reason why = {
+        .what = "another thread to set up copying", .peer = p->peer->index,
+        .timeout_ns = LOCO_FOREVER,
+    };
+    struct shm_area *area;
+
+    pthread_mutex_lock(&p->lock);
+    area = p->area;
+    pthread_mutex_unlock(&p->lock);
+    if (area == NULL)
+        area = add_area(p);
+    *out = area;
+    return area == NULL ? LOCO_ERR_NO_MEMORY : loci_wait(p->fabric->rt, &why, is_told, area);
+}
+
+/* ---- requester: slots ---- */
+
+static int has_free_slot(void *arg)
+{
+    struct shm_area *area = arg;
+
+    return atomic_load_explicit(&area->free_slots, memory_order_relaxed) != 0;
+}
+
+static int take_slot(struct shm_peer *p, struct shm_area *area, uint32_t *slot)
+{
+    const struct loci_reason why = {
+        .what = "room for a copy", .peer = p->peer->index, .timeout_ns = LOCO_FOREVER,
+    };
+    uint32_t mask = atomic_load_explicit(&area->free_slots, memory_order_relaxed);
+
+    for (;;) {
+        if (mask == 0) {
+            int status = loci_wait(p->fabric->rt, &why, has_free_slot, area);
+
+            if (status != LOCO_OK)
+                return status;
+            mask = atomic_load_explicit(&area->free_slots, memory_order_relaxed);
+            continue;
+        }
+        /* Acquire: pairs with the release of who gave the slot back. */
+        if (atomic_compare_exchange_weak_explicit(&area->free_slots, &mask, mask & (mask - 1),
+                                                  memory_order_acquire, memory_order_relaxed)) {
+            *slot = (uint32_t)__builtin_ctz(mask);
+            return LOCO_OK;
+        }
+    }
+}
+
+static void give_slot(struct shm_area *area, uint32_t slot)
+{
+    atomic_fetch_or_explicit(&area->free_slots, 1u << slot, memory_order_release);
+}
+
+/* ---- requester: requests ---- */
+
+/* What of a chain goes into one request. */
+struct plan {
+    const struct loci_op *ops;
+    size_t skip;                /* bytes of ops[0] that are done already */
+    int done;                   /* ops that are complete with this request */
+    size_t part;                /* bytes of the next one that are, then */
+};
+
+static bool is_copy(const struct loci_op *op)
+{
+    return op->kind == LOCI_WRITE || op->kind == LOCI_READ;
+}
+
+static bool go_together(const struct loci_op *a, const struct loci_op *b)
+{
+    return a->kind == b->kind && a->mem->key.kind == b->mem->key.kind
+           && a->mem->key.extent == b->mem->key.extent;
+}
+
+static void plan_request(struct plan *plan, int n, struct shm_copy *copy)
+{
+    size_t room = SLOT_DATA;
+    const struct loci_op *op = plan->ops;
+    size_t from = plan->skip;
+
+    *copy = (struct shm_copy){
+        .op = op->kind, .kind = op->mem->key.kind, .number = op->mem->key.extent,
+        .operand = op->operand, .compare = op->compare,
+    };
+    for (plan->done = 0; plan->done < n && copy->nspans < SHM_SPANS; op++, plan->done++) {
+        size_t left = op->len - from, len = left < room ? left : room;
+
+        if (!go_together(op, plan->ops) || (plan->done > 0 && !is_copy(op)))
+            break;
+        copy->span[copy->nspans].at = op->mem->key.base + op->offset + from;
+        copy->span[copy->nspans].len = len;
+        copy->nspans++;
+        room -= len;
+        if (len < left) {
+            plan->part = from + len;
+            break;
+        }
+        from = 0;
+    }
+}
+
+/* Between the slot and the local buffers of the planned ops. */
+static void move_local(const struct plan *plan, const struct shm_copy *copy, struct slot *slot)
+{
+    size_t from = plan->skip;
+    unsigned char *at = slot->data;
+
+    for (uint32_t i = 0; i < copy->nspans; i++) {
+        unsigned char *local = (unsigned char *)plan->ops[i].local + from;
+        size_t len = copy->span[i].len;
+
+        if (copy->op == LOCI_WRITE)
+            memcpy(at, local, len);
+        else
+            memcpy(local, at, len);
+        at += len;
+        from = 0;
+    }
+}
+
+struct done_wait {
+    struct shm_area *area;
+    struct slot *slot;
+};
+
+static int is_done(void *arg)
+{
+    const struct done_wait *wait = arg;
+
+    if (atomic_load_explicit(&wait->slot->done, memory_order_acquire) != 0)
+        return 1;
+    return atomic_load_explicit(&wait->area->refused, memory_order_relaxed) ? LOCO_ERR_NO_MEMORY
+                                                                            : 0;
+}
+
+static int request(struct shm_peer *p, struct shm_area *area, const struct shm_copy *copy,
+                   struct slot *slot)
+{
+    struct done_wait wait = { area, slot };
+    const struct loci_reason why = {
+        .what = "a peer's service thread to copy", .peer = p->peer->index,
+        .timeout_ns = LOCO_FOREVER,
+    };
+    const struct shm_head head = { .type = SHM_COPY };
+    int status;
+
+    atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
+    status = loci_shm_send(p, &head, copy, offsetof(struct shm_copy, span)
+                           + copy->nspans * sizeof copy->span[0], -1);
+    if (status == LOCO_OK)
+        status = loci_wait(p->fabric->rt, &why, is_done, &wait);
+    return status;
+}
+
+static int copied(struct shm_peer *p, const struct plan *plan, const struct shm_copy *copy,
+                  struct slot *slot)
+{
+    int status = slot->status;
+
+    if (status != LOCO_OK) {
+        LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx does not copy for us: %s",
+                 (unsigned long long)p->peer->address.identity, loco_strerror(status));
+        return status < 0 ? status : LOCO_ERR_PROTOCOL;
+    }
+    if (copy->op == LOCI_READ)
+        move_local(plan, copy, slot);
+    else if (copy->op != LOCI_WRITE)
+        *plan->ops[0].result = slot->result;
+    return LOCO_OK;
+}
+
+int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
+                    size_t *part)
+{
+    struct plan plan = { .ops = ops, .skip = skip };
+    struct shm_area *area;
+    struct shm_copy copy;
+    uint32_t at = 0;
+    int status;
+
+    if (!is_copy(&ops[0]) && ops[0].mem->key.kind != LOCI_MEM_POOL)
+        return LOCO_ERR_UNSUPPORTED;    /* windows take a lock for these */
+    if (loci_service_is_self(p->fabric->rt))
+        return LOCO_ERR_AGAIN;          /* would wait for its own peer's service thread */
+    plan_request(&plan, n, &copy);
+    status = area_of(p, &area);
+    if (status == LOCO_OK)
+        status = take_slot(p, area, &at);
+    if (status != LOCO_OK)
+        return status;
+    copy.slot = at;
+    if (copy.op == LOCI_WRITE)
+        move_local(&plan, &copy, slot_at(area->base, at));
+    status = request(p, area, &copy, slot_at(area->base, at));
+    if (status != LOCO_OK)
+        return status;      /* the owner has ended, or may still come back to this slot */
+    status = copied(p, &plan, &copy, slot_at(area->base, at));
+    give_slot(area, at);
+    *done = plan.done;
+    *part = plan.part;
+    return status;
+}
+
+void loci_shm_area_refused(struct shm_peer *p, const struct shm_head *head)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->area != NULL && (uintptr_t)p->area == head->call)
+        atomic_store_explicit(&p->area->refused, true, memory_order_relaxed);
+    pthread_mutex_unlock(&p->lock);
+    LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx cannot map the memory through which "
+             "it would copy for us: is its address space limited?",
+             (unsigned long long)p->peer->address.identity);
+}
+
+/* ---- owner ---- */
+
+/* Who asks must not wait for an answer that cannot come. */
+static void refuse_area(struct shm_peer *p, const struct shm_head *area)
+{
+    const struct shm_head head = { .type = SHM_NO_AREA, .call = area->call };
+
+    loci_shm_send(p, &head, NULL, 0, -1);
+}
+
+void loci_shm_area_here(struct shm_peer *p, const struct shm_head *head, int fd)
+{
+    const int seals = F_SEAL_SHRINK;
+    struct stat file;
+    void *base = MAP_FAILED;
+
+    if (fd < 0) {       /* lost on the way: no descriptor was free */
+        refuse_area(p, head);
+        return;
+    }
+    if (p->its_area == NULL && !p->gone && fstat(fd, &file) == 0
+        && file.st_size == (off_t)AREA_BYTES && (fcntl(fd, F_GET_SEALS) & seals) == seals
+        && fcntl(fd, F_GET_SEALS) >= 0)
+        base = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base != MAP_FAILED) {
+        p->its_area = base;
+    } else {
+        LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx sent no usable area for copies",
+                 (unsigned long long)p->peer->address.identity);
+        if (p->its_area == NULL)
+            refuse_area(p, head);
+    }
+    close(fd);
+}
+
+/* Under fabric->lock: the memory of a number, and the address of its first byte in spans. */
+static unsigned char *registered(struct shm_fabric *f, const struct shm_copy *copy, uint64_t *base,
+                                 uint64_t *len)
+{
+    if (copy->kind == LOCI_MEM_USER) {
+        const struct shm_user *u = loci_shm_user(f, copy->number);
+
+        if (u == NULL)
+            return NULL;
+        *base = u->base;
+        *len = u->len;
+        return (unsigned char *)(uintptr_t)u->base;
+    }
+    if (copy->kind == LOCI_MEM_POOL) {
+        const struct shm_extent *e = loci_shm_extent(f, copy->number);
+
+        if (e == NULL)
+            return NULL;
+        *base = 0;
+        *len = e->len;
+        return e->base;
+    }
+    return NULL;
+}
+
+static bool is_inside(const struct shm_copy *copy, uint64_t base, uint64_t len)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < copy->nspans; i++) {
+        const struct shm_span *s = &copy->span[i];
+
+        if (s->at < base || s->at - base > len || s->len > len - (s->at - base)
+            || s->len > SLOT_DATA - sum)
+            return false;
+        sum += s->len;
+    }
+    return true;
+}
+
+static int do_atomic(const struct shm_copy *copy, unsigned char *at, struct slot *slot)
+{
+    if (copy->kind != LOCI_MEM_POOL || copy->nspans != 1 || copy->span[0].len != 8
+        || (uintptr_t)at % 8 != 0)
+        return LOCO_ERR_UNSUPPORTED;
+    slot->result = copy->op == LOCI_FETCH_ADD
+                   ? loci_cpu_fetch_add(at, copy->operand)
+                   : loci_cpu_compare_swap(at, copy->compare, copy->operand);
+    return LOCO_OK;
+}
+
+/* This thread writes and reads for other processes, whose order with our threads (barriers and
+ * locks in network memory) the thread sanitizer cannot see, as it cannot see their own copies. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SHM_TSAN 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define SHM_TSAN 1
+#endif
+
+#ifdef SHM_TSAN
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+
+void loci_shm_as_another_process(bool begin)
+{
+    if (begin) {
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+    } else {
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    }
+}
+#else
+void loci_shm_as_another_process(bool begin)
+{
+    (void)begin;
+}
+#endif
+
+static int do_copy(const struct shm_copy *copy, unsigned char *memory, uint64_t base,
+                   struct slot *slot)
+{
+    unsigned char *data = slot->data;
+
+    if (copy->op == LOCI_FETCH_ADD || copy->op == LOCI_COMPARE_SWAP)
+        return do_atomic(copy, memory + (copy->nspans > 0 ? copy->span[0].at - base : 0), slot);
+    if (copy->op != LOCI_WRITE && copy->op != LOCI_READ)
+        return LOCO_ERR_PROTOCOL;
+    loci_shm_as_another_process(true);
+    for (uint32_t i = 0; i < copy->nspans; i++) {
+        unsigned char *at = memory + (copy->span[i].at - base);
+
+        if (copy->op == LOCI_WRITE)
+            loci_copy_in(at, data, copy->span[i].len);
+        else
+            loci_copy_out(data, at, copy->span[i].len);
+        data += copy->span[i].len;
+    }
+    loci_shm_as_another_process(false);
+    return LOCO_OK;
+}
+
+void loci_shm_copy_wanted(struct shm_peer *p, const struct shm_copy *copy)
+{
+    struct shm_fabric *f = p->fabric;
+    uint64_t base = 0, len = 0;
+    unsigned char *memory;
+    struct slot *slot;
+    int status = LOCO_ERR_RANGE;
+
+    if (p->its_area == NULL || copy->slot >= SLOTS) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "process %016llx asks for a copy without an area",
+                 (unsigned long long)p->peer->address.identity);
+        return;         /* it has been told when its area came */
+    }
+    slot = slot_at(p->its_area, copy->slot);
+    /* The lock keeps the memory registered while it is touched. */
+    pthread_mutex_lock(&f->lock);
+    memory = registered(f, copy, &base, &len);
+    if (memory != NULL && is_inside(copy, base, len))
+        status = do_copy(copy, memory, base, slot);
+    pthread_mutex_unlock(&f->lock);
+    slot->status = status;
+    atomic_store_explicit(&slot->done, 1, memory_order_release);
+}
+
+void loci_shm_area_close(struct shm_peer *p)
+{
+    if (p->its_area != NULL)
+        munmap(p->its_area, AREA_BYTES);
+    p->its_area = NULL;
+}
+
+void loci_shm_own_area_close(struct shm_peer *p)
+{
+    if (p->area != NULL)
+        free_area(p->area);
+    p->area = NULL;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Own memory: anonymous memory files.
+ *
+ * What is committed is filled at once (fallocate), so that touching it never fails. Before, it is
+ * compared with what is left, and from the look to the fill no other process of the node does the
+ * same: several that ask at once could each find enough and together take too much. The lock is a
+ * flock on an inode that is always there, so the kernel releases it whatever its holder dies of,
+ * and nobody can leave a lock file behind. It is not waited for without end: a stopped process
+ * may hold it, and then the worst is what would happen without it. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../budget.h"
+#include "../../memory.h"
+#include "../../wait.h"
+#include "shm.h"
+
+#define ALIGN ((size_t)2 << 20)             /* a huge page */
+#define FILL_STEP ((size_t)64 << 20)        /* one fallocate; signals wait that long */
+#define PATIENCE INT64_C(30000000000)       /* ns to wait for others that ask for memory */
+
+/* ---- one at a time ---- */
+
+int loci_shm_budget_open(void)
+{
+    /* The network namespace is what our sockets share, so all peers see this inode. */
+    int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 ? fd : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int try_lock(void *arg)
+{
+    struct shm_fabric *f = arg;
+
+    if (flock(f->budget_fd, LOCK_EX | LOCK_NB) == 0)
+        return 1;
+    return errno == EWOULDBLOCK || errno == EINTR ? 0 : LOCO_ERR_SYSTEM;
+}
+
+static void budget_lock(struct shm_fabric *f)
+{
+    const struct loci_reason why = {
+        .what = "others that ask for memory", .peer = -1, .timeout_ns = PATIENCE,
+    };
+
+    if (f->budget_fd >= 0 && loci_wait(f->rt, &why, try_lock, f) != LOCO_OK)
+        LOCI_LOG(f->rt, LOCO_LOG_WARN, "asking for memory without the node's lock: %m");
+}
+
+static void budget_unlock(struct shm_fabric *f)
+{
+    if (f->budget_fd >= 0)
+        flock(f->budget_fd, LOCK_UN);
+}
+
+/* ---- filling ---- */
+
+bool loci_shm_needs_populate(void)
+{
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "re");
+    char line[256] = "";
+
+    if (f == NULL)
+        return false;
+    if (fgets(line, sizeof line, f) == NULL)
+        line[0] = '\0';
+    fclose(f);
+    return strstr(line, "[advise]") != NULL;
+}
+
+/* 0, or errno. */
+static int fill_step(const struct shm_extent *e, bool populate, size_t from, size_t step)
+{
+    if (populate && madvise(e->base + from, step, MADV_POPULATE_WRITE) == 0)
+        return 0;
+    return fallocate(e->fd, 0, (off_t)from, (off_t)step) == 0 ? 0 : errno;
+}
+
+/* A signal makes fallocate give back what it has filled: none is let in meanwhile. */
+static int fill(const struct shm_extent *e, bool populate, size_t from, size_t to)
+{
+    sigset_t all, before;
+    int error = 0;
+
+    sigfillset(&all);
+    while (from < to && error == 0) {
+        size_t step = to - from < FILL_STEP ? to - from : FILL_STEP;
+
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        error = fill_step(e, populate, from, step);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (error == EINTR)
+            error = 0;
+        else
+            from += step;
+    }
+    return error;
+}
+
+static void give_back(int fd, size_t from, size_t to)
+{
+    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                  (off_t)(to - from)) != 0)
+        (void)!ftruncate(fd, (off_t)from);
+}
+
+/* Huge pages were set aside when the file was mapped: only our own limit can be in the way. */
+static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
+{
+    size_t limit = (size_t)f->rt->tunables.mem_limit, used = f->rt->memory_used;
+
+    if (!e->huge)
+        return loci_memory_left(limit, used);
+    return limit > used ? limit - used : 0;
+}
+
+/* Commit [from, to). */
+static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to)
+{
+    int error = ENOMEM;
+
+    if (to <= from)
+        return LOCO_OK;
+    budget_lock(f);
+    if (to - from <= left(f, e)) {
+        error = fill(e, f->populate && !e->huge, from, to);
+        if (error != 0) {
+            give_back(e->fd, from, to);
+            errno = error;
+            LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of memory cannot be had: %m", to - from);
+        }
+    }
+    budget_unlock(f);
+    return error == 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+}
+
+/* ---- files and their mapping ---- */
+
+unsigned char *loci_shm_map_aligned(int fd, size_t len)
+{
+    size_t room = (len + ALIGN - 1) / ALIGN * ALIGN + ALIGN, before;
+    unsigned char *space = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                                -1, 0);
+    unsigned char *base;
+
+    if (space == MAP_FAILED)
+        return NULL;
+    before = (ALIGN - (uintptr_t)space % ALIGN) % ALIGN;
+    base = mmap(space + before, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    if (base == MAP_FAILED) {
+        int error = errno;
+
+        munmap(space, room);
+        errno = error;
+        return NULL;
+    }
+    if (before > 0)
+        munmap(space, before);
+    len = (len + 4095) / 4096 * 4096;
+    munmap(base + len, room - before - len);
+    return base;
+}
+
+static bool wants_huge(struct shm_fabric *f, const struct loci_extent *extent)
+{
+    size_t page = 0, pages;
+
+    if (f->rt->tunables.huge_pages == LOCI_HUGE_NEVER)
+        return false;
+    pages = loci_budget_huge_pages("", &page);
+    if (page != 0 && page <= ALIGN && extent->len % page == 0 && pages >= extent->len / page)
+        return true;
+    if (f->rt->tunables.huge_pages == LOCI_HUGE_ALWAYS)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "LOCO_HUGE_PAGES=always, but %zu free huge pages of %zu "
+                 "bytes are no %zu bytes: raise vm.nr_hugepages, or use auto", pages, page,
+                 extent->len);
+    return false;
+}
+
+/* The file of an extent, mapped; nothing committed. */
+static int make_file(struct shm_fabric *f, struct shm_extent *e)
+{
+    e->fd = memfd_create("loco", MFD_CLOEXEC | (e->huge ? MFD_HUGETLB : 0));
+    if (e->fd < 0 || ftruncate(e->fd, (off_t)e->len) != 0)
+        return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
+    e->base = loci_shm_map_aligned(e->fd, e->len);
+    if (e->base == NULL)
+        return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
+    if (!e->huge && f->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
+        madvise(e->base, e->len, MADV_HUGEPAGE);
+    return LOCO_OK;
+}
+
+static void drop_file(struct shm_extent *e)
+{
+    if (e->base != NULL)
+        munmap(e->base, e->len);
+    if (e->fd >= 0)
+        close(e->fd);
+    e->base = NULL;
+    e->fd = -1;
+}
+
+static int make_and_commit(struct shm_fabric *f, struct shm_extent *e, size_t committed, bool huge)
+{
+    int status;
+
+    e->huge = huge;
+    status = make_file(f, e);
+    if (status == LOCO_ERR_SYSTEM)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no memory file of %zu bytes%s: %m", e->len,
+                 huge ? " in huge pages" : "");
+    if (status == LOCO_OK)
+        status = commit(f, e, 0, committed);
+    if (status != LOCO_OK)
+        drop_file(e);
+    return status;
+}
+
+/* ---- extents ---- */
+
+static void enter(struct shm_fabric *f, struct shm_extent *e)
+{
+    pthread_mutex_lock(&f->lock);
+    e->next = f->extents;
+    f->extents = e;
+    pthread_mutex_unlock(&f->lock);
+}
+
+struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint32_t number)
+{
+    struct shm_extent *e = f->extents;
+
+    while (e != NULL && e->number != number)
+        e = e->next;
+    return e;
+}
+
+int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_extent *e = calloc(1, sizeof *e);
+    struct stat file;
+    bool huge = wants_huge(f, extent);
+    int status = LOCO_ERR_NO_MEMORY;
+
+    if (e == NULL)
+        return status;
+    *e = (struct shm_extent){ .number = extent->number, .fd = -1, .len = extent->len };
+    if (huge || f->rt->tunables.huge_pages != LOCI_HUGE_ALWAYS)
+        status = make_and_commit(f, e, extent->committed, huge);
+    if (status != LOCO_OK && huge && f->rt->tunables.huge_pages == LOCI_HUGE_AUTO)
+        status = make_and_commit(f, e, extent->committed, false);
+    if (status != LOCO_OK || fstat(e->fd, &file) != 0) {
+        drop_file(e);
+        free(e);
+        return status != LOCO_OK ? status : LOCO_ERR_SYSTEM;
+    }
+    extent->base = e->base;
+    extent->rkey = shm_rkey(file.st_ino, e->fd);
+    extent->fabric_data = e;
+    enter(f, e);
+    return LOCO_OK;
+}
+
+int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed)
+{
+    struct shm_extent *e = extent->fabric_data;
+
+    if (committed > e->len)
+        return LOCO_ERR_NO_MEMORY;
+    return commit(shm_of(fabric), e, extent->committed, committed);
+}
+
+void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_extent *e = extent->fabric_data, **at = &f->extents;
+    const struct shm_head gone = { .type = SHM_UNMAP, .extent = e->number };
+
+    pthread_mutex_lock(&f->lock);
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    pthread_mutex_unlock(&f->lock);
+    /* The memory is free even if a peer is slow to unmap it, or is stopped, or was told goodbye
+     * before: then it keeps its empty mapping until it closes. */
+    give_back(e->fd, 0, e->len);
+    for (unsigned i = 0; i < e->nmappers; i++)
+        if (!atomic_load_explicit(&e->mappers[i]->parted, memory_order_relaxed))
+            loci_shm_send(e->mappers[i], &gone, NULL, 0, -1);
+    drop_file(e);
+    free(e->mappers);
+    free(e);
+    extent->fabric_data = NULL;
+}
+
+static bool add_mapper(struct shm_extent *e, struct shm_peer *p)
+{
+    struct shm_peer **more;
+
+    for (unsigned i = 0; i < e->nmappers; i++)
+        if (e->mappers[i] == p)
+            return true;
+    more = realloc(e->mappers, (e->nmappers + 1) * sizeof more[0]);
+    if (more == NULL)
+        return false;
+    e->mappers = more;
+    more[e->nmappers++] = p;
+    return true;
+}
+
+void loci_shm_mapped(struct shm_peer *p, uint32_t number)
+{
+    struct shm_fabric *f = p->fabric;
+    const struct shm_head gone = { .type = SHM_UNMAP, .extent = number };
+    struct shm_extent *e;
+    bool there;
+
+    pthread_mutex_lock(&f->lock);
+    e = loci_shm_extent(f, number);
+    there = e != NULL && add_mapper(e, p);
+    pthread_mutex_unlock(&f->lock);
+    /* Freed while this message was on its way. */
+    if (!there && e == NULL && !atomic_load_explicit(&p->parted, memory_order_relaxed))
+        loci_shm_send(p, &gone, NULL, 0, -1);
+}

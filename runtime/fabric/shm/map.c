@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Peers' memory files, mapped here on first use and kept until their owner frees them.
+ *
+ * The descriptor comes from the owner's /proc/PID/fd, where its number and the file's inode are
+ * in the key; the start time tells that the process still is the owner. Where that is forbidden
+ * or the pid is not of this namespace, the owner's service thread is asked for it. */
+
+#include "config.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../memory.h"
+#include "../../service.h"
+#include "../../wait.h"
+#include "offer.h"
+#include "shm.h"
+
+/* ---- descriptors ---- */
+
+static bool is_file(int fd, uint64_t rkey)
+{
+    struct stat file;
+
+    return fstat(fd, &file) == 0 && S_ISREG(file.st_mode)
+           && (uint64_t)file.st_ino << SHM_KEY_FD_BITS >> SHM_KEY_FD_BITS
+              == rkey >> SHM_KEY_FD_BITS;
+}
+
+static int fd_from_proc(struct shm_peer *p, uint64_t rkey)
+{
+    const struct loci_address *owner = &p->peer->address;
+    char path[64];
+    int fd;
+
+    if (p->fabric->pid_space == 0 || owner->fabric[0] != p->fabric->pid_space)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%llu", owner->pid,
+             (unsigned long long)(rkey & ((UINT64_C(1) << SHM_KEY_FD_BITS) - 1)));
+    fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (is_file(fd, rkey) && loci_shm_start_time(owner->pid) == owner->start_time)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int is_answered(void *arg)
+{
+    return atomic_load_explicit(&((struct shm_call *)arg)->done, memory_order_acquire);
+}
+
+static void enter_call(struct shm_fabric *f, struct shm_call *call)
+{
+    pthread_mutex_lock(&f->lock);
+    call->id = ++f->calls_made;
+    call->next = f->calls;
+    f->calls = call;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void leave_call(struct shm_fabric *f, struct shm_call *call)
+{
+    struct shm_call **at = &f->calls;
+
+    pthread_mutex_lock(&f->lock);
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static int fd_from_owner(struct shm_peer *p, uint32_t extent)
+{
+    struct shm_fabric *f = p->fabric;
+    const struct loci_reason why = {
+        .what = "the descriptor of a peer's memory", .peer = p->peer->index,
+        .timeout_ns = LOCO_FOREVER,
+    };
+    struct shm_call call = { .peer = p, .fd = -1 };
+    struct shm_head want = { .type = SHM_WANT_FD, .extent = extent };
+
+    if (loci_service_is_self(f->rt))
+        return -1;      /* would wait for itself; somebody else may map it later */
+    enter_call(f, &call);
+    want.call = call.id;
+    if (loci_shm_send(p, &want, NULL, 0, -1) == LOCO_OK)
+        loci_wait(f->rt, &why, is_answered, &call);
+    leave_call(f, &call);
+    return call.fd;
+}
+
+void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head)
+{
+    const struct shm_head here = { .type = SHM_HERE_IS_FD, .extent = head->extent,
+                                   .call = head->call };
+    struct shm_fabric *f = p->fabric;
+    struct shm_extent *e;
+    int fd;
+
+    pthread_mutex_lock(&f->lock);
+    e = loci_shm_extent(f, head->extent);
+    fd = e != NULL ? fcntl(e->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    pthread_mutex_unlock(&f->lock);
+    loci_shm_send(p, &here, NULL, 0, fd);
+    if (fd >= 0)
+        close(fd);
+}
+
+void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd)
+{
+    struct shm_fabric *f = p->fabric;
+    struct shm_call *call;
+
+    pthread_mutex_lock(&f->lock);
+    call = f->calls;
+    while (call != NULL && (call->id != head->call || call->peer != p))
+        call = call->next;
+    if (call != NULL && atomic_load_explicit(&call->done, memory_order_relaxed) == 0) {
+        call->fd = fd;
+        fd = -1;
+        atomic_store_explicit(&call->done, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* ---- mappings ---- */
+
+static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bool *known)
+{
+    struct shm_mapping *m;
+    unsigned char *ptr = NULL;
+
+    pthread_mutex_lock(&p->lock);
+    m = p->mappings;
+    while (m != NULL && m->extent != key->extent)
+        m = m->next;
+    *known = m != NULL;
+    if (m != NULL && m->base != NULL && key->base <= m->len && key->len <= m->len - key->base)
+        ptr = m->base + key->base;
+    pthread_mutex_unlock(&p->lock);
+    return ptr;
+}
+
+/* Another thread may have been faster: its mapping stays then. */
+static bool enter(struct shm_peer *p, struct shm_mapping *m)
+{
+    struct shm_mapping *other;
+
+    pthread_mutex_lock(&p->lock);
+    other = p->mappings;
+    while (other != NULL && other->extent != m->extent)
+        other = other->next;
+    if (other == NULL) {
+        m->next = p->mappings;
+        p->mappings = m;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return other == NULL;
+}
+
+static void drop(struct shm_mapping *m)
+{
+    if (m->base != NULL)
+        munmap(m->base, m->len);
+    free(m);
+}
+
+static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
+{
+    const struct shm_head mapped = { .type = SHM_MAPPED, .extent = extent };
+    struct shm_mapping *m = malloc(sizeof *m);
+    struct stat file;
+
+    if (m == NULL || fstat(fd, &file) != 0 || file.st_size <= 0) {
+        free(m);
+        return false;
+    }
+    m->extent = extent;
+    m->len = (size_t)file.st_size;
+    m->base = loci_shm_map_aligned(fd, m->len);
+    if (m->base == NULL)
+        LOCI_LOG(p->fabric->rt, LOCO_LOG_WARN, "%zu bytes of process %016llx cannot be mapped, it "
+                 "copies instead: %m", m->len, (unsigned long long)p->peer->address.identity);
+    else if (p->fabric->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
+        madvise(m->base, m->len, MADV_HUGEPAGE);
+    if (!enter(p, m))
+        drop(m);
+    else if (extent != SHM_OFFERS_EXTENT)    /* its owner keeps that one as long as it lives */
+        loci_shm_send(p, &mapped, NULL, 0, -1);
+    return true;
+}
+
+unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_peer *p = loci_peer(f->rt, mem->peer)->fabric_data;
+    unsigned char *ptr;
+    bool known;
+    int fd;
+
+    if (p == NULL || mem->key.kind != LOCI_MEM_POOL)
+        return NULL;
+    ptr = find(p, &mem->key, &known);
+    if (known)
+        return ptr;
+    fd = fd_from_proc(p, mem->key.rkey);
+    if (fd < 0)
+        fd = fd_from_owner(p, mem->key.extent);
+    if (fd < 0)
+        return NULL;
+    if (is_file(fd, mem->key.rkey) && map_file(p, mem->key.extent, fd))
+        ptr = find(p, &mem->key, &known);
+    close(fd);
+    return ptr;
+}
+
+void loci_shm_unmap(struct shm_peer *p, uint32_t number)
+{
+    struct shm_mapping **at = &p->mappings, *m;
+
+    pthread_mutex_lock(&p->lock);
+    while (*at != NULL && (*at)->extent != number)
+        at = &(*at)->next;
+    m = *at;
+    if (m != NULL)
+        *at = m->next;
+    pthread_mutex_unlock(&p->lock);
+    if (m != NULL)
+        drop(m);
+}
+
+void loci_shm_unmap_all(struct shm_peer *p)
+{
+    while (p->mappings != NULL)
+        loci_shm_unmap(p, p->mappings->extent);
+}

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Offers: small copies that a peer does for us if it happens to be waiting anyway.
+ *
+ * A system call to copy a few bytes of the user's memory takes longer than a message through the
+ * cache to a process that is polling. So each process has a page of slots that its peers map.
+ * An origin puts a copy there, rings, and looks for a moment whether it is taken; if it is not, it
+ * takes the offer back and makes the system call. Nobody ever needs the target's CPU.
+ *
+ * Who writes which word. `bell`: origins, who add to the slot's four bits (a carry into the next
+ * slot's makes the target look there in vain). `heard`, private to the target: the bell as it was
+ * when last looked at. A slot's state holds the origin's token, too:
+ *
+ *   FREE -> CLAIMED    an origin, by compare and swap. The slot is its own: it fills it
+ *   CLAIMED -> READY   that origin (release: what it filled in)
+ *   READY -> TAKEN     the target, by compare and swap (acquire), under fabric->lock
+ *   READY -> FREE      that origin, by compare and swap: it does the copy itself
+ *   TAKEN -> DONE      the target (release: the copy, the status, the data of a read)
+ *   DONE -> FREE       that origin, when it has taken the data
+ *
+ * One of the two compare and swaps from READY succeeds, so each copy is done once, by one of them.
+ * From READY on the origin does not write to the slot, and the target checks a copy of the spans,
+ * so what it checks is what it uses. fabric->lock keeps the memory registered meanwhile.
+ *
+ * When an origin ends, the target's service thread frees the slots with its token, under the lock
+ * that is held while a slot is TAKEN: the dead write nothing any more, and the target is not in
+ * the middle of it. When the target ends, the offer is taken back, or, if it was TAKEN, the wait
+ * ends with LOCO_ERR_PEER_DEAD; nobody looks at its page again.
+ *
+ * Who offers in vain has lost a microsecond, so it does not offer again for 2^backoff copies. */
+
+#include "config.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../../access.h"
+#include "../../service.h"
+#include "../../wait.h"
+#include "offer.h"
+
+#define SLOTS 16
+#define SLOT_BITS 4                     /* of the bell */
+#define SLOT_BYTES (8192 + 64)          /* not a power of two: heads lie in different cache sets */
+#define SLOTS_TRIED 4
+#define SPANS 128
+#define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
+#define LOOK_NS 1000                    /* for which an offer stands */
+#define BACKOFF_MAX 10
+
+enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
+#define STATE_MASK UINT64_C(7)
+
+struct slot {
+    _Atomic uint64_t state;             /* token of the origin, enum offer_state */
+    uint32_t number;                    /* of the user's memory */
+    uint16_t op;                        /* enum loci_op_kind */
+    uint16_t nspans;
+    int32_t status;
+    uint32_t pad;
+    unsigned char body[];               /* spans, then data; of an atomic a struct update */
+};
+#define BODY_BYTES (SLOT_BYTES - offsetof(struct slot, body))
+_Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
+
+struct shm_offers {
+    _Alignas(128) _Atomic uint64_t bell;
+    _Alignas(128) unsigned char slots[SLOTS * SLOT_BYTES];
+};
+
+struct update {
+    struct shm_span span;
+    uint64_t operand, compare;
+    uint64_t old;                       /* by the target */
+};
+
+static struct slot *slot_at(struct shm_offers *offers, unsigned i)
+{
+    return (struct slot *)(void *)(offers->slots + (size_t)i * SLOT_BYTES);
+}
+
+static uint64_t state_of(const struct loci_address *origin, enum offer_state state)
+{
+    return (origin->token & ~STATE_MASK) | state;
+}
+
+/* ---- the page ---- */
+
+void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
+{
+    struct stat file;
+    void *page;
+
+    f->offers_fd = -1;
+    if (f->rt->tunables.offers == LOCI_OFFERS_NEVER)
+        return;
+    f->offers_fd = memfd_create("loco-offers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (f->offers_fd < 0)
+        return;
+    if (ftruncate(f->offers_fd, sizeof(struct shm_offers)) != 0
+        || fcntl(f->offers_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0
+        || fstat(f->offers_fd, &file) != 0)
+        return;
+    page = mmap(NULL, sizeof(struct shm_offers), PROT_READ | PROT_WRITE, MAP_SHARED,
+                f->offers_fd, 0);
+    if (page == MAP_FAILED)
+        return;
+    f->offers = page;
+    mine->fabric[1] = sizeof(struct shm_offers);
+    mine->fabric[2] = shm_rkey((uint64_t)file.st_ino, f->offers_fd);
+}
+
+void loci_shm_offers_close(struct shm_fabric *f)
+{
+    if (f->offers != NULL)
+        munmap(f->offers, sizeof(struct shm_offers));
+    if (f->offers_fd >= 0)
+        close(f->offers_fd);
+}
+
+/* A peer's page, mapped on first use; NULL where it has none or it cannot be mapped. */
+static struct shm_offers *offers_of(struct shm_peer *p)
+{
+    struct shm_offers *offers = atomic_load_explicit(&p->offers, memory_order_acquire);
+    const struct loci_address *a = &p->peer->address;
+    const struct loci_mem page = {
+        .peer = p->peer->index,
+        .key = { .kind = LOCI_MEM_POOL, .extent = SHM_OFFERS_EXTENT,
+                 .len = sizeof(struct shm_offers), .rkey = a->fabric[2] },
+    };
+
+    if (offers != NULL || atomic_load_explicit(&p->no_offers, memory_order_relaxed))
+        return offers;
+    if (p->fabric->offers != NULL && a->fabric[1] == sizeof(struct shm_offers)
+        && p->fabric->pid_space != 0 && a->fabric[0] == p->fabric->pid_space)
+        offers = (struct shm_offers *)(void *)loci_shm_map((struct loci_fabric *)p->fabric, &page);
+    if (offers != NULL)
+        atomic_store_explicit(&p->offers, offers, memory_order_release);
+    else
+        atomic_store_explicit(&p->no_offers, true, memory_order_relaxed);
+    return offers;
+}
+
+/* ---- origin ---- */
+
+/* Whether an offer may be taken this time. */
+static bool is_promising(struct shm_peer *p)
+{
+    unsigned skip = atomic_load_explicit(&p->offers_to_skip, memory_order_relaxed);
+
+    if (skip == 0)
+        return true;
+    atomic_store_explicit(&p->offers_to_skip, skip - 1, memory_order_relaxed);
+    return false;
+}
+
+/* Threads may overwrite each other's count: it is a guess anyway. */
+static void learn(struct shm_peer *p, bool taken)
+{
+    unsigned backoff = atomic_load_explicit(&p->offers_backoff, memory_order_relaxed);
+
+    if (taken) {
+        if (backoff > 0)
+            atomic_store_explicit(&p->offers_backoff, backoff > 2 ? backoff - 2 : 0,
+                                  memory_order_relaxed);
+        return;
+    }
+    atomic_store_explicit(&p->offers_to_skip, 1u << backoff, memory_order_relaxed);
+    if (backoff < BACKOFF_MAX)
+        atomic_store_explicit(&p->offers_backoff, backoff + 1, memory_order_relaxed);
+}
+
+/* How many of the ops, all of the run at the start of the chain, go into one offer; 0: not all. */
+static int fitting(const struct loci_op *ops, int n)
+{
+    size_t bytes = 0;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        const struct loci_op *op = &ops[i];
+
+        if (op->kind != ops[0].kind || op->mem->key.kind != LOCI_MEM_USER
+            || op->mem->key.extent != ops[0].mem->key.extent)
+            break;
+        if (i == SPANS || op->len > OFFER_MAX)
+            return 0;
+        bytes += sizeof(struct shm_span) + op->len;
+        if (bytes > OFFER_MAX)
+            return 0;
+    }
+    return i;
+}
+
+static struct slot *claim(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
+{
+    const struct loci_address *mine = &p->fabric->rt->address;
+    unsigned first = (unsigned)(mine->token >> 32);
+
+    for (unsigned i = 0; i < SLOTS_TRIED; i++) {
+        struct slot *slot = slot_at(offers, (first + i) % SLOTS);
+        uint64_t free = FREE;
+
+        if (atomic_load_explicit(&slot->state, memory_order_relaxed) == FREE
+            && atomic_compare_exchange_strong_explicit(&slot->state, &free,
+                                                       state_of(mine, CLAIMED),
+                                                       memory_order_acquire,
+                                                       memory_order_relaxed)) {
+            *at = (first + i) % SLOTS;
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+static void fill(struct slot *slot, const struct loci_op *ops, int n)
+{
+    unsigned char *data = slot->body + (size_t)n * sizeof(struct shm_span);
+
+    slot->number = ops[0].mem->key.extent;
+    slot->op = (uint16_t)ops[0].kind;
+    slot->nspans = (uint16_t)n;
+    for (int i = 0; i < n; i++) {
+        const struct shm_span span = { ops[i].mem->key.base + ops[i].offset, ops[i].len };
+
+        memcpy(slot->body + (size_t)i * sizeof span, &span, sizeof span);
+        if (ops[0].kind == LOCI_WRITE)
+            memcpy(data, ops[i].local, span.len);
+        data += span.len;
+    }
+}
+
+static void take_data(const struct slot *slot, const struct loci_op *ops, int n)
+{
+    const unsigned char *data = slot->body + (size_t)n * sizeof(struct shm_span);
+
+    for (int i = 0; i < n; i++) {
+        memcpy(ops[i].local, data, ops[i].len);
+        data += ops[i].len;
+    }
+}
+
+/* Look for a moment, without yielding, whether the offer is taken; help others meanwhile, who may
+ * be waiting for this process in the same way. */
+static void look(struct shm_fabric *f, const struct slot *slot, uint64_t ready)
+{
+    int64_t start = loci_now(f->rt);
+
+    for (unsigned i = 1; atomic_load_explicit(&slot->state, memory_order_relaxed) == ready; i++) {
+        loci_cpu_relax();
+        if (i % 4 != 0)
+            continue;
+        loci_shm_help((struct loci_fabric *)f);
+        if (loci_now(f->rt) - start > LOOK_NS)
+            return;
+    }
+}
+
+struct done_wait {
+    const struct slot *slot;
+    uint64_t state;
+};
+
+static int is_done(void *arg)
+{
+    const struct done_wait *wait = arg;
+
+    /* Acquire: pairs with the target's release of what it did. */
+    return atomic_load_explicit(&wait->slot->state, memory_order_acquire) == wait->state;
+}
+
+/* LOCO_OK: it was taken, and is done. LOCO_ERR_AGAIN: taken back. */
+static int see_through(struct shm_peer *p, struct slot *slot)
+{
+    const struct loci_address *mine = &p->fabric->rt->address;
+    struct done_wait wait = { slot, state_of(mine, DONE) };
+    const struct loci_reason why = {
+        .what = "a peer to end a copy", .peer = p->peer->index, .timeout_ns = LOCO_FOREVER,
+    };
+    uint64_t ready = state_of(mine, READY);
+
+    look(p->fabric, slot, ready);
+    if (is_done(&wait))
+        return LOCO_OK;
+    if (atomic_load_explicit(&slot->state, memory_order_relaxed) == ready
+        && atomic_compare_exchange_strong_explicit(&slot->state, &ready, FREE,
+                                                   memory_order_relaxed, memory_order_relaxed))
+        return LOCO_ERR_AGAIN;
+    return loci_wait(p->fabric->rt, &why, is_done, &wait);
+}
+
+/* A slot to fill, if it makes sense now. */
+static struct slot *begin(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
+{
+    if (!is_promising(p) || loci_service_is_self(p->fabric->rt))   /* that one does not wait */
+        return NULL;
+    return claim(p, offers, at);
+}
+
+/* LOCO_OK: it is done, and the slot still the caller's. LOCO_ERR_AGAIN: it is not, nor will be. */
+static int make(struct shm_peer *p, struct shm_offers *offers, struct slot *slot, unsigned at)
+{
+    int status;
+
+    atomic_store_explicit(&slot->state, state_of(&p->fabric->rt->address, READY),
+                          memory_order_release);
+    /* Release: who hears the bell finds the slot ready. */
+    atomic_fetch_add_explicit(&offers->bell, UINT64_C(1) << at * SLOT_BITS, memory_order_release);
+    status = see_through(p, slot);
+    if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
+        learn(p, status == LOCO_OK);
+    /* What the target refuses, the system may still do, or say why not. */
+    if (status == LOCO_OK && slot->status != LOCO_OK) {
+        atomic_store_explicit(&slot->state, FREE, memory_order_release);
+        status = LOCO_ERR_AGAIN;
+    }
+    return status;
+}
+
+int loci_shm_offer(struct shm_peer *p, const struct loci_op *ops, int n, int *done)
+{
+    struct shm_offers *offers = offers_of(p);
+    struct slot *slot;
+    unsigned at;
+    int status;
+
+    if (offers == NULL || (n = fitting(ops, n)) == 0 || (slot = begin(p, offers, &at)) == NULL)
+        return LOCO_ERR_AGAIN;
+    fill(slot, ops, n);
+    status = make(p, offers, slot, at);
+    if (status != LOCO_OK)
+        return status;
+    if (ops[0].kind == LOCI_READ)
+        take_data(slot, ops, n);
+    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+    *done = n;
+    return LOCO_OK;
+}
+
+int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const struct loci_op *op)
+{
+    struct update update = {
+        { op->mem->key.base + op->offset, op->len }, op->operand, op->compare, 0
+    };
+    struct shm_peer *p = peer->fabric_data;
+    struct shm_offers *offers = p != NULL ? offers_of(p) : NULL;
+    struct slot *slot;
+    unsigned at;
+    int status;
+
+    (void)fabric;
+    if (offers == NULL || (slot = begin(p, offers, &at)) == NULL)
+        return LOCO_ERR_AGAIN;
+    slot->number = op->mem->key.extent;
+    slot->op = (uint16_t)op->kind;
+    slot->nspans = 1;
+    memcpy(slot->body, &update, sizeof update);
+    status = make(p, offers, slot, at);
+    if (status != LOCO_OK)
+        return status;
+    memcpy(&update, slot->body, sizeof update);
+    *op->result = update.old;
+    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+    return LOCO_OK;
+}
+
+/* ---- target ---- */
+
+/* The spans of a slot, and whether all lie in that memory and their data in the slot. */
+static bool take_spans(const struct slot *slot, const struct shm_user *user,
+                       struct shm_span *spans, unsigned n)
+{
+    uint64_t room = BODY_BYTES - n * sizeof *spans;
+
+    memcpy(spans, slot->body, n * sizeof *spans);
+    for (unsigned i = 0; i < n; i++) {
+        const struct shm_span *s = &spans[i];
+
+        if (s->at < user->base || s->at - user->base > user->len
+            || s->len > user->len - (s->at - user->base) || s->len > room)
+            return false;
+        room -= s->len;
+    }
+    return true;
+}
+
+/* Add or compare and swap at a word of some size: one load, one store, under the origin's lock. */
+#define UPDATE(name, type)                                                                  \
+    static uint64_t name(unsigned op, unsigned char *at, const struct update *u)            \
+    {                                                                                       \
+        type old, new;                                                                      \
+                                                                                            \
+        memcpy(&old, at, sizeof old);                                                       \
+        new = (type)(op == LOCI_FETCH_ADD ? old + u->operand : u->operand);                 \
+        if (op == LOCI_FETCH_ADD || old == (type)u->compare)                                \
+            memcpy(at, &new, sizeof new);                                                   \
+        return old;                                                                         \
+    }
+UPDATE(update8, uint8_t)
+UPDATE(update16, uint16_t)
+UPDATE(update32, uint32_t)
+UPDATE(update64, uint64_t)
+
+static int update_offered(struct slot *slot, unsigned op, const struct shm_span *span)
+{
+    unsigned char *at = (unsigned char *)(uintptr_t)span->at;
+    int status = LOCO_OK;
+    struct update u;
+
+    memcpy(&u, slot->body, sizeof u);
+    loci_shm_as_another_process(true);
+    switch (span->len) {
+    case 1: u.old = update8(op, at, &u); break;
+    case 2: u.old = update16(op, at, &u); break;
+    case 4: u.old = update32(op, at, &u); break;
+    case 8: u.old = update64(op, at, &u); break;
+    default: status = LOCO_ERR_UNSUPPORTED;
+    }
+    loci_shm_as_another_process(false);
+    memcpy(slot->body, &u, sizeof u);
+    return status;
+}
+
+/* Under fabric->lock. */
+static int copy_offered(struct shm_fabric *f, struct slot *slot)
+{
+    const struct shm_user *user = loci_shm_user(f, slot->number);
+    unsigned n = slot->nspans, op = slot->op;
+    unsigned char *data = slot->body + n * sizeof(struct shm_span);
+    struct shm_span spans[SPANS];
+
+    if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))
+        return LOCO_ERR_RANGE;
+    if ((op == LOCI_FETCH_ADD || op == LOCI_COMPARE_SWAP) && n == 1)
+        return update_offered(slot, op, &spans[0]);
+    if (op != LOCI_WRITE && op != LOCI_READ)
+        return LOCO_ERR_PROTOCOL;
+    loci_shm_as_another_process(true);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned char *at = (unsigned char *)(uintptr_t)spans[i].at;
+
+        if (op == LOCI_WRITE)
+            loci_copy_in(at, data, spans[i].len);
+        else
+            loci_copy_out(data, at, spans[i].len);
+        data += spans[i].len;
+    }
+    loci_shm_as_another_process(false);
+    return LOCO_OK;
+}
+
+static void help_slot(struct shm_fabric *f, struct slot *slot)
+{
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    uint64_t token = state & ~STATE_MASK;
+
+    /* Acquire: pairs with the origin's release when it made the slot ready. */
+    if ((state & STATE_MASK) != READY
+        || !atomic_compare_exchange_strong_explicit(&slot->state, &state, token | TAKEN,
+                                                    memory_order_acquire, memory_order_relaxed))
+        return;
+    slot->status = copy_offered(f, slot);
+    atomic_store_explicit(&slot->state, token | DONE, memory_order_release);
+}
+
+int loci_shm_help(struct loci_fabric *fabric)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_offers *offers = f->offers;
+    uint64_t bell, changed;
+
+    if (offers == NULL
+        || atomic_load_explicit(&offers->bell, memory_order_relaxed)
+           == atomic_load_explicit(&f->heard, memory_order_relaxed))
+        return 0;
+    if (pthread_mutex_trylock(&f->lock) != 0)
+        return 0;       /* somebody is at it, or next time */
+    bell = atomic_load_explicit(&offers->bell, memory_order_acquire);
+    changed = bell ^ atomic_load_explicit(&f->heard, memory_order_relaxed);
+    atomic_store_explicit(&f->heard, bell, memory_order_relaxed);
+    while (changed != 0) {
+        unsigned i = (unsigned)__builtin_ctzll(changed) / SLOT_BITS;
+
+        help_slot(f, slot_at(offers, i));
+        changed &= ~(((UINT64_C(1) << SLOT_BITS) - 1) << i * SLOT_BITS);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return 1;
+}
+
+void loci_shm_offers_reclaim(struct shm_peer *p)
+{
+    struct shm_fabric *f = p->fabric;
+
+    if (f->offers == NULL)
+        return;
+    pthread_mutex_lock(&f->lock);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        struct slot *slot = slot_at(f->offers, i);
+        uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+
+        if (state != FREE && (state & ~STATE_MASK) == state_of(&p->peer->address, FREE))
+            atomic_store_explicit(&slot->state, FREE, memory_order_release);
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+unsigned loci_shm_offers_in_use(const struct shm_fabric *f)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; f->offers != NULL && i < SLOTS; i++)
+        n += atomic_load_explicit(&slot_at(f->offers, i)->state, memory_order_acquire) != FREE;
+    return n;
+}

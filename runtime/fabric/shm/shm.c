@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The fabric of one node: its life, its peers, and memory that the user brought. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "../../service.h"
+#include "../../wait.h"
+#include "offer.h"
+#include "shm.h"
+
+#define GOODBYE_NS INT64_C(1000000000)      /* to get the goodbyes out */
+#define CLOSE_NS INT64_C(10000000000)       /* until the service thread must have closed all */
+
+/* ---- what the service thread does later ---- */
+
+/* Everything that a handler may touch is closed by the thread that runs the handlers. */
+static void close_all(struct shm_fabric *f)
+{
+    struct loco_runtime *rt = f->rt;
+
+    loci_service_unwatch(rt, f->listen_fd);
+    loci_service_unwatch(rt, f->timer_fd);
+    for (struct shm_peer *p = f->peers; p != NULL; p = p->next) {
+        loci_shm_alive_close(p);
+        loci_shm_link_close(p);
+        loci_shm_area_close(p);
+    }
+    loci_shm_conns_close(f);
+    atomic_store_explicit(&f->closed, 1, memory_order_release);
+}
+
+static struct shm_peer *first_peer(struct shm_fabric *f)
+{
+    struct shm_peer *p;
+
+    pthread_mutex_lock(&f->lock);
+    p = f->peers;
+    pthread_mutex_unlock(&f->lock);
+    return p;
+}
+
+static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct shm_fabric *f = ctx;
+    uint64_t times;
+
+    (void)rt;
+    (void)events;
+    if (read(fd, &times, sizeof times) < 0 && errno != EAGAIN)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "reading the timer: %m");
+    if (atomic_load_explicit(&f->closing, memory_order_acquire)) {
+        close_all(f);
+        return;
+    }
+    for (struct shm_peer *p = first_peer(f); p != NULL; p = p->next)
+        loci_shm_flush(p);
+}
+
+/* ---- life ---- */
+
+/* Not 0 where /proc shows the namespace that our pid is of. */
+static uint64_t pid_space(void)
+{
+    char self[32];
+    struct stat space;
+    ssize_t n = readlink("/proc/self", self, sizeof self - 1);
+
+    if (n <= 0)
+        return 0;
+    self[n] = '\0';
+    if (atoi(self) != (int)getpid() || stat("/proc/self/ns/pid", &space) != 0)
+        return 0;
+    return space.st_ino;
+}
+
+/* Processes share memory here only if they can send each other descriptors, and sockets with
+ * names in no file system are of a network namespace. */
+static uint64_t node_of(uint64_t kernel)
+{
+    struct stat space;
+
+    if (stat("/proc/self/ns/net", &space) != 0)
+        return kernel;
+    return (kernel ^ space.st_ino) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static int open_descriptors(struct shm_fabric *f)
+{
+    int status;
+
+    f->budget_fd = loci_shm_budget_open();
+    f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (f->timer_fd < 0) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no timer: %m");
+        return LOCO_ERR_SYSTEM;
+    }
+    status = loci_service_watch(f->rt, f->timer_fd, EPOLLIN, timer_event, f);
+    return status == LOCO_OK ? loci_shm_listen(f) : status;
+}
+
+static void free_fabric(struct shm_fabric *f)
+{
+    const int fds[] = { f->listen_fd, f->timer_fd, f->budget_fd };
+
+    loci_shm_offers_close(f);
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    while (f->peers != NULL) {
+        struct shm_peer *p = f->peers;
+
+        f->peers = p->next;
+        loci_shm_unmap_all(p);
+        loci_shm_own_area_close(p);
+        p->peer->fabric_data = NULL;
+        pthread_mutex_destroy(&p->lock);
+        free(p);
+    }
+    free(f->users);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+static int shm_open_fabric(struct loco_runtime *rt, struct loci_address *mine,
+                           struct loci_fabric **fabric)
+{
+    struct shm_fabric *f = calloc(1, sizeof *f);
+    int status;
+
+    if (f == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    f->rt = rt;
+    f->listen_fd = f->timer_fd = f->budget_fd = -1;
+    pthread_mutex_init(&f->lock, NULL);
+    f->pid_space = pid_space();
+    f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
+    mine->node = node_of(mine->node);
+    mine->fabric[0] = f->pid_space;
+    loci_shm_offers_open(f, mine);
+    /* Yama lets only ancestors copy, unless they are told otherwise; an error where there is no
+     * Yama is none. */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    status = open_descriptors(f);
+    if (status != LOCO_OK) {
+        if (f->timer_fd >= 0)
+            loci_service_unwatch(rt, f->timer_fd);
+        if (f->listen_fd >= 0)
+            loci_service_unwatch(rt, f->listen_fd);
+        free_fabric(f);
+        return status;
+    }
+    *fabric = (struct loci_fabric *)f;
+    return LOCO_OK;
+}
+
+static int is_flag_set(void *arg)
+{
+    return atomic_load_explicit((_Atomic int *)arg, memory_order_acquire);
+}
+
+static int all_is_sent(void *arg)
+{
+    struct shm_fabric *f = arg;
+
+    for (struct shm_peer *p = first_peer(f); p != NULL; p = p->next)
+        if (atomic_load_explicit(&p->queued, memory_order_relaxed) > 0)
+            return 0;
+    return 1;
+}
+
+static void shm_close_fabric(struct loci_fabric *fabric)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    const struct itimerspec now = { .it_value.tv_nsec = 1 };
+    struct loci_reason why = { .what = "goodbyes", .peer = -1, .timeout_ns = GOODBYE_NS };
+
+    loci_wait(f->rt, &why, all_is_sent, f);
+    atomic_store_explicit(&f->closing, 1, memory_order_release);
+    timerfd_settime(f->timer_fd, 0, &now, NULL);
+    why.what = "the service thread to close the fabric";
+    why.timeout_ns = CLOSE_NS;
+    if (loci_wait(f->rt, &why, is_flag_set, &f->closed) == LOCO_OK)
+        free_fabric(f);
+    else
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the service thread does not answer");
+}
+
+/* ---- peers ---- */
+
+static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_peer *p;
+    int status;
+
+    if (peer->address.node != f->rt->address.node)
+        return LOCO_ERR_UNSUPPORTED;
+    p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    *p = (struct shm_peer){ .fabric = f, .peer = peer, .out_fd = -1, .pid_fd = -1 };
+    p->last = &p->first;
+    pthread_mutex_init(&p->lock, NULL);
+    if (f->rt->tunables.cma == LOCI_CMA_NEVER || f->pid_space == 0
+        || peer->address.fabric[0] != f->pid_space)
+        atomic_init(&p->cma, SHM_CMA_FORBIDDEN);
+    peer->fabric_data = p;
+    status = loci_shm_watch_life(p);
+    pthread_mutex_lock(&f->lock);
+    p->next = f->peers;
+    f->peers = p;
+    loci_shm_unpark(p);
+    pthread_mutex_unlock(&f->lock);
+    return status;
+}
+
+/* Says goodbye; all else is kept until the fabric closes, since handlers may be using it. */
+static void shm_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    const struct shm_head goodbye = { .type = SHM_GOODBYE };
+    struct shm_peer *p = peer->fabric_data;
+
+    (void)fabric;
+    if (p == NULL)
+        return;
+    atomic_store_explicit(&p->parted, true, memory_order_relaxed);
+    if (atomic_load_explicit(&peer->state, memory_order_acquire) == LOCI_PEER_ALIVE)
+        loci_shm_send(p, &goodbye, NULL, 0, -1);
+}
+
+static int shm_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
+                            const void *message, size_t len)
+{
+    const struct shm_head head = { .type = SHM_CONTROL };
+
+    (void)fabric;
+    if (len == 0 || len > LOCI_CONTROL_MAX)
+        return LOCO_ERR_ARG;
+    if (peer->fabric_data == NULL)
+        return LOCO_ERR_UNSUPPORTED;
+    return loci_shm_send(peer->fabric_data, &head, message, len, -1);
+}
+
+/* ---- memory of the user ---- */
+
+static int user_add(struct shm_fabric *f, const struct shm_user *user)
+{
+    if (f->nusers == f->users_room) {
+        size_t room = f->users_room > 0 ? 2 * f->users_room : 16;
+        struct shm_user *more = realloc(f->users, room * sizeof more[0]);
+
+        if (more == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        f->users = more;
+        f->users_room = room;
+    }
+    f->users[f->nusers] = *user;
+    f->users[f->nusers].number = ++f->users_made;
+    f->nusers++;
+    return LOCO_OK;
+}
+
+static int shm_user_add(struct loci_fabric *fabric, void *base, size_t len,
+                        struct loci_memkey *key)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    const struct shm_user user = { .base = (uintptr_t)base, .len = len };
+    int status;
+
+    if (len > UINTPTR_MAX - (uintptr_t)base)
+        return LOCO_ERR_ARG;
+    pthread_mutex_lock(&f->lock);
+    status = user_add(f, &user);
+    if (status == LOCO_OK)
+        key->extent = f->users_made;
+    pthread_mutex_unlock(&f->lock);
+    return status;
+}
+
+/* Numbers grow, so the table is in their order. */
+struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number)
+{
+    size_t low = 0, high = f->nusers;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (f->users[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < f->nusers && f->users[low].number == number ? &f->users[low] : NULL;
+}
+
+static void shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_user *user;
+
+    pthread_mutex_lock(&f->lock);
+    user = loci_shm_user(f, key->extent);
+    if (user != NULL) {
+        memmove(user, user + 1, (size_t)(f->users + f->nusers - user - 1) * sizeof *user);
+        f->nusers--;
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+const struct loci_fabric_ops loci_fabric_shm = {
+    .name = "shm",
+    .synchronous = true,
+    .open = shm_open_fabric,
+    .close = shm_close_fabric,
+    .peer_add = shm_peer_add,
+    .peer_remove = shm_peer_remove,
+    .extent_create = loci_shm_extent_create,
+    .extent_grow = loci_shm_extent_grow,
+    .extent_destroy = loci_shm_extent_destroy,
+    .user_add = shm_user_add,
+    .user_remove = shm_user_remove,
+    .map = loci_shm_map,
+    .post = loci_shm_post,
+    .help = loci_shm_help,
+    .update = loci_shm_update,
+    .control_send = shm_control_send,
+};

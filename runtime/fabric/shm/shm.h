@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_SHM_H
+#define LOCI_SHM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "../../runtime.h"
+
+/* The fabric of one node.
+ *
+ *   shm.c      life, peers, user memory
+ *   extent.c   own memory files; asking for memory one process at a time
+ *   map.c      peers' memory files, mapped here
+ *   copy.c     post: copies, process_vm_readv/writev
+ *   offer.c    small copies by a peer that is waiting anyway
+ *   assist.c   copies through the owner's service thread
+ *   link.c     control sockets: connecting, sending
+ *   receive.c  control sockets: accepting, checking, handing on
+ *   alive.c    who is alive
+ *
+ * Locks: fabric->lock before none, peer->lock before none: neither is held while the other is
+ * taken, and neither while loci_* of the runtime is called, save loci_service_watch. */
+
+struct shm_message;
+struct shm_queued;
+struct shm_area;
+struct shm_offers;
+
+/* Own memory file. */
+struct shm_extent {
+    uint32_t number;
+    int fd;
+    unsigned char *base;
+    size_t len;
+    bool huge;                          /* hugetlb pages */
+    struct shm_peer **mappers;          /* who told us that it maps this */
+    unsigned nmappers;
+    struct shm_extent *next;
+};
+
+/* Memory of the user that peers may ask us to copy; in order of numbers. */
+struct shm_user {
+    uint32_t number;
+    uint64_t base, len;
+};
+
+/* A peer's memory file, mapped here. */
+struct shm_mapping {
+    uint32_t extent;
+    unsigned char *base;                /* NULL: it cannot be mapped */
+    size_t len;
+    struct shm_mapping *next;
+};
+
+/* What a thread waits for: a peer's answer to a request. On its stack; in the fabric's list. */
+struct shm_call {
+    uint64_t id;
+    struct shm_peer *peer;
+    int fd;                             /* answer: a descriptor, or -1 */
+    _Atomic int done;
+    struct shm_call *next;
+};
+
+/* A connection that a peer made, to us. The service thread's, but for `parked` ones. */
+struct shm_conn {
+    struct shm_fabric *fabric;
+    int fd;
+    struct shm_peer *peer;              /* NULL until its hello was accepted */
+    bool parked;                        /* its sender is not in our table yet: not read */
+    bool drained;                       /* used by alive.c */
+    uint64_t identity, token;           /* of a parked one */
+    struct shm_conn *next;
+};
+
+enum shm_cma { SHM_CMA_TRY, SHM_CMA_FORBIDDEN };
+
+struct shm_peer {
+    struct shm_fabric *fabric;
+    struct loci_peer *peer;
+    _Atomic int cma;                    /* enum shm_cma */
+    _Atomic bool parted;                /* we have said goodbye: its end is no news any more */
+    _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
+    _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
+    _Atomic unsigned offers_to_skip, offers_backoff;
+
+    pthread_mutex_t lock;               /* up to the next blank line */
+    int out_fd;                         /* connection that we made, -1: none */
+    bool hung_up;                       /* it can not be reached any more */
+    struct shm_queued *first, **last;   /* messages that did not fit into the socket */
+    struct shm_mapping *mappings;
+    struct shm_area *area;              /* we copy through it in its memory; assist.c */
+    _Atomic unsigned queued;            /* messages; read without the lock */
+
+    /* The service thread's. */
+    int pid_fd;                         /* -1: its connections tell when it ends */
+    bool goodbye;                       /* it has told that it closes */
+    bool gone;                          /* loci_peer_gone was called */
+    unsigned char *its_area;            /* where it wants its copies; NULL: not told yet */
+
+    struct shm_peer *next;              /* fabric->lock */
+};
+
+struct shm_fabric {
+    struct loco_runtime *rt;
+    int listen_fd;
+    int timer_fd;                       /* wakes the service thread for what must be tried again */
+    int budget_fd;
+    bool populate;                      /* huge pages come with page faults, not with fallocate */
+    uint64_t pid_space;                 /* 0: /proc does not show our pids */
+    _Atomic int closing, closed;
+    struct shm_offers *offers;          /* page where peers offer copies; NULL: none */
+    int offers_fd;
+    _Atomic uint64_t heard;             /* its bell when last looked at; written under lock */
+
+    pthread_mutex_t lock;               /* all that follows */
+    struct shm_peer *peers;
+    struct shm_conn *conns;
+    unsigned parked;
+    struct shm_extent *extents;
+    struct shm_user *users;
+    size_t nusers, users_room;
+    uint32_t users_made;
+    struct shm_call *calls;
+    uint64_t calls_made;
+};
+
+/* ---- messages, as they go through the sockets ---- */
+
+#define SHM_MAGIC UINT32_C(0x6d68736c)
+#define SHM_VERSION 1
+
+enum shm_type {
+    SHM_HELLO = 1,      /* first on each connection: who made it */
+    SHM_CONTROL,        /* for loci_control_receive */
+    SHM_GOODBYE,        /* the sender closes its runtime */
+    SHM_WANT_FD,        /* the descriptor of an extent, please */
+    SHM_HERE_IS_FD,     /* answer, with the descriptor or without */
+    SHM_MAPPED,         /* the sender has mapped an extent of ours */
+    SHM_UNMAP,          /* an extent of the sender is gone */
+    SHM_AREA,           /* with a descriptor: where the sender wants its copies */
+    SHM_COPY,           /* copy for the sender */
+    SHM_NO_AREA         /* the sender cannot map the receiver's area: it does not copy */
+};
+
+struct shm_head {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;
+    uint32_t len;               /* bytes of the whole message */
+    uint32_t extent;            /* WANT_FD, MAPPED, UNMAP */
+    uint64_t call;              /* WANT_FD, HERE_IS_FD; AREA, NO_AREA: which area */
+};
+
+struct shm_hello {
+    uint64_t identity, token;
+};
+
+#define SHM_SPANS 64
+
+struct shm_span {
+    uint64_t at;                /* address of user memory, offset in an extent */
+    uint64_t len;
+};
+
+struct shm_copy {
+    uint32_t op;                /* enum loci_op_kind */
+    uint32_t kind;              /* enum loci_mem_kind */
+    uint32_t number;            /* of the extent or the user's memory */
+    uint32_t slot;              /* of the sender's area */
+    uint32_t nspans;
+    uint32_t pad;
+    uint64_t operand, compare;
+    struct shm_span span[SHM_SPANS];
+};
+
+struct shm_message {
+    struct shm_head head;
+    union {
+        struct shm_hello hello;
+        struct shm_copy copy;
+        unsigned char control[LOCI_CONTROL_MAX];
+    } body;
+};
+
+/* ---- extent.c ---- */
+int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
+int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
+void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
+/* An inode that all processes of this node see, to lock while asking for memory. */
+int loci_shm_budget_open(void);
+/* Whether the system gives memory files huge pages only where madvise asks for them. */
+bool loci_shm_needs_populate(void);
+/* Under fabric->lock: the own extent of that number, or NULL. */
+struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint32_t number);
+/* A peer has mapped an extent of ours. */
+void loci_shm_mapped(struct shm_peer *p, uint32_t number);
+/* Address space for `len` bytes of `fd`, aligned to 2 MiB; NULL. */
+unsigned char *loci_shm_map_aligned(int fd, size_t len);
+#define SHM_KEY_FD_BITS 24
+static inline uint64_t shm_rkey(uint64_t inode, int fd)
+{
+    return inode << SHM_KEY_FD_BITS | (uint64_t)fd;
+}
+
+/* ---- map.c ---- */
+unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem);
+void loci_shm_unmap(struct shm_peer *p, uint32_t number);
+void loci_shm_unmap_all(struct shm_peer *p);
+/* A peer wants a descriptor of ours; a peer's answer to us (takes fd, or closes it). */
+void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head);
+void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd);
+
+/* ---- copy.c, assist.c ---- */
+int loci_shm_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                  int *posted);
+/* Have the owner do the first ops of the chain: as many as one request carries, part of one, or
+ * an atomic. Outputs how many ops, and bytes of the next one, are done. */
+int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
+                    size_t *part);
+/* Service thread: a peer's area (takes fd), a peer's request. */
+void loci_shm_area_here(struct shm_peer *p, const struct shm_head *head, int fd);
+/* Service thread: the peer cannot copy for us; those who wait for it are told. */
+void loci_shm_area_refused(struct shm_peer *p, const struct shm_head *head);
+void loci_shm_copy_wanted(struct shm_peer *p, const struct shm_copy *copy);
+void loci_shm_area_close(struct shm_peer *p);
+void loci_shm_own_area_close(struct shm_peer *p);
+/* What this thread touches from here to the other call, it does for another process. */
+void loci_shm_as_another_process(bool begin);
+
+/* ---- shm.c ---- */
+/* Under fabric->lock: the user's memory of that number, or NULL. */
+struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number);
+
+/* ---- link.c ---- */
+int loci_shm_listen(struct shm_fabric *f);
+/* Send or queue; `fd` goes along if not -1 (it is duplicated where it has to wait). May wait for
+ * a bounded time while very many messages are queued, but not in the service thread. */
+int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *body, size_t len,
+                  int fd);
+/* Have a connection, so that its end is seen. */
+int loci_shm_connect(struct shm_peer *p);
+/* Service thread: try again what could not be sent. */
+void loci_shm_flush(struct shm_peer *p);
+void loci_shm_link_close(struct shm_peer *p);
+
+/* ---- receive.c ---- */
+void loci_shm_accept(struct loco_runtime *rt, void *ctx, int fd, uint32_t events);
+/* Take what has arrived from this peer. */
+void loci_shm_drain(struct shm_peer *p);
+/* Under fabric->lock: connections that waited for this peer to be known. */
+void loci_shm_unpark(struct shm_peer *p);
+void loci_shm_conns_close(struct shm_fabric *f);
+/* NULL where head and length make sense, else what is wrong. */
+const char *loci_shm_message_error(const struct shm_message *m, size_t len);
+
+/* ---- alive.c ---- */
+int loci_shm_watch_life(struct shm_peer *p);
+/* Service thread: the peer's process or connection has ended. */
+void loci_shm_ended(struct shm_peer *p, const char *how);
+void loci_shm_alive_close(struct shm_peer *p);
+/* Field 22 of /proc/PID/stat, 0 where it cannot be read. */
+uint64_t loci_shm_start_time(int32_t pid);
+
+static inline struct shm_fabric *shm_of(struct loci_fabric *fabric)
+{
+    return (struct shm_fabric *)fabric;
+}
+
+#endif

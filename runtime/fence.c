@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Fences of three scopes (LOCO paper, section 5.3), by what the lanes' counters say:
+ *
+ *   placed >= written    nothing to do on this lane
+ *   placing >= written   a read or an atomic in flight will place all: wait for it
+ *   else                 post a place, then wait
+ *
+ * First all places are posted, then all are waited for, so that they are in flight together.
+ * Copies into mapped memory are not counted: the CPU's own fence covers this thread's, and those
+ * of other threads "that happened before the call" were made visible by what told us of them. */
+
+#include "config.h"
+
+#include "rma.h"
+#include "runtime.h"
+#include "wait.h"
+
+static bool lane_is_clean(const struct loci_lane *lane)
+{
+    return atomic_load_explicit(&lane->placed, memory_order_acquire)
+           >= atomic_load_explicit(&lane->written, memory_order_acquire);
+}
+
+/* Have something in flight that places all writes of this lane. */
+static int start_placing(struct loci_lane *lane)
+{
+    struct loci_op op = { .kind = LOCI_PLACE };
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status;
+
+    if (atomic_load_explicit(&lane->placing, memory_order_acquire)
+        >= atomic_load_explicit(&lane->written, memory_order_acquire))
+        return LOCO_OK;
+    status = loci_lane_post(lane, &op, &ack);
+    return status < 0 ? status : LOCO_OK;
+}
+
+struct place_wait {
+    struct loci_lane *lane;
+    uint64_t target;
+};
+
+static int is_placed(void *arg)
+{
+    struct place_wait *wait = arg;
+    int failed;
+
+    if (atomic_load_explicit(&wait->lane->placed, memory_order_acquire) >= wait->target)
+        return 1;
+    failed = atomic_load_explicit(&wait->lane->failed, memory_order_relaxed);
+    if (failed != LOCO_OK)
+        return failed;
+    loci_lane_poll(wait->lane);
+    return 0;
+}
+
+static int finish_placing(struct loci_lane *lane)
+{
+    struct place_wait wait = { lane, atomic_load_explicit(&lane->placing, memory_order_acquire) };
+    const struct loci_reason why = {
+        .what = "a fence", .peer = lane->peer->index, .timeout_ns = LOCO_FOREVER,
+    };
+
+    return loci_wait(lane->thread->rt, &why, is_placed, &wait);
+}
+
+/* Apply `step` to every dirty lane of the thread to `peer` (an index, or -1: all). The first
+ * error is kept, the other lanes are served all the same. */
+static int each_dirty_lane(struct loci_thread *thread, int peer, int (*step)(struct loci_lane *),
+                           int status)
+{
+    int lanes = atomic_load_explicit(&thread->lane_peers, memory_order_acquire);
+    int first = peer < 0 ? 0 : peer, end = peer < 0 ? lanes : peer + 1;
+
+    for (int i = first; i < end && i < lanes; i++) {
+        struct loci_lane *lane = atomic_load_explicit(&thread->lanes[i], memory_order_acquire);
+        int one;
+
+        if (lane == NULL || lane_is_clean(lane))
+            continue;
+        one = step(lane);
+        if (status == LOCO_OK)
+            status = one;
+    }
+    return status;
+}
+
+static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer)
+{
+    struct loci_thread *first, *t;
+    int status = LOCO_OK;
+
+    first = all_threads ? atomic_load_explicit(&rt->threads, memory_order_acquire)
+                        : loci_self(rt);
+    for (t = first; t != NULL; t = all_threads ? t->next : NULL)
+        status = each_dirty_lane(t, peer, start_placing, status);
+    for (t = first; t != NULL; t = all_threads ? t->next : NULL)
+        status = each_dirty_lane(t, peer, finish_placing, status);
+    return status;
+}
+
+int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
+{
+    if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
+        return LOCO_OK;
+    atomic_thread_fence(memory_order_seq_cst);
+    if (rt->ops->synchronous)
+        return LOCO_OK;
+    return fence_lanes(rt, scope == LOCO_FENCE_PROCESS, peer);
+}
+
+int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer)
+{
+    if (peer == LOCO_ALL_PEERS) {
+        if (scope == LOCO_FENCE_PAIR)
+            return LOCO_ERR_ARG;
+        return loci_fence_peer(rt, scope, -1);
+    }
+    if (peer < 0 || peer >= rt->everyone->size)
+        return LOCO_ERR_ARG;
+    return loci_fence_peer(rt, scope, rt->everyone->peer[peer]);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime.h"
+
+int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group)
+{
+    struct loco_group *g = calloc(1, sizeof *g);
+
+    if (g == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    g->peer = malloc((size_t)(size > 0 ? size : 1) * sizeof g->peer[0]);
+    if (g->peer == NULL) {
+        free(g);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    g->rt = rt;
+    g->size = size;
+    g->rank = -1;
+    for (int i = 0; i < size; i++) {
+        g->peer[i] = peers[i];
+        if (peers[i] == LOCI_SELF)
+            g->rank = i;
+    }
+    *group = g;
+    return LOCO_OK;
+}
+
+/* Meet the owners of these addresses, and make the group of them. */
+static int group_of_addresses(struct loco_runtime *rt, int size,
+                              const struct loci_address *addresses, struct loco_group **group)
+{
+    int *peers = malloc((size_t)size * sizeof peers[0]);
+    int status = peers == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+
+    for (int i = 0; status == LOCO_OK && i < size; i++)
+        status = loci_peer_meet(rt, &addresses[i], &peers[i]);
+    if (status == LOCO_OK)
+        status = loci_group_of(rt, size, peers, group);
+    free(peers);
+    return status;
+}
+
+int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                    loco_group_t **group)
+{
+    struct loci_address *all;
+    int status;
+
+    if (exchange->size < 1 || exchange->rank < 0 || exchange->rank >= exchange->size)
+        return LOCO_ERR_ARG;
+    all = calloc((size_t)exchange->size, sizeof all[0]);
+    if (all == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    status = exchange->allgather(exchange->ctx, &rt->address, sizeof rt->address, all);
+    if (status == LOCO_OK)
+        status = group_of_addresses(rt, exchange->size, all, group);
+    free(all);
+    return status;
+}
+
+int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_group_t **subset)
+{
+    int *peers, status = LOCO_OK;
+
+    if (n < 1 || n > group->size)
+        return LOCO_ERR_ARG;
+    peers = malloc((size_t)n * sizeof peers[0]);
+    if (peers == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    for (int i = 0; i < n && status == LOCO_OK; i++) {
+        if (ranks[i] < 0 || ranks[i] >= group->size)
+            status = LOCO_ERR_ARG;
+        for (int j = 0; j < i && status == LOCO_OK; j++)
+            if (ranks[j] == ranks[i])
+                status = LOCO_ERR_ARG;
+        if (status == LOCO_OK)
+            peers[i] = group->peer[ranks[i]];
+    }
+    if (status == LOCO_OK)
+        status = loci_group_of(group->rt, n, peers, subset);
+    free(peers);
+    return status;
+}
+
+void loco_group_destroy(loco_group_t *group)
+{
+    if (group == NULL)
+        return;
+    free(group->peer);
+    free(group);
+}
+
+int loco_group_size(const loco_group_t *group)
+{
+    return group->size;
+}
+
+int loco_group_rank(const loco_group_t *group)
+{
+    return group->rank;
+}
+
+int loco_group_alive(const loco_group_t *group, int rank)
+{
+    if (rank < 0 || rank >= group->size)
+        return LOCO_ERR_ARG;
+    return loci_peer_alive(group->rt, group->peer[rank]) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+}
+
+const loco_group_t *loco_everyone(const loco_runtime_t *rt)
+{
+    return rt->everyone;
+}
+
+int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
+{
+    if (group->rank < 0)
+        return LOCO_ERR_ARG;
+    loco_group_destroy(rt->everyone);
+    rt->everyone = group;
+    return LOCO_OK;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+const char *loci_log_level_name(int level)
+{
+    static const char *const names[] = { "none", "error", "warn", "info", "debug" };
+
+    if (level < LOCO_LOG_NONE || level > LOCO_LOG_DEBUG)
+        return "?";
+    return names[level];
+}
+
+void loci_log_stderr(void *ctx, int level, const char *text)
+{
+    char line[LOCI_LOG_LINE + 64];
+    int len = snprintf(line, sizeof line, "loco[%ld] %s: %s\n", (long)getpid(),
+                       loci_log_level_name(level), text);
+    ssize_t written;
+
+    (void)ctx;
+    if (len >= (int)sizeof line) {
+        len = sizeof line;
+        line[len - 1] = '\n';
+    }
+    written = write(STDERR_FILENO, line, (size_t)len);
+    (void)written;      /* nobody is left to be told */
+}
+
+void loci_log(const struct loci_log *log, int level, const char *fmt, ...)
+{
+    char text[LOCI_LOG_LINE];
+    int error = errno;
+    va_list args;
+
+    if (log->fn == NULL || level > log->level)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    log->fn(log->ctx, level, text);
+    errno = error;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_LOG_H
+#define LOCI_LOG_H
+
+#include <loco/log.h>
+
+#define LOCI_LOG_LINE 1024      /* longer lines are cut */
+
+/* Where a runtime's lines go. All zero is silent. Written while the runtime opens, before there
+ * is a second thread; read-only afterwards. */
+struct loci_log {
+    loco_log_fn *fn;            /* NULL: nobody listens */
+    void *ctx;
+    int level;                  /* enum loco_log_level: this and graver ones */
+};
+
+/* A hook that writes to stderr, one write per line so that ranks' lines do not mix. */
+void loci_log_stderr(void *ctx, int level, const char *text);
+
+/* "error", "warn"...; never NULL. */
+const char *loci_log_level_name(int level);
+
+/* One line. Keeps errno, so %m works and callers may go on using it. */
+__attribute__((format(printf, 3, 4)))
+void loci_log(const struct loci_log *log, int level, const char *fmt, ...);
+
+#endif

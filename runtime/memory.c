@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Own network memory: a few large extents, each one registration, and sub-ranges of them.
+ *
+ * Extents double from LOCO_EXTENT_MIN to LOCO_EXTENT_MAX; a request beyond the next size gets an
+ * extent of its own. What is committed grows with what is handed out, so that running out is an
+ * error here and never a bus error or the kernel's killer later. Free ranges are a list in order
+ * of offset, joined with their neighbours when they come back (first fit: windows live long and
+ * are few beside the accesses to them). Book-keeping is in private memory: a peer that writes
+ * astray cannot break it. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+
+#define COMMIT_STEP ((size_t)2 << 20)   /* a huge page: commits and extents are multiples of it */
+
+struct loci_range {
+    size_t offset;
+    size_t len;
+    struct loci_range *next;
+};
+
+static size_t round_up(size_t value, size_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+/* ---- extents ---- */
+
+static void extent_remove(struct loco_runtime *rt, struct loci_extent *extent)
+{
+    struct loci_extent **at = &rt->extents;
+
+    while (*at != extent)
+        at = &(*at)->next;
+    *at = extent->next;
+    rt->memory_used -= extent->committed;
+    rt->ops->extent_destroy(rt->fabric, extent);
+    while (extent->free != NULL) {
+        struct loci_range *range = extent->free;
+
+        extent->free = range->next;
+        free(range);
+    }
+    free(extent);
+}
+
+/* An extent that can serve `need` bytes at once; at the end of the list, so that the oldest are
+ * filled first. */
+static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent **added)
+{
+    struct loci_extent *extent = calloc(1, sizeof *extent), **end = &rt->extents;
+    struct loci_range *all = calloc(1, sizeof *all);
+    int status = LOCO_ERR_NO_MEMORY;
+
+    if (extent == NULL || all == NULL)
+        goto fail;
+    if (rt->next_extent == 0)
+        rt->next_extent = round_up((size_t)rt->tunables.extent_min, COMMIT_STEP);
+    need = round_up(need, COMMIT_STEP);
+    extent->number = ++rt->extents_made;
+    extent->len = need > rt->next_extent ? need : rt->next_extent;
+    extent->committed = need;
+    status = rt->ops->extent_create(rt->fabric, extent);
+    if (status != LOCO_OK)
+        goto fail;
+    if (need <= rt->next_extent && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
+        rt->next_extent *= 2;
+    rt->memory_used += extent->committed;
+    all->len = extent->len;
+    extent->free = all;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = extent;
+    *added = extent;
+    return LOCO_OK;
+fail:
+    free(all);
+    free(extent);
+    return status;
+}
+
+/* Commit up to `end`, so that touching it cannot fail. */
+static int extent_commit(struct loco_runtime *rt, struct loci_extent *extent, size_t end)
+{
+    size_t committed = round_up(end, COMMIT_STEP);
+    int status;
+
+    if (end <= extent->committed)
+        return LOCO_OK;
+    status = rt->ops->extent_grow(rt->fabric, extent, committed);
+    if (status != LOCO_OK)
+        return status;
+    rt->memory_used += committed - extent->committed;
+    extent->committed = committed;
+    return LOCO_OK;
+}
+
+/* ---- sub-ranges ---- */
+
+/* Take [offset, offset+len) out of the free range that *at points to. */
+static int range_take(struct loci_range **at, size_t offset, size_t len)
+{
+    struct loci_range *range = *at;
+    size_t before = offset - range->offset, after = range->offset + range->len - offset - len;
+
+    if (before > 0 && after > 0) {
+        struct loci_range *rest = malloc(sizeof *rest);
+
+        if (rest == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        *rest = (struct loci_range){ offset + len, after, range->next };
+        range->len = before;
+        range->next = rest;
+    } else if (before > 0) {
+        range->len = before;
+    } else if (after > 0) {
+        range->offset += len;
+        range->len = after;
+    } else {
+        *at = range->next;
+        free(range);
+    }
+    return LOCO_OK;
+}
+
+/* LOCO_ERR_AGAIN: no free range of this extent is large enough. */
+static int extent_take(struct loco_runtime *rt, struct loci_extent *extent, size_t len,
+                       size_t align, size_t *offset)
+{
+    for (struct loci_range **at = &extent->free; *at != NULL; at = &(*at)->next) {
+        size_t start = round_up((*at)->offset, align);
+        int status;
+
+        if (start + len > (*at)->offset + (*at)->len)
+            continue;
+        status = extent_commit(rt, extent, start + len);
+        if (status == LOCO_OK)
+            status = range_take(at, start, len);
+        if (status == LOCO_OK) {
+            extent->used += len;
+            *offset = start;
+        }
+        return status;
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+/* Give a range back and join it with its neighbours. */
+static void extent_give(struct loci_extent *extent, size_t offset, size_t len)
+{
+    struct loci_range *before = NULL, *after = extent->free, *range;
+
+    while (after != NULL && after->offset < offset) {
+        before = after;
+        after = after->next;
+    }
+    extent->used -= len;
+    if (before != NULL && before->offset + before->len == offset) {
+        before->len += len;
+        range = before;
+    } else {
+        range = malloc(sizeof *range);
+        if (range == NULL)
+            return;     /* the range is lost to later requests, nothing else */
+        *range = (struct loci_range){ offset, len, after };
+        if (before != NULL)
+            before->next = range;
+        else
+            extent->free = range;
+    }
+    if (after != NULL && range->offset + range->len == after->offset) {
+        range->len += after->len;
+        range->next = after->next;
+        free(after);
+    }
+}
+
+static int take_somewhere(struct loco_runtime *rt, size_t len, size_t align,
+                          struct loci_extent **from, size_t *offset)
+{
+    struct loci_extent *extent;
+    int status;
+
+    for (extent = rt->extents; extent != NULL; extent = extent->next) {
+        status = extent_take(rt, extent, len, align, offset);
+        if (status != LOCO_ERR_AGAIN) {
+            *from = extent;
+            return status;
+        }
+    }
+    status = extent_add(rt, len, &extent);
+    *from = extent;
+    return status == LOCO_OK ? extent_take(rt, extent, len, align, offset) : status;
+}
+
+/* Sub-ranges begin zeroed: what was never handed out is, the rest is cleared. */
+static void clear(struct loci_extent *extent, size_t offset, size_t len)
+{
+    if (offset < extent->touched) {
+        size_t dirty = extent->touched - offset;
+
+        memset(extent->base + offset, 0, len < dirty ? len : dirty);
+    }
+    if (extent->touched < offset + len)
+        extent->touched = offset + len;
+}
+
+static void report_shortage(struct loco_runtime *rt, size_t len)
+{
+    size_t left = loci_memory_left((size_t)rt->tunables.mem_limit, rt->memory_used);
+
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "%zu bytes of network memory were asked for, %zu are left, in "
+             "pieces of 2 MiB: ask for less, or raise LOCO_MEM_LIMIT or the control group's limit",
+             len, left / COMMIT_STEP * COMMIT_STEP);
+}
+
+int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_mem *mine)
+{
+    struct loci_extent *extent = NULL;
+    size_t offset = 0, size;
+    int status;
+
+    if ((align & (align - 1)) != 0 || align > COMMIT_STEP)
+        return LOCO_ERR_ARG;
+    align = align < LOCI_CACHE_LINE ? LOCI_CACHE_LINE : align;
+    /* Whole cache lines: neighbours do not share one. Refused before rounding can overflow. */
+    if (len > SIZE_MAX / 2) {
+        report_shortage(rt, len);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    size = round_up(len > 0 ? len : 1, LOCI_CACHE_LINE);
+    pthread_mutex_lock(&rt->memory_lock);
+    status = take_somewhere(rt, size, align, &extent, &offset);
+    if (status == LOCO_OK)
+        clear(extent, offset, size);
+    pthread_mutex_unlock(&rt->memory_lock);
+    if (status == LOCO_ERR_NO_MEMORY)
+        report_shortage(rt, len);
+    if (status != LOCO_OK)
+        return status;
+    mine->peer = LOCI_SELF;
+    mine->key = (struct loci_memkey){
+        .kind = LOCI_MEM_POOL, .extent = extent->number, .base = offset, .len = len,
+        .rkey = extent->rkey,
+    };
+    atomic_init(&mine->ptr, extent->base + offset);
+    return LOCO_OK;
+}
+
+static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t number)
+{
+    struct loci_extent *extent = rt->extents;
+
+    while (extent != NULL && extent->number != number)
+        extent = extent->next;
+    return extent;
+}
+
+void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
+{
+    struct loci_extent *extent;
+
+    if (mine->key.kind != LOCI_MEM_POOL)
+        return;
+    pthread_mutex_lock(&rt->memory_lock);
+    extent = extent_numbered(rt, mine->key.extent);
+    if (extent != NULL) {
+        extent_give(extent, mine->key.base,
+                    round_up(mine->key.len > 0 ? mine->key.len : 1, LOCI_CACHE_LINE));
+        /* The oldest stays, so that one small object made and freed in turn costs no extent. */
+        if (extent->used == 0 && extent != rt->extents)
+            extent_remove(rt, extent);
+    }
+    pthread_mutex_unlock(&rt->memory_lock);
+    atomic_init(&mine->ptr, NULL);
+    mine->key.kind = LOCI_MEM_NONE;
+}
+
+void loci_memory_close(struct loco_runtime *rt)
+{
+    while (rt->extents != NULL)
+        extent_remove(rt, rt->extents);
+}
+
+/* ---- memory of the user, and of others ---- */
+
+int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_mem *mine)
+{
+    struct loci_memkey key = { .kind = LOCI_MEM_USER, .base = (uintptr_t)base, .len = len };
+    int status = rt->ops->user_add(rt->fabric, base, len, &key);
+
+    if (status != LOCO_OK)
+        return status;
+    mine->peer = LOCI_SELF;
+    mine->key = key;
+    atomic_init(&mine->ptr, base);
+    return LOCO_OK;
+}
+
+void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine)
+{
+    if (mine->key.kind != LOCI_MEM_USER)
+        return;
+    rt->ops->user_remove(rt->fabric, &mine->key);
+    atomic_init(&mine->ptr, NULL);
+    mine->key.kind = LOCI_MEM_NONE;
+}
+
+/* Own memory is found, not mapped again. */
+static int import_own(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    struct loci_extent *extent;
+    unsigned char *ptr = NULL;
+
+    if (mem->key.kind == LOCI_MEM_USER) {
+        ptr = (unsigned char *)(uintptr_t)mem->key.base;
+    } else {
+        pthread_mutex_lock(&rt->memory_lock);
+        extent = extent_numbered(rt, mem->key.extent);
+        if (extent != NULL && mem->key.base <= extent->len
+            && mem->key.len <= extent->len - mem->key.base)
+            ptr = extent->base + mem->key.base;
+        pthread_mutex_unlock(&rt->memory_lock);
+        if (ptr == NULL)
+            return LOCO_ERR_PROTOCOL;
+    }
+    atomic_init(&mem->ptr, ptr);
+    return LOCO_OK;
+}
+
+int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
+                    struct loci_mem *mem)
+{
+    if (key->kind != LOCI_MEM_POOL && key->kind != LOCI_MEM_USER)
+        return LOCO_ERR_PROTOCOL;
+    if (key->len > SIZE_MAX / 2 || (key->kind == LOCI_MEM_POOL && key->base > SIZE_MAX / 2))
+        return LOCO_ERR_PROTOCOL;
+    mem->peer = peer;
+    mem->key = *key;
+    atomic_init(&mem->ptr, NULL);
+    return peer == LOCI_SELF ? import_own(rt, mem) : LOCO_OK;
+}
+
+unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    unsigned char *ptr = atomic_load_explicit(&mem->ptr, memory_order_acquire);
+
+    if (ptr != NULL || mem->key.kind != LOCI_MEM_POOL || !loci_peer(rt, mem->peer)->reachable)
+        return ptr;
+    ptr = rt->ops->map(rt->fabric, mem);
+    if (ptr != NULL)
+        atomic_store_explicit(&mem->ptr, ptr, memory_order_release);
+    return ptr;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_MEMORY_H
+#define LOCI_MEMORY_H
+
+#include "runtime.h"
+
+/* Own network memory: extents, sub-ranges of them, and what others need to reach them. */
+
+/* A sub-range of `len` bytes, aligned to `align` (a power of two, at most 2 MiB; 0: a cache line),
+ * contents zero. `*mine` is its local handle (mine->ptr is set, mine->peer is LOCI_SELF).
+ * LOCO_ERR_NO_MEMORY: more than the machine, the control group or LOCO_MEM_LIMIT has left; the
+ * log says how much was asked for and how much is left. Thread-safe. len 0 is allowed: ptr is
+ * not NULL then, and kind is LOCI_MEM_POOL. */
+int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_mem *mine);
+void loci_free(struct loco_runtime *rt, struct loci_mem *mine);
+
+/* Memory that the user brought. Nothing is touched or copied. */
+int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_mem *mine);
+void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine);
+
+/* A handle on memory of `peer`, from the key that it sent. Maps nothing yet. LOCO_ERR_PROTOCOL if
+ * the key makes no sense. For LOCI_SELF the pointer is set at once. */
+int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
+                    struct loci_mem *mem);
+
+/* Map it if it can be mapped (slow, cached in mem->ptr); NULL where it cannot. */
+unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
+
+/* What is left to commit now, in bytes, by the machine, the control group and `limit` (of which
+ * this process has `used`); budget.c. */
+size_t loci_memory_left(size_t limit, size_t used);
+
+/* A short-lived buffer of network memory for operands and results, from this thread's pool of
+ * fixed-size blocks (4 KiB; larger ones come from loci_alloc). */
+struct loci_block;
+struct loco_memref {
+    struct loci_mem mem;
+    size_t len;
+    struct loci_block *block;       /* NULL: larger than a block */
+};
+int loci_memref_get(struct loco_runtime *rt, size_t len, struct loco_memref *ref);
+void loci_memref_put(struct loco_runtime *rt, struct loco_memref *ref);
+
+/* Lives, called by runtime.c and self.c. */
+void loci_memref_close(struct loci_thread *thread);
+void loci_memory_close(struct loco_runtime *rt);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The table of peers: every process that this one has met, found by identity. Entry 0 is this
+ * process. It only grows; readers take no lock, since an index reaches them after its entry. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "endpoint.h"
+#include "runtime.h"
+
+#define HASH_SIZE (2 * LOCI_MAX_PEERS)
+
+static unsigned hash_of(uint64_t identity)
+{
+    return (unsigned)((identity * UINT64_C(0x9e3779b97f4a7c15)) >> 40) % HASH_SIZE;
+}
+
+/* The position of that identity in the hash, or the empty one where it belongs. */
+static unsigned position(const struct loco_runtime *rt, uint64_t identity)
+{
+    unsigned at = hash_of(identity);
+
+    while (rt->peer_hash[at] != 0
+           && rt->peers[rt->peer_hash[at] - 1]->address.identity != identity)
+        at = (at + 1) % HASH_SIZE;
+    return at;
+}
+
+int loci_peer_find(struct loco_runtime *rt, uint64_t identity)
+{
+    int index;
+
+    pthread_mutex_lock(&rt->peers_lock);
+    index = rt->peer_hash[position(rt, identity)] - 1;
+    pthread_mutex_unlock(&rt->peers_lock);
+    return index;
+}
+
+/* A peer that no fabric reaches is kept all the same: channels say so when they need it. */
+static void introduce(struct loco_runtime *rt, struct loci_peer *peer)
+{
+    int status = LOCO_OK;
+
+    if (peer->index != LOCI_SELF)
+        status = rt->ops->peer_add(rt->fabric, peer);
+    peer->reachable = status == LOCO_OK;
+    if (!peer->reachable)
+        LOCI_LOG(rt, LOCO_LOG_INFO, "process %016llx: %s",
+                 (unsigned long long)peer->address.identity, loco_strerror(status));
+}
+
+static int enter(struct loco_runtime *rt, const struct loci_address *address, unsigned at,
+                 int *index)
+{
+    int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
+    struct loci_peer *peer;
+
+    if (count == LOCI_MAX_PEERS)
+        return LOCO_ERR_NO_MEMORY;
+    peer = calloc(1, sizeof *peer);
+    if (peer == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    peer->index = count;
+    peer->address = *address;
+    rt->peers[count] = peer;
+    rt->peer_hash[at] = count + 1;
+    introduce(rt, peer);
+    atomic_store_explicit(&rt->peer_count, count + 1, memory_order_release);
+    *index = count;
+    return LOCO_OK;
+}
+
+int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
+{
+    unsigned at;
+    int status = LOCO_OK;
+
+    if (address->version != rt->address.version) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "process %016llx speaks version %u of the protocol, this "
+                 "one %u: run the same libloco everywhere",
+                 (unsigned long long)address->identity, address->version, rt->address.version);
+        return LOCO_ERR_PROTOCOL;
+    }
+    pthread_mutex_lock(&rt->peers_lock);
+    at = position(rt, address->identity);
+    if (rt->peer_hash[at] != 0)
+        *index = rt->peer_hash[at] - 1;
+    else
+        status = enter(rt, address, at, index);
+    pthread_mutex_unlock(&rt->peers_lock);
+    return status;
+}
+
+void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
+                    const char *how)
+{
+    int alive = LOCI_PEER_ALIVE;
+
+    if (!atomic_compare_exchange_strong(&peer->state, &alive, (int)state))
+        return;
+    LOCI_LOG(rt, state == LOCI_PEER_DEAD ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
+             "process %016llx (pid %d) is gone: %s",
+             (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
+    /* Pairs with the acquire in loci_wait(): who sees the count sees the state. */
+    atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
+    loci_names_peer_gone(rt, peer->index);
+}
+
+int loci_peers_open(struct loco_runtime *rt)
+{
+    int self;
+
+    pthread_mutex_init(&rt->peers_lock, NULL);
+    /* Both are far larger than what is touched of them. */
+    rt->peers = calloc(LOCI_MAX_PEERS, sizeof rt->peers[0]);
+    rt->peer_hash = calloc(HASH_SIZE, sizeof rt->peer_hash[0]);
+    if (rt->peers == NULL || rt->peer_hash == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    return loci_peer_meet(rt, &rt->address, &self);
+}
+
+void loci_peers_part(struct loco_runtime *rt)
+{
+    int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
+
+    for (int i = 0; i < count; i++)
+        if (i != LOCI_SELF)
+            rt->ops->peer_remove(rt->fabric, rt->peers[i]);
+}
+
+void loci_peers_close(struct loco_runtime *rt)
+{
+    int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
+
+    for (int i = 0; i < count; i++)
+        free(rt->peers[i]);
+    free(rt->peers);
+    free(rt->peer_hash);
+    pthread_mutex_destroy(&rt->peers_lock);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The slow paths of rma.h: memory that is not mapped yet, or that cannot be. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "rma.h"
+
+/* Post on this thread's lane to the owner; with `ack` NULL, wait. */
+static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(rt);
+    loco_ack_t own = LOCO_ACK_INIT;
+    struct loci_lane *lane;
+    int status = LOCO_ERR_NO_MEMORY;
+
+    if (self == NULL)
+        return status;
+    if (!loci_peer_alive(rt, op->mem->peer))
+        return LOCO_ERR_PEER_DEAD;
+    lane = loci_lane(self, op->mem->peer, &status);
+    if (lane == NULL)
+        return status;
+    if (rt->ops->synchronous) {
+        int posted;
+
+        return rt->ops->post(rt->fabric, lane, op, 1, &posted);
+    }
+    status = loci_lane_post(lane, op, &own);
+    if (status != LOCO_IN_PROGRESS)
+        return status;
+    if (ack == NULL)
+        return loco_ack_wait(rt, &own);
+    loco_ack_join(ack, &own);
+    return LOCO_OK;
+}
+
+/* Memory of the same node is mapped on first use; from then on the inline path takes it. */
+static bool now_mapped(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    return loci_mem_ptr(mem) != NULL || loci_mem_map(rt, mem) != NULL;
+}
+
+int loci_post_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                    const void *source, size_t len, loco_ack_t *ack)
+{
+    struct loci_op op = {
+        .kind = LOCI_WRITE, .mem = mem, .offset = offset, .local = (void *)source, .len = len,
+    };
+
+    if (now_mapped(rt, mem))
+        return loci_write(rt, mem, offset, source, len, ack);
+    return post(rt, &op, ack);
+}
+
+int loci_post_write64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                      uint64_t value, loco_ack_t *ack)
+{
+    if (now_mapped(rt, mem))
+        return loci_write64(rt, mem, offset, value, ack);
+    /* The source is a variable of this call, so it must be reusable when the call returns:
+     * inline where the fabric can, else through a memref that lives until then. Fabrics take a
+     * word by value (they copy it when posted). */
+    return post(rt, &(struct loci_op){ .kind = LOCI_WRITE, .mem = mem, .offset = offset,
+                                       .local = &value, .len = sizeof value,
+                                       .by_value = true }, ack);
+}
+
+int loci_post_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, void *result,
+                   size_t len, loco_ack_t *ack)
+{
+    struct loci_op op = {
+        .kind = LOCI_READ, .mem = mem, .offset = offset, .local = result, .len = len,
+    };
+
+    if (now_mapped(rt, mem)) {
+        const unsigned char *from = loci_mem_ptr(mem) + offset;
+
+        if (len != sizeof(uint64_t) || (uintptr_t)from % sizeof(uint64_t) != 0)
+            return loci_read(rt, mem, offset, result, len, ack);
+        /* The first loci_read64 of this memory came here: a word, never torn. */
+        memcpy(result, &(uint64_t){ loci_load64(from) }, sizeof(uint64_t));
+        return LOCO_OK;
+    }
+    return post(rt, &op, ack);
+}
+
+int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                        uint64_t add, uint64_t *old, loco_ack_t *ack)
+{
+    struct loci_op op = {
+        .kind = LOCI_FETCH_ADD, .mem = mem, .offset = offset, .len = 8, .operand = add,
+        .result = old,
+    };
+
+    if (now_mapped(rt, mem))
+        return loci_fetch_add(rt, mem, offset, add, old, ack);
+    return post(rt, &op, ack);
+}
+
+int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                           uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack)
+{
+    struct loci_op op = {
+        .kind = LOCI_COMPARE_SWAP, .mem = mem, .offset = offset, .len = 8, .operand = desired,
+        .compare = expected, .result = old,
+    };
+
+    if (now_mapped(rt, mem))
+        return loci_compare_swap(rt, mem, offset, expected, desired, old, ack);
+    return post(rt, &op, ack);
+}
+
+int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(rt);
+    struct loci_lane *lane;
+    int status = LOCO_ERR_NO_MEMORY, posted = 0;
+
+    if (self == NULL || n == 0)
+        return n == 0 ? LOCO_OK : status;
+    lane = loci_lane(self, ops[0].mem->peer, &status);
+    if (lane == NULL)
+        return status;
+    if (rt->ops->synchronous)
+        return loci_peer_alive(rt, lane->peer->index)
+               ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
+    for (int i = 0; i < n; i++) {
+        status = post(rt, &ops[i], ack);
+        if (status < 0)
+            return status;
+    }
+    return LOCO_OK;
+}
+
+int loci_try_update(struct loco_runtime *rt, const struct loci_op *op)
+{
+    if (rt->ops->update == NULL || op->mem->key.kind != LOCI_MEM_USER
+        || !loci_peer_alive(rt, op->mem->peer))
+        return LOCO_ERR_AGAIN;
+    return rt->ops->update(rt->fabric, loci_peer(rt, op->mem->peer), op);
+}

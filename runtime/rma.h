@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_RMA_H
+#define LOCI_RMA_H
+
+/* Operations on network memory as channels call them. Where the target is mapped (same node, or
+ * this process's own) they are a copy or a CPU atomic here and now; else they are posted on this
+ * thread's lane to the peer. Bounds are the caller's business.
+ *
+ * `ack` gathers what is in flight; with ack NULL the call blocks until complete. Completion of a
+ * write is not visibility: loco_fence, or a later read or atomic on the same lane, is. */
+
+#include "access.h"
+#include "memory.h"
+#include "runtime.h"
+
+int loci_post_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                    const void *source, size_t len, loco_ack_t *ack);
+int loci_post_write64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                      uint64_t value, loco_ack_t *ack);
+int loci_post_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, void *result,
+                   size_t len, loco_ack_t *ack);
+int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                        uint64_t add, uint64_t *old, loco_ack_t *ack);
+int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                           uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack);
+
+/* A chain of n writes or reads to memory of one peer that is not mapped; one call to the fabric
+ * where it is synchronous. */
+int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack);
+
+/* A LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of op->len bytes of user memory by its owner, if that
+ * happens to be waiting; under the caller's lock on those bytes. LOCO_ERR_AGAIN: it is not. */
+int loci_try_update(struct loco_runtime *rt, const struct loci_op *op);
+
+/* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
+int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
+
+/* A plain pointer to that memory where it is mapped already, else NULL. */
+static inline unsigned char *loci_mem_ptr(const struct loci_mem *mem)
+{
+    /* Pairs with the release in loci_mem_map(): the mapping, then its address. */
+    return atomic_load_explicit(&mem->ptr, memory_order_acquire);
+}
+
+static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                             const void *source, size_t len, loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_write(rt, mem, offset, source, len, ack);
+    loci_copy_in(p + offset, source, len);
+    return LOCO_OK;
+}
+
+static inline int loci_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                            void *result, size_t len, loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_read(rt, mem, offset, result, len, ack);
+    loci_copy_out(result, p + offset, len);
+    return LOCO_OK;
+}
+
+/* One aligned word, never torn, with release order where mapped. */
+static inline int loci_write64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                               uint64_t value, loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_write64(rt, mem, offset, value, ack);
+    loci_store64(p + offset, value);
+    return LOCO_OK;
+}
+
+static inline int loci_read64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                              uint64_t *value, loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_read(rt, mem, offset, value, sizeof *value, ack);
+    *value = loci_load64(p + offset);
+    return LOCO_OK;
+}
+
+static inline int loci_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                                 uint64_t add, uint64_t *old, loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_fetch_add(rt, mem, offset, add, old, ack);
+    *old = loci_cpu_fetch_add(p + offset, add);
+    return LOCO_OK;
+}
+
+static inline int loci_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                                    uint64_t expected, uint64_t desired, uint64_t *old,
+                                    loco_ack_t *ack)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_post_compare_swap(rt, mem, offset, expected, desired, old, ack);
+    *old = loci_cpu_compare_swap(p + offset, expected, desired);
+    return LOCO_OK;
+}
+
+#endif

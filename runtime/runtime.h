@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_RUNTIME_H
+#define LOCI_RUNTIME_H
+
+/* The runtime as its own files and the channels see it. Nothing here is static or global: all
+ * hangs off a struct loco_runtime, one per process in production, hundreds in a simulation. */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <loco/ack.h>
+#include <loco/fence.h>
+#include <loco/runtime.h>
+#include <loco/status.h>
+
+#include "fabric/fabric.h"
+#include "log.h"
+#include "tunables.h"
+
+#ifdef LOCO_DEBUG
+#include <assert.h>
+#define LOCO_ASSERT(condition) assert(condition)
+#else
+#define LOCO_ASSERT(condition) ((void)0)
+#endif
+
+#define LOCI_CACHE_LINE 64
+#define LOCI_SLOTS (64 * LOCO_ACK_WORDS)    /* operations in flight per thread */
+#define LOCI_MAX_PEERS 65536
+#define LOCI_SELF 0                         /* index of this process in its table of peers */
+
+/* ---- the host: what differs between production, MPI and simulation (wait.c) ---- */
+
+struct loci_host {
+    void *ctx;
+    int64_t (*now)(void *ctx);                      /* nanoseconds, monotonic */
+    uint64_t (*random)(void *ctx);
+    /* A waiter has polled `rounds` times in vain since it last made progress. */
+    void (*idle)(void *ctx, unsigned rounds);
+    struct loci_thread *(*self)(void *ctx);         /* NULL: thread-local in self.c */
+};
+
+/* ---- peers (peer.c) ---- */
+
+enum loci_peer_state { LOCI_PEER_ALIVE, LOCI_PEER_LEFT, LOCI_PEER_DEAD };
+
+struct loci_peer {
+    int index;                      /* in this runtime's table; differs between processes */
+    struct loci_address address;
+    bool reachable;                 /* the fabric carries data to it */
+    _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
+    void *fabric_data;              /* the fabric's own */
+};
+
+struct loco_group {
+    struct loco_runtime *rt;
+    int size;
+    int rank;                       /* this process's, or -1 */
+    int *peer;                      /* rank -> index of peer */
+};
+
+/* ---- threads, lanes and slots (self.c, lane.c, ack.c) ---- */
+
+/* An operation in flight. Written by the thread that owns the slot before the post, and by
+ * loci_slot_done() after. */
+struct loci_slot {
+    _Atomic uint64_t seq;           /* operation in flight here, 0: free */
+    _Atomic uint64_t failed_seq;    /* youngest operation that failed here... */
+    _Atomic int status;             /* ...and why */
+    struct loci_lane *lane;         /* where it was posted */
+    uint64_t places;                /* its completion places the lane's writes up to here, or 0 */
+};
+
+/* write_seq, placing and placed count the lane's writes: writes up to `placed` are placed, those
+ * up to `placing` will be when an operation in flight completes; a lane with placed < written is
+ * dirty. */
+struct loci_lane {
+    struct loci_thread *thread;
+    struct loci_peer *peer;
+    _Atomic uint64_t written;       /* writes posted; by the lane's thread */
+    _Atomic uint64_t placing;
+    _Atomic uint64_t placed;
+    _Atomic int failed;             /* status of the first operation that failed, or LOCO_OK */
+    void *fabric_data;
+};
+
+struct loci_thread {
+    struct loco_runtime *rt;
+    struct loci_thread *next;       /* list of all, never shortened while the runtime is open */
+    _Atomic bool in_use;            /* a thread that has gone leaves this to the next new one */
+    pthread_mutex_t lock;           /* posts and polls of these lanes; unused where synchronous */
+    uint64_t seq;                   /* last operation posted */
+    unsigned next_slot;             /* where to look for a free one first */
+    struct loci_slot slot[LOCI_SLOTS];
+    _Atomic(struct loci_lane *) *lanes;   /* by peer index; reserved address space */
+    _Atomic int lane_peers;         /* indices from here on were never opened */
+    struct loci_block *blocks;      /* free memref blocks */
+};
+
+/* ---- memory (memory.c) ---- */
+
+struct loci_extent {
+    uint32_t number;                /* never used twice in a process's life */
+    size_t len;                     /* of the address range */
+    size_t committed;               /* bytes from base known to be there */
+    unsigned char *base;            /* mapped here, aligned to 2 MiB */
+    uint64_t rkey;
+    void *fabric_data;
+    struct loci_range *free;        /* free sub-ranges in order of their offsets */
+    size_t used;                    /* bytes handed out */
+    size_t touched;                 /* bytes from base that were ever handed out: not zero */
+    struct loci_extent *next;
+};
+
+/* ---- the runtime ---- */
+
+struct loco_runtime {
+    struct loci_host host;
+    struct loci_log log;
+    struct loci_tunables tunables;
+    const struct loci_fabric_ops *ops;
+    struct loci_fabric *fabric;
+    struct loci_address address;    /* mine */
+
+    pthread_mutex_t peers_lock;     /* growing the table; readers need none */
+    struct loci_peer **peers;       /* LOCI_MAX_PEERS pointers of reserved address space */
+    int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
+    _Atomic int peer_count;
+    _Atomic unsigned deaths;        /* grows with every peer that is lost: waiters look again */
+    struct loco_group *everyone;
+
+    pthread_mutex_t threads_lock;
+    _Atomic(struct loci_thread *) threads;
+    pthread_key_t thread_key;
+    uint64_t cookie;                /* tells this runtime from an earlier one at its address */
+
+    pthread_mutex_t memory_lock;
+    struct loci_extent *extents;
+    uint32_t extents_made;
+    size_t next_extent;             /* bytes of the next one; doubles */
+    size_t memory_used;             /* bytes committed in all extents */
+
+    struct loci_service *service;   /* service.c */
+    struct loci_names *names;       /* endpoint.c */
+};
+
+/* Log a line; see log.h for levels. */
+#define LOCI_LOG(rt, level, ...) loci_log(&(rt)->log, level, __VA_ARGS__)
+
+/* runtime.c. `host` and `ops` NULL: the production ones; tests and the simulation bring theirs. */
+int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host *host,
+                      const struct loci_fabric_ops *ops, loco_runtime_t **rt);
+
+/* peer.c */
+static inline struct loci_peer *loci_peer(const struct loco_runtime *rt, int index)
+{
+    return rt->peers[index];
+}
+/* Find or make the entry for an address; index out. */
+int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index);
+/* The peer with that identity, or -1. */
+int loci_peer_find(struct loco_runtime *rt, uint64_t identity);
+/* Called once by the fabric (service thread) when a process has ended or said goodbye. */
+void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
+                    const char *how);
+int loci_peers_open(struct loco_runtime *rt);
+/* Tell the fabric to forget them; then, once nothing runs any more, free them. */
+void loci_peers_part(struct loco_runtime *rt);
+void loci_peers_close(struct loco_runtime *rt);
+static inline bool loci_peer_alive(const struct loco_runtime *rt, int index)
+{
+    return atomic_load_explicit(&rt->peers[index]->state, memory_order_acquire)
+           == LOCI_PEER_ALIVE;
+}
+
+/* Make `group` the runtime's loco_everyone(), which owns it from then on. */
+int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group);
+
+/* group.c: a group of these peers, in this order; the array is copied. */
+int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group);
+
+/* self.c: this thread's context; made on its first call. NULL only when memory is exhausted. */
+struct loci_thread *loci_self(struct loco_runtime *rt);
+int loci_threads_open(struct loco_runtime *rt);
+void loci_threads_close(struct loco_runtime *rt);
+
+/* lane.c. `loci_lane` opens the lane on first use; NULL with *status set when it cannot. */
+struct loci_lane *loci_lane(struct loci_thread *thread, int peer, int *status);
+/* Poll one lane under its thread's lock. Any thread. */
+int loci_lane_poll(struct loci_lane *lane);
+/* A free slot of this thread, polling until there is one; marked with the next sequence number. */
+struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *lane);
+/* Fabrics: the operation of this slot is complete (LOCO_OK) or has failed. Any thread. */
+void loci_slot_done(struct loci_slot *slot, int status);
+/* Post one operation. Returns LOCO_OK, LOCO_IN_PROGRESS (slot in *ack) or an error. */
+int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The context of the current thread in a runtime.
+ *
+ * A context is made on a thread's first call and left behind, in the runtime's list, when the
+ * thread ends; the next new thread adopts it with its lanes, so that neither unplaced writes nor
+ * connections are lost. The list only grows while the runtime is open: readers need no lock. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "memory.h"
+#include "runtime.h"
+
+/* Where the last call of this thread found its context. The cookie tells a runtime from an
+ * earlier one that lay at the same address. */
+static _Thread_local struct {
+    const struct loco_runtime *rt;
+    uint64_t cookie;
+    struct loci_thread *thread;
+} last;
+
+static void thread_ends(void *context)
+{
+    struct loci_thread *thread = context;
+
+    last.rt = NULL;
+    /* Pairs with the acquire in adopt(): the next owner sees this one's slots and lanes. */
+    atomic_store_explicit(&thread->in_use, false, memory_order_release);
+}
+
+static struct loci_thread *adopt(struct loco_runtime *rt)
+{
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+
+    for (; t != NULL; t = t->next) {
+        bool in_use = false;
+
+        if (atomic_compare_exchange_strong_explicit(&t->in_use, &in_use, true,
+                                                    memory_order_acquire, memory_order_relaxed))
+            return t;
+    }
+    return NULL;
+}
+
+static struct loci_thread *make(struct loco_runtime *rt)
+{
+    struct loci_thread *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->lanes = mmap(NULL, LOCI_MAX_PEERS * sizeof t->lanes[0], PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (t->lanes == MAP_FAILED) {
+        free(t);
+        return NULL;
+    }
+    t->rt = rt;
+    atomic_store_explicit(&t->in_use, true, memory_order_relaxed);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_mutex_lock(&rt->threads_lock);
+    t->next = atomic_load_explicit(&rt->threads, memory_order_relaxed);
+    atomic_store_explicit(&rt->threads, t, memory_order_release);
+    pthread_mutex_unlock(&rt->threads_lock);
+    return t;
+}
+
+static struct loci_thread *find_self(struct loco_runtime *rt)
+{
+    struct loci_thread *t = pthread_getspecific(rt->thread_key);
+
+    if (t == NULL) {
+        t = adopt(rt);
+        if (t == NULL)
+            t = make(rt);
+        if (t == NULL)
+            return NULL;
+        pthread_setspecific(rt->thread_key, t);
+    }
+    last.rt = rt;
+    last.cookie = rt->cookie;
+    last.thread = t;
+    return t;
+}
+
+struct loci_thread *loci_self(struct loco_runtime *rt)
+{
+    if (rt->host.self != NULL)
+        return rt->host.self(rt->host.ctx);
+    if (last.rt == rt && last.cookie == rt->cookie)
+        return last.thread;
+    return find_self(rt);
+}
+
+int loci_threads_open(struct loco_runtime *rt)
+{
+    pthread_mutex_init(&rt->threads_lock, NULL);
+    return pthread_key_create(&rt->thread_key, thread_ends) == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
+}
+
+static void close_lanes(struct loci_thread *t)
+{
+    int lanes = atomic_load_explicit(&t->lane_peers, memory_order_relaxed);
+
+    for (int i = 0; i < lanes; i++) {
+        struct loci_lane *lane = atomic_load_explicit(&t->lanes[i], memory_order_relaxed);
+
+        if (lane == NULL)
+            continue;
+        if (t->rt->ops->lane_close != NULL)
+            t->rt->ops->lane_close(t->rt->fabric, lane);
+        free(lane);
+    }
+}
+
+void loci_threads_close(struct loco_runtime *rt)
+{
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+
+    pthread_key_delete(rt->thread_key);
+    while (t != NULL) {
+        struct loci_thread *next = t->next;
+
+        close_lanes(t);
+        loci_memref_close(t);
+        munmap((void *)t->lanes, LOCI_MAX_PEERS * sizeof t->lanes[0]);
+        pthread_mutex_destroy(&t->lock);
+        free(t);
+        t = next;
+    }
+    pthread_mutex_destroy(&rt->threads_lock);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tunables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <loco/status.h>
+
+#define FIELD(member) offsetof(struct loci_tunables, member)
+#define KiB INT64_C(1024)
+#define MiB (1024 * KiB)
+#define GiB (1024 * MiB)
+#define US INT64_C(1000)
+#define MS (1000 * US)
+#define SECOND (1000 * MS)
+
+static const struct loci_tunable_row rows[] = {
+    { "LOCO_FABRIC", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|shm|verbs", FIELD(fabric),
+      "which fabric carries data: shared memory of one node, RDMA devices, or what is there" },
+    { "LOCO_NODE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(node),
+      "name of this node; processes with different names share no memory, even on one kernel" },
+    { "LOCO_MEM_LIMIT", "inf", LOCI_TUNABLE_SIZE, 2 * MiB, LOCI_INFINITE, NULL, FIELD(mem_limit),
+      "network memory that one process may have, beside what machine and control group allow" },
+    { "LOCO_HUGE_PAGES", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never|always",
+      FIELD(huge_pages), "huge pages for extents; always: fail where there are none" },
+    { "LOCO_EXTENT_MIN", "16M", LOCI_TUNABLE_SIZE, 64 * KiB, 64 * GiB, NULL, FIELD(extent_min),
+      "size of the first extent of network memory; each next one is twice as large" },
+    { "LOCO_EXTENT_MAX", "1G", LOCI_TUNABLE_SIZE, 64 * KiB, 1024 * GiB, NULL, FIELD(extent_max),
+      "size at which extents stop doubling; a larger request gets an extent of its own" },
+    { "LOCO_SPIN", "100", LOCI_TUNABLE_INT, 0, 1000000000, NULL, FIELD(spin),
+      "times that a waiting thread polls before it lets others run" },
+    { "LOCO_LOCK_HANDOVERS", "64", LOCI_TUNABLE_INT, 0, 1000000000, NULL, FIELD(lock_handovers),
+      "times in a row that a ticket lock may pass between threads of one process while other "
+      "processes wait" },
+    { "LOCO_LOCK_PATIENCE", "1ms", LOCI_TUNABLE_TIME, 0, LOCI_INFINITE, NULL,
+      FIELD(lock_patience),
+      "time that a waiter for a window's lock lets later ones overtake it" },
+    { "LOCO_CMA", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(cma),
+      "copy memory that the user brought with process_vm_readv and _writev where permitted" },
+    { "LOCO_OFFERS", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(offers),
+      "let a process that is waiting anyway do small copies of its user memory for its peers" },
+    { "LOCO_LOG", "warn", LOCI_TUNABLE_CHOICE, 0, 0, "none|error|warn|info|debug", FIELD(log),
+      "what is logged; set in the environment, it goes to stderr where no hook takes it" },
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+_Static_assert(ROWS <= LOCI_TUNABLES_MAX, "more tunables than room for their origins");
+
+struct unit {
+    const char *name;
+    int64_t factor;
+};
+
+/* Largest first: that is how they are written, too. The first of each kind that divides a value
+ * is the unit it is shown in. */
+static const struct unit size_units[] = {
+    { "T", 1024 * GiB }, { "G", GiB }, { "M", MiB }, { "K", KiB }, { "", 1 },
+    { "TiB", 1024 * GiB }, { "GiB", GiB }, { "MiB", MiB }, { "KiB", KiB }, { "B", 1 },
+    { NULL, 0 }
+};
+static const struct unit time_units[] = {
+    { "s", SECOND }, { "ms", MS }, { "us", US }, { "ns", 1 }, { "min", 60 * SECOND }, { NULL, 0 }
+};
+static const struct unit no_units[] = { { "", 1 }, { NULL, 0 } };
+
+static const struct unit *units_of(enum loci_tunable_kind kind)
+{
+    switch (kind) {
+    case LOCI_TUNABLE_SIZE: return size_units;
+    case LOCI_TUNABLE_TIME: return time_units;
+    default: return no_units;
+    }
+}
+
+const struct loci_tunable_row *loci_tunables_rows(size_t *n)
+{
+    *n = ROWS;
+    return rows;
+}
+
+const char *loci_tunables_origin_name(int origin)
+{
+    switch (origin) {
+    case LOCI_FROM_DEFAULT: return "default";
+    case LOCI_FROM_ENVIRONMENT: return "environment";
+    case LOCI_FROM_PROGRAM: return "program";
+    default: return "?";
+    }
+}
+
+/* ---- text to value ---- */
+
+/* "12", "1.5" and a unit. Fractions only of units: "1.5" alone is nothing countable. */
+static bool parse_number(const struct loci_tunable_row *row, const char *text, int64_t *value)
+{
+    const struct unit *unit;
+    double scaled;
+    int64_t whole;
+    char *end;
+
+    if (strcasecmp(text, "inf") == 0) {
+        *value = LOCI_INFINITE;
+        return true;
+    }
+    if (strspn(text, "0123456789") == 0)    /* no sign, blank, or "nan" */
+        return false;
+    errno = 0;
+    whole = strtoll(text, &end, 10);
+    if (errno != 0)
+        return false;
+    scaled = (double)whole;
+    if (*end == '.') {
+        if (strspn(end + 1, "0123456789") == 0)
+            return false;
+        scaled = strtod(text, &end);        /* digits, dot, digits: no locale, no exponent */
+    }
+    if (whole == 0 && scaled == 0 && *end == '\0') {    /* 0 of any unit */
+        *value = 0;
+        return true;
+    }
+    for (unit = units_of(row->kind); unit->name != NULL; unit++)
+        if (strcasecmp(end, unit->name) == 0)
+            break;
+    if (unit->name == NULL)
+        return false;
+    if (scaled != (double)whole) {
+        if (unit->factor == 1 || scaled * (double)unit->factor >= 9e18)
+            return false;
+        *value = (int64_t)(scaled * (double)unit->factor + 0.5);
+        return true;
+    }
+    return !__builtin_mul_overflow(whole, unit->factor, value);
+}
+
+static bool parse_bool(const char *text, bool *value)
+{
+    static const char *const yes[] = { "yes", "on", "true", "1" };
+    static const char *const no[] = { "no", "off", "false", "0" };
+
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
+        bool is_yes = strcasecmp(text, yes[i]) == 0;
+
+        if (is_yes || strcasecmp(text, no[i]) == 0) {
+            *value = is_yes;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_choice(const char *choices, const char *text, int *value)
+{
+    size_t len = strlen(text);
+    const char *p = choices;
+
+    for (int i = 0; len > 0; i++) {
+        size_t one = strcspn(p, "|");
+
+        if (one == len && strncasecmp(p, text, len) == 0) {
+            *value = i;
+            return true;
+        }
+        if (p[one] == '\0')
+            break;
+        p += one + 1;
+    }
+    return false;
+}
+
+bool loci_tunable_parse(const struct loci_tunable_row *row, const char *text, void *field)
+{
+    int64_t number;
+
+    switch (row->kind) {
+    case LOCI_TUNABLE_BOOL:
+        return parse_bool(text, field);
+    case LOCI_TUNABLE_CHOICE:
+        return parse_choice(row->choices, text, field);
+    case LOCI_TUNABLE_STRING:
+        if (*text == '\0' || strlen(text) >= LOCI_TUNABLE_TEXT)
+            return false;
+        strcpy(field, text);
+        return true;
+    default:
+        if (!parse_number(row, text, &number) || number < row->min || number > row->max)
+            return false;
+        *(int64_t *)field = number;
+        return true;
+    }
+}
+
+/* ---- value to text ---- */
+
+static void number_text(enum loci_tunable_kind kind, int64_t value, char *buf, size_t len)
+{
+    const struct unit *unit = units_of(kind);
+
+    if (value == LOCI_INFINITE) {
+        snprintf(buf, len, "inf");
+        return;
+    }
+    if (value == 0) {
+        snprintf(buf, len, "0");
+        return;
+    }
+    while (value % unit->factor != 0)
+        unit++;
+    snprintf(buf, len, "%lld%s", (long long)(value / unit->factor), unit->name);
+}
+
+static void choice_text(const char *choices, int value, char *buf, size_t len)
+{
+    while (value > 0) {
+        choices += strcspn(choices, "|") + 1;
+        value--;
+    }
+    snprintf(buf, len, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+void loci_tunables_text(const struct loci_tunables *t, const struct loci_tunable_row *row,
+                        char *buf, size_t len)
+{
+    const void *field = (const char *)t + row->offset;
+
+    switch (row->kind) {
+    case LOCI_TUNABLE_BOOL:
+        snprintf(buf, len, "%s", *(const bool *)field ? "yes" : "no");
+        break;
+    case LOCI_TUNABLE_CHOICE:
+        choice_text(row->choices, *(const int *)field, buf, len);
+        break;
+    case LOCI_TUNABLE_STRING:
+        snprintf(buf, len, "%s", (const char *)field);
+        break;
+    default:
+        number_text(row->kind, *(const int64_t *)field, buf, len);
+        break;
+    }
+}
+
+void loci_tunables_range(const struct loci_tunable_row *row, char *buf, size_t len)
+{
+    char min[LOCI_TUNABLE_TEXT], max[LOCI_TUNABLE_TEXT];
+
+    switch (row->kind) {
+    case LOCI_TUNABLE_BOOL:
+        snprintf(buf, len, "yes or no");
+        break;
+    case LOCI_TUNABLE_CHOICE:
+        snprintf(buf, len, "%s", row->choices);
+        break;
+    case LOCI_TUNABLE_STRING:
+        snprintf(buf, len, "1 to %d characters", LOCI_TUNABLE_TEXT - 1);
+        break;
+    default:
+        number_text(row->kind, row->min, min, sizeof min);
+        number_text(row->kind, row->max, max, sizeof max);
+        snprintf(buf, len, "%s to %s", min, max);
+        break;
+    }
+}
+
+/* ---- the whole table ---- */
+
+static const struct loci_tunable_row *find_row(const char *name, size_t len)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strlen(rows[i].name) == len && strncmp(rows[i].name, name, len) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static int set_row(struct loci_tunables *t, const struct loci_tunable_row *row, const char *text,
+                   enum loci_tunable_origin origin, const struct loci_log *log)
+{
+    static const char *const units[] = {
+        [LOCI_TUNABLE_SIZE] = " (bytes, or with K, M, G, T)",
+        [LOCI_TUNABLE_TIME] = " (with ns, us, ms, s or min)",
+        [LOCI_TUNABLE_CHOICE] = NULL
+    };
+    const char *unit = units[row->kind];
+    char range[256];
+
+    if (!loci_tunable_parse(row, text, (char *)t + row->offset)) {
+        loci_tunables_range(row, range, sizeof range);
+        loci_log(log, LOCO_LOG_ERROR, "%s=%s (from the %s): allowed is %s%s", row->name, text,
+                 loci_tunables_origin_name((int)origin), range, unit == NULL ? "" : unit);
+        return LOCO_ERR_ARG;
+    }
+    t->origin[row - rows] = (unsigned char)origin;
+    return LOCO_OK;
+}
+
+int loci_tunables_set(struct loci_tunables *t, const char *name, const char *text,
+                      enum loci_tunable_origin origin, const struct loci_log *log)
+{
+    const struct loci_tunable_row *row = find_row(name, strlen(name));
+
+    if (row == NULL) {
+        loci_log(log, LOCO_LOG_ERROR, "there is no tunable %s; loco-info lists them", name);
+        return LOCO_ERR_ARG;
+    }
+    return set_row(t, row, text, origin, log);
+}
+
+/* What no single row can see. */
+static int check_together(const struct loci_tunables *t, const struct loci_log *log)
+{
+    if (t->extent_min <= t->extent_max)
+        return LOCO_OK;
+    loci_log(log, LOCO_LOG_ERROR, "LOCO_EXTENT_MIN (%lld) is above LOCO_EXTENT_MAX (%lld)",
+             (long long)t->extent_min, (long long)t->extent_max);
+    return LOCO_ERR_ARG;
+}
+
+/* LOCO_LOG goes first, so that what is wrong with the others is heard. */
+static int load_log(struct loci_tunables *t, struct loci_log *log)
+{
+    const struct loci_tunable_row *row = find_row("LOCO_LOG", strlen("LOCO_LOG"));
+    const char *text = getenv(row->name);
+    int rc = LOCO_OK;
+
+    log->level = t->log;
+    if (text == NULL)
+        return LOCO_OK;
+    if (log->fn == NULL)
+        log->fn = loci_log_stderr;
+    rc = set_row(t, row, text, LOCI_FROM_ENVIRONMENT, log);
+    log->level = t->log;
+    return rc;
+}
+
+int loci_tunables_load(struct loci_tunables *t, struct loci_log *log)
+{
+    int rc = LOCO_OK;
+
+    memset(t, 0, sizeof *t);
+    for (size_t i = 0; i < ROWS; i++)
+        set_row(t, &rows[i], rows[i].text, LOCI_FROM_DEFAULT, log);
+    rc = load_log(t, log);
+    for (size_t i = 0; i < ROWS; i++) {
+        const char *text = getenv(rows[i].name);
+
+        if (text != NULL && rows[i].offset != FIELD(log)
+            && set_row(t, &rows[i], text, LOCI_FROM_ENVIRONMENT, log) != LOCO_OK)
+            rc = LOCO_ERR_ARG;
+    }
+    return rc == LOCO_OK ? check_together(t, log) : rc;
+}
+
+int loci_tunables_apply(struct loci_tunables *t, const char *const *settings,
+                        struct loci_log *log)
+{
+    for (; settings != NULL && *settings != NULL; settings++) {
+        size_t len = strcspn(*settings, "=");
+        const struct loci_tunable_row *row = find_row(*settings, len);
+
+        if (row == NULL || (*settings)[len] != '=') {
+            loci_log(log, LOCO_LOG_ERROR, "\"%s\" is not LOCO_NAME=value; loco-info lists the "
+                     "names", *settings);
+            return LOCO_ERR_ARG;
+        }
+        if (set_row(t, row, *settings + len + 1, LOCI_FROM_PROGRAM, log) != LOCO_OK)
+            return LOCO_ERR_ARG;
+        log->level = t->log;
+    }
+    return check_together(t, log);
+}

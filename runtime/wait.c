@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The one place to wait, and the production host: clock, random numbers, idling. */
+
+#include "config.h"
+
+#include <sched.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "runtime.h"
+#include "wait.h"
+
+#define STUCK_AFTER INT64_C(10000000000)    /* ns until a wait is worth a line in the log */
+#define CLOCK_EVERY 64                      /* rounds between looks at the clock */
+
+/* ---- the production host ---- */
+
+static int64_t system_now(void *ctx)
+{
+    struct timespec t;
+
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint64_t system_random(void *ctx)
+{
+    uint64_t value = 0;
+
+    if (getrandom(&value, sizeof value, GRND_NONBLOCK) != (ssize_t)sizeof value)
+        value = (uint64_t)system_now(ctx) * UINT64_C(0x9e3779b97f4a7c15);
+    return value;
+}
+
+/* Ranks outnumber cores: whoever waits gives its core away each round. */
+static void system_idle(void *ctx, unsigned rounds)
+{
+    (void)ctx;
+    (void)rounds;
+    sched_yield();
+}
+
+const struct loci_host loci_host_system = {
+    .now = system_now,
+    .random = system_random,
+    .idle = system_idle,
+};
+
+int64_t loci_now(struct loco_runtime *rt)
+{
+    return rt->host.now(rt->host.ctx);
+}
+
+uint64_t loci_random(struct loco_runtime *rt)
+{
+    return rt->host.random(rt->host.ctx);
+}
+
+/* ---- waiting ---- */
+
+/* Poll all lanes of this thread: completions free slots and end waits. */
+static void poll_own_lanes(struct loco_runtime *rt)
+{
+    struct loci_thread *thread = loci_self(rt);
+    int lanes;
+
+    if (thread == NULL)
+        return;
+    lanes = atomic_load_explicit(&thread->lane_peers, memory_order_relaxed);
+    for (int i = 0; i < lanes; i++) {
+        struct loci_lane *lane = atomic_load_explicit(&thread->lanes[i], memory_order_relaxed);
+
+        if (lane != NULL)
+            loci_lane_poll(lane);
+    }
+}
+
+void loci_wait_round(struct loco_runtime *rt, unsigned *rounds)
+{
+    if (!rt->ops->synchronous)
+        poll_own_lanes(rt);
+    loci_help(rt);
+    if ((*rounds)++ < (unsigned)rt->tunables.spin)
+        loci_cpu_relax();
+    else
+        rt->host.idle(rt->host.ctx, *rounds);
+}
+
+/* A status if somebody that this wait needs is dead. */
+static int needed_are_alive(struct loco_runtime *rt, const struct loci_reason *why, void *arg)
+{
+    if (why->broken != NULL)
+        return why->broken(arg);
+    if (why->group != NULL) {
+        for (int i = 0; i < why->group->size; i++)
+            if (!loci_peer_alive(rt, why->group->peer[i]))
+                return LOCO_ERR_PEER_DEAD;
+        return LOCO_OK;
+    }
+    return why->peer < 0 || loci_peer_alive(rt, why->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+}
+
+/* The clock is read now and then only: LOCO_ERR_TIMEOUT, or LOCO_OK. */
+static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why, int64_t *start,
+                         bool *told)
+{
+    int64_t now = loci_now(rt);
+
+    if (*start == 0)
+        *start = now;
+    if (why->timeout_ns != LOCO_FOREVER && now - *start >= why->timeout_ns)
+        return LOCO_ERR_TIMEOUT;
+    if (!*told && now - *start >= STUCK_AFTER) {
+        *told = true;
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
+    }
+    return LOCO_OK;
+}
+
+int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
+              void *arg)
+{
+    unsigned rounds = 0, deaths_seen = 0;
+    int64_t start = 0;
+    bool told = false;
+
+    for (;;) {
+        /* Deaths are read before `ready` is asked, so that what a peer wrote before it died and
+         * was noticed still counts. */
+        unsigned deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
+        int status = ready(arg);
+
+        if (status != 0)
+            return status < 0 ? status : LOCO_OK;
+        if (deaths != deaths_seen) {
+            status = needed_are_alive(rt, why, arg);
+            if (status != LOCO_OK)
+                return status;
+            deaths_seen = deaths;
+        }
+        if (rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0) {
+            status = look_at_clock(rt, why, &start, &told);
+            if (status != LOCO_OK)
+                return status;
+        }
+        loci_wait_round(rt, &rounds);
+    }
+}

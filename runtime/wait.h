@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_WAIT_H
+#define LOCI_WAIT_H
+
+#include "runtime.h"
+
+/* The one place to wait. Polls `ready(arg)`, this thread's lanes between; spins a bounded number
+ * of times (tunable LOCO_SPIN), then calls the host's idle hook each round.
+ *
+ * ready: 0 not yet, 1 done, or a negative status that ends the wait.
+ * The wait also ends with LOCO_ERR_PEER_DEAD when a needed peer has gone (checked only after
+ * `ready` said 0, so what arrived before the death counts), and LOCO_ERR_TIMEOUT. */
+typedef int loci_ready_fn(void *arg);
+
+struct loci_reason {
+    const char *what;                   /* for the report when it is stuck: "ticket of lock x" */
+    const struct loco_group *group;     /* needs all of these, or */
+    int peer;                           /* this one (index of peer), where group is NULL; -1 none */
+    int (*broken)(void *arg);           /* or, where given, asked after each death: a status */
+    int64_t timeout_ns;                 /* LOCO_FOREVER or nanoseconds */
+};
+
+int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
+              void *arg);
+
+/* One round of a loop that cannot be put as a `ready` function: polls and idles.
+ * Start with *rounds = 0. */
+void loci_wait_round(struct loco_runtime *rt, unsigned *rounds);
+
+/* Do what peers have left for this process to do if it happens to be waiting (fabric.h). */
+static inline int loci_help(struct loco_runtime *rt)
+{
+    return rt->ops->help != NULL && rt->fabric != NULL ? rt->ops->help(rt->fabric) : 0;
+}
+
+/* What a loop that polls a word of memory does between two looks. */
+static inline void loci_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm("yield");
+#endif
+}
+
+int64_t loci_now(struct loco_runtime *rt);
+uint64_t loci_random(struct loco_runtime *rt);
+
+/* The production host: CLOCK_MONOTONIC, getrandom, sched_yield. */
+extern const struct loci_host loci_host_system;
+
+#endif
