@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Atomic variables, alone and many. A variable is a word of an endpoint's region; all changes are
+ * atomics, stores too where the word is not mapped: a device's plain write may fall between the
+ * read and the write of another's atomic and be lost. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include <loco/atomic_var.h>
+
+#include "endpoint.h"
+#include "rma.h"
+#include "signature.h"
+
+/* One word, wherever it is. */
+struct place {
+    struct loci_mem *mem;
+    uint64_t offset;
+};
+
+static int swap_until_done(struct loco_runtime *rt, struct place at, uint64_t value,
+                           uint64_t *old)
+{
+    uint64_t guess, seen;
+    int status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
+
+    while (status == LOCO_OK) {
+        status = loci_compare_swap(rt, at.mem, at.offset, guess, value, &seen, NULL);
+        if (status == LOCO_OK && seen == guess)
+            break;
+        guess = seen;
+    }
+    if (status == LOCO_OK)
+        *old = guess;
+    return status;
+}
+
+static int store(struct loco_runtime *rt, struct place at, uint64_t value)
+{
+    uint64_t old;
+
+    if (loci_mem_ptr(at.mem) != NULL)
+        return loci_write64(rt, at.mem, at.offset, value, NULL);
+    return swap_until_done(rt, at, value, &old);
+}
+
+/* ---- one ---- */
+
+struct loco_atomic_var {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    struct place at;
+    _Atomic uint64_t cached;
+};
+
+int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *name,
+                           const loco_group_t *group, int host, loco_atomic_var_t **out)
+{
+    const struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("atomic_var", (uint64_t)host, 0, 0), .nregions = 1,
+        .region = { { "value", sizeof(uint64_t), 0, host } },
+    };
+    loco_atomic_var_t *var;
+    int status;
+
+    if (group == NULL || host < 0 || host >= loco_group_size(group))
+        return LOCO_ERR_ARG;
+    var = calloc(1, sizeof *var);
+    if (var == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    var->rt = rt;
+    status = loci_endpoint_create(rt, &spec, &var->ep);
+    if (status != LOCO_OK) {
+        free(var);
+        return status;
+    }
+    var->at.mem = loci_endpoint_mem(var->ep, host, 0);
+    *out = var;
+    return LOCO_OK;
+}
+
+void loco_atomic_var_destroy(loco_atomic_var_t *var)
+{
+    if (var == NULL)
+        return;
+    loci_endpoint_destroy(var->ep);
+    free(var);
+}
+
+int loco_atomic_var_load_ack(loco_atomic_var_t *var, uint64_t *value, loco_ack_t *ack)
+{
+    return loci_read64(var->rt, var->at.mem, var->at.offset, value, ack);
+}
+
+int loco_atomic_var_load(loco_atomic_var_t *var, uint64_t *value)
+{
+    return loco_atomic_var_load_ack(var, value, NULL);
+}
+
+int loco_atomic_var_store(loco_atomic_var_t *var, uint64_t value)
+{
+    return store(var->rt, var->at, value);
+}
+
+int loco_atomic_var_fetch_add_ack(loco_atomic_var_t *var, uint64_t add, uint64_t *old,
+                                  loco_ack_t *ack)
+{
+    return loci_fetch_add(var->rt, var->at.mem, var->at.offset, add, old, ack);
+}
+
+int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *old)
+{
+    uint64_t unused;
+
+    return loco_atomic_var_fetch_add_ack(var, add, old == NULL ? &unused : old, NULL);
+}
+
+int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *old)
+{
+    uint64_t unused;
+
+    return swap_until_done(var->rt, var->at, value, old == NULL ? &unused : old);
+}
+
+int loco_atomic_var_compare_swap_ack(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
+                                     uint64_t *old, loco_ack_t *ack)
+{
+    return loci_compare_swap(var->rt, var->at.mem, var->at.offset, expected, desired, old, ack);
+}
+
+int loco_atomic_var_compare_swap(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
+                                 uint64_t *old)
+{
+    uint64_t unused;
+
+    return loco_atomic_var_compare_swap_ack(var, expected, desired, old == NULL ? &unused : old,
+                                            NULL);
+}
+
+uint64_t loco_atomic_var_cached(loco_atomic_var_t *var)
+{
+    return atomic_load_explicit(&var->cached, memory_order_acquire);
+}
+
+int loco_atomic_var_refresh(loco_atomic_var_t *var)
+{
+    uint64_t value;
+    int status = loco_atomic_var_load(var, &value);
+
+    if (status == LOCO_OK)
+        atomic_store_explicit(&var->cached, value, memory_order_release);
+    return status;
+}
+
+/* ---- many ---- */
+
+struct loco_atomic_array {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    uint64_t count;
+    int host;                   /* or LOCO_ATOMIC_STRIPED */
+    uint64_t size;              /* of the group */
+    int shift;                  /* size is 1 << shift, or -1: divide */
+};
+
+static int power_of_two(uint64_t size)
+{
+    return (size & (size - 1)) == 0 ? __builtin_ctzll(size) : -1;
+}
+
+int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char *name,
+                             const loco_group_t *group, uint64_t count, int host,
+                             loco_atomic_array_t **out)
+{
+    struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("atomic_array", count, (uint64_t)host, 0), .nregions = 1,
+    };
+    loco_atomic_array_t *array;
+    uint64_t size;
+    int status;
+
+    if (group == NULL || host < LOCO_ATOMIC_STRIPED || host >= loco_group_size(group)
+        || count < 1 || count > SIZE_MAX / 16)
+        return LOCO_ERR_ARG;
+    size = (uint64_t)loco_group_size(group);
+    spec.region[0] = (struct loci_region_spec){
+        "values", (host < 0 ? (count + size - 1) / size : count) * sizeof(uint64_t), 0,
+        host < 0 ? LOCI_FROM_ALL : host
+    };
+    array = calloc(1, sizeof *array);
+    if (array == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    *array = (struct loco_atomic_array){
+        .rt = rt, .count = count, .host = host, .size = size, .shift = power_of_two(size),
+    };
+    status = loci_endpoint_create(rt, &spec, &array->ep);
+    if (status != LOCO_OK) {
+        free(array);
+        return status;
+    }
+    *out = array;
+    return LOCO_OK;
+}
+
+void loco_atomic_array_destroy(loco_atomic_array_t *array)
+{
+    if (array == NULL)
+        return;
+    loci_endpoint_destroy(array->ep);
+    free(array);
+}
+
+uint64_t loco_atomic_array_count(const loco_atomic_array_t *array)
+{
+    return array->count;
+}
+
+static inline uint64_t row_of(const loco_atomic_array_t *array, uint64_t i)
+{
+    return array->shift >= 0 ? i >> array->shift : i / array->size;
+}
+
+static inline struct place place_of(const loco_atomic_array_t *array, uint64_t i)
+{
+    uint64_t row;
+
+    if (array->host >= 0)
+        return (struct place){ loci_endpoint_mem(array->ep, array->host, 0), i * 8 };
+    row = row_of(array, i);
+    return (struct place){ loci_endpoint_mem(array->ep, (int)(i - row * array->size), 0),
+                           row * 8 };
+}
+
+int loco_atomic_array_host(const loco_atomic_array_t *array, uint64_t i)
+{
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    return array->host >= 0 ? array->host : (int)(i - row_of(array, i) * array->size);
+}
+
+int loco_atomic_array_load_ack(loco_atomic_array_t *array, uint64_t i, uint64_t *value,
+                               loco_ack_t *ack)
+{
+    struct place at;
+
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    at = place_of(array, i);
+    return loci_read64(array->rt, at.mem, at.offset, value, ack);
+}
+
+int loco_atomic_array_load(loco_atomic_array_t *array, uint64_t i, uint64_t *value)
+{
+    return loco_atomic_array_load_ack(array, i, value, NULL);
+}
+
+int loco_atomic_array_store(loco_atomic_array_t *array, uint64_t i, uint64_t value)
+{
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    return store(array->rt, place_of(array, i), value);
+}
+
+int loco_atomic_array_fetch_add_ack(loco_atomic_array_t *array, uint64_t i, uint64_t add,
+                                    uint64_t *old, loco_ack_t *ack)
+{
+    struct place at;
+
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    at = place_of(array, i);
+    return loci_fetch_add(array->rt, at.mem, at.offset, add, old, ack);
+}
+
+int loco_atomic_array_fetch_add(loco_atomic_array_t *array, uint64_t i, uint64_t add,
+                                uint64_t *old)
+{
+    uint64_t unused;
+
+    return loco_atomic_array_fetch_add_ack(array, i, add, old == NULL ? &unused : old, NULL);
+}
+
+int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t value,
+                               uint64_t *old)
+{
+    uint64_t unused;
+
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    return swap_until_done(array->rt, place_of(array, i), value, old == NULL ? &unused : old);
+}
+
+int loco_atomic_array_compare_swap_ack(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
+                                       uint64_t desired, uint64_t *old, loco_ack_t *ack)
+{
+    struct place at;
+
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    at = place_of(array, i);
+    return loci_compare_swap(array->rt, at.mem, at.offset, expected, desired, old, ack);
+}
+
+int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
+                                   uint64_t desired, uint64_t *old)
+{
+    uint64_t unused;
+
+    return loco_atomic_array_compare_swap_ack(array, i, expected, desired,
+                                              old == NULL ? &unused : old, NULL);
+}

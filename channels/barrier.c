@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Barriers: each process counts its rounds in its row of an SST and waits until the rows that
+ * matter have come as far. Direct: one column, pushed to all, all rows matter. Dissemination: a
+ * column per step; step k tells the process 2^k further on, and needs the one 2^k back. Counts
+ * only grow, so nobody who is a round ahead is mistaken.
+ *
+ * If a process stops, the others wait for its count until its death is noticed. One that has left
+ * the barrier may be gone before others have: only who has yet to come is needed. But in
+ * dissemination who we wait for may itself wait for the dead, and give up. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <loco/barrier.h>
+#include <loco/fence.h>
+#include <loco/sst.h>
+
+#include "runtime.h"
+#include "wait.h"
+
+struct loco_barrier {
+    struct loco_runtime *rt;
+    struct loco_group *group;   /* a copy: the caller's may go */
+    loco_sst_t *arrived;
+    int steps;                  /* 0: direct */
+    uint64_t round;
+    atomic_flag busy;
+};
+
+static int steps_for(int size)
+{
+    int steps = 0;
+
+    if (size <= LOCO_BARRIER_DIRECT)
+        return 0;
+    while (1 << steps < size)
+        steps++;
+    return steps;
+}
+
+int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, loco_barrier_t **out)
+{
+    loco_barrier_t *barrier;
+    int status;
+
+    if (group == NULL)
+        return LOCO_ERR_ARG;
+    barrier = calloc(1, sizeof *barrier);
+    if (barrier == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    barrier->rt = rt;
+    status = loci_group_of(rt, group->size, group->peer, &barrier->group);
+    if (status != LOCO_OK) {
+        free(barrier);
+        return status;
+    }
+    barrier->steps = steps_for(loco_group_size(group));
+    atomic_flag_clear(&barrier->busy);
+    status = loco_sst_create(rt, parent, name, group, barrier->steps > 0 ? barrier->steps : 1,
+                             LOCO_SST_COLUMNS, &barrier->arrived);
+    if (status != LOCO_OK) {
+        loco_group_destroy(barrier->group);
+        free(barrier);
+        return status;
+    }
+    *out = barrier;
+    return LOCO_OK;
+}
+
+void loco_barrier_destroy(loco_barrier_t *barrier)
+{
+    if (barrier == NULL)
+        return;
+    loco_sst_destroy(barrier->arrived);
+    loco_group_destroy(barrier->group);
+    free(barrier);
+}
+
+struct arrival {
+    struct loco_barrier *barrier;
+    int rank, column;           /* wait for this rank; direct: from it on */
+};
+
+static bool has_arrived(const struct loco_barrier *barrier, int rank, int column)
+{
+    uint64_t round = 0;
+
+    loco_sst_get(barrier->arrived, rank, column, &round);
+    return round >= barrier->round;
+}
+
+static int all_arrived(void *arg)
+{
+    struct arrival *wait = arg;
+
+    while (wait->rank < wait->barrier->group->size && has_arrived(wait->barrier, wait->rank, 0))
+        wait->rank++;
+    return wait->rank == wait->barrier->group->size;
+}
+
+static int one_arrived(void *arg)
+{
+    struct arrival *wait = arg;
+
+    return has_arrived(wait->barrier, wait->rank, wait->column);
+}
+
+static bool is_alive(const struct loco_barrier *barrier, int rank)
+{
+    return loci_peer_alive(barrier->rt, barrier->group->peer[rank]);
+}
+
+static int all_may_come(void *arg)
+{
+    const struct arrival *wait = arg;
+
+    for (int i = wait->rank; i < wait->barrier->group->size; i++)
+        if (!is_alive(wait->barrier, i) && !has_arrived(wait->barrier, i, 0))
+            return LOCO_ERR_PEER_DEAD;
+    return LOCO_OK;
+}
+
+static int one_may_come(void *arg)
+{
+    const struct arrival *wait = arg;
+    const struct loco_barrier *barrier = wait->barrier;
+
+    if (!is_alive(barrier, wait->rank) && !has_arrived(barrier, wait->rank, wait->column))
+        return LOCO_ERR_PEER_DEAD;
+    for (int i = 0; i < barrier->group->size; i++) {
+        const struct loci_peer *peer = loci_peer(barrier->rt, barrier->group->peer[i]);
+
+        if (atomic_load_explicit(&peer->state, memory_order_acquire) == LOCI_PEER_DEAD)
+            return LOCO_ERR_PEER_DEAD;
+    }
+    return LOCO_OK;
+}
+
+static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(void *))
+{
+    const struct loci_reason why = {
+        .what = "a barrier", .peer = -1, .broken = broken, .timeout_ns = LOCO_FOREVER,
+    };
+
+    return loci_wait(wait->barrier->rt, &why, ready, wait);
+}
+
+static int meet_directly(struct loco_barrier *barrier)
+{
+    struct arrival wait = { barrier, 0, 0 };
+    int status = loco_sst_set(barrier->arrived, 0, barrier->round);
+
+    if (status == LOCO_OK)
+        status = loco_sst_push_all(barrier->arrived, 0, 1);
+    return status == LOCO_OK ? wait_for(&wait, all_arrived, all_may_come) : status;
+}
+
+static int disseminate(struct loco_barrier *barrier)
+{
+    int size = barrier->group->size, rank = barrier->group->rank, status = LOCO_OK;
+
+    for (int step = 0; status == LOCO_OK && step < barrier->steps; step++) {
+        int far = 1 << step;
+        struct arrival wait = { barrier, (rank - far + size) % size, step };
+
+        status = loco_sst_set(barrier->arrived, step, barrier->round);
+        if (status == LOCO_OK)
+            status = loco_sst_push(barrier->arrived, step, 1, (rank + far) % size);
+        if (status == LOCO_OK)
+            status = wait_for(&wait, one_arrived, one_may_come);
+    }
+    return status;
+}
+
+int loco_barrier_wait(loco_barrier_t *barrier)
+{
+    int status;
+
+    if (atomic_flag_test_and_set_explicit(&barrier->busy, memory_order_acquire))
+        return LOCO_ERR_STATE;
+    status = loco_fence(barrier->rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+    barrier->round++;
+    if (status == LOCO_OK)
+        status = barrier->steps == 0 ? meet_directly(barrier) : disseminate(barrier);
+    atomic_flag_clear_explicit(&barrier->busy, memory_order_release);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_REDUCE_H
+#define LOCI_REDUCE_H
+
+#include <loco/window.h>
+
+/* Element operations of accumulates: target[i] = target[i] op operand[i] for n elements, one
+ * type extent apart; neither need be aligned. Of types with padding only the members are written.
+ * NULL where the operation is not defined on the type; NO_OP is a function that does nothing. */
+typedef void loci_reduce_fn(void *target, const void *operand, size_t n);
+extern loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT];
+static inline loci_reduce_fn *loci_reduce(enum loco_op op, enum loco_type type)
+{
+    if ((unsigned)type >= LOCO_TYPE_COUNT || (unsigned)op >= LOCO_OP_COUNT)
+        return NULL;
+    return loci_reduce_table[type][op];
+}
+
+/* A type as accumulates must know it. */
+struct loci_type {
+    unsigned char extent;       /* bytes from one element to the next */
+    unsigned char value;        /* bytes of the first member; extent where there is one only */
+    unsigned char index;        /* offset of the second member, 0 where there is none */
+    unsigned char index_len;
+    unsigned char shift;        /* extent is 1 << shift */
+    bool plain;                 /* no byte of the extent is padding */
+    bool swappable;             /* for compare_swap: integer, logical or byte, at most 8 bytes */
+};
+extern const struct loci_type loci_type_table[LOCO_TYPE_COUNT];
+/* NULL where there is no such type. */
+static inline const struct loci_type *loci_type(enum loco_type type)
+{
+    return (unsigned)type < LOCO_TYPE_COUNT ? &loci_type_table[type] : NULL;
+}
+
+/* Copy members only. */
+void loci_type_copy(const struct loci_type *type, void *to, const void *from, size_t n);
+
+#endif

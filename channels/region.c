@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Regions: names and bounds around rma.h. A region is an endpoint's, or a view of a window's
+ * memory, whose parts may differ in length. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include <loco/region.h>
+
+#include "endpoint.h"
+#include "region.h"
+#include "rma.h"
+#include "signature.h"
+#include "window.h"
+
+struct loco_region {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;       /* NULL: a view */
+    struct loco_window *win;        /* of a view; else NULL */
+    size_t len;                     /* of the own part */
+};
+
+int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
+                       const loco_group_t *group, size_t len, loco_region_t **out)
+{
+    const struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("region", 0, 0, 0), .nregions = 1,
+        .region = { { "data", len, 0, LOCI_FROM_ALL } },
+    };
+    loco_region_t *region = calloc(1, sizeof *region);
+    int status;
+
+    if (region == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    region->rt = rt;
+    region->len = len;
+    status = loci_endpoint_create(rt, &spec, &region->ep);
+    if (status != LOCO_OK) {
+        free(region);
+        return status;
+    }
+    *out = region;
+    return LOCO_OK;
+}
+
+int loci_region_of_window(struct loco_window *win, loco_region_t **out)
+{
+    loco_region_t *region;
+
+    if (win->kind == LOCO_WINDOW_DYNAMIC)
+        return LOCO_ERR_ARG;
+    region = calloc(1, sizeof *region);
+    if (region == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    region->rt = win->rt;
+    region->win = win;
+    region->len = win->target[win->group.rank].size;
+    *out = region;
+    return LOCO_OK;
+}
+
+void loco_region_destroy(loco_region_t *region)
+{
+    if (region == NULL)
+        return;
+    if (region->ep != NULL)
+        loci_endpoint_destroy(region->ep);
+    free(region);
+}
+
+void *loco_region_local(const loco_region_t *region)
+{
+    if (region->ep == NULL)
+        return region->win->base;
+    return loci_mem_ptr(loci_endpoint_mem(region->ep, region->ep->group.rank, 0));
+}
+
+size_t loco_region_len(const loco_region_t *region)
+{
+    return region->len;
+}
+
+/* The length of that rank's part. */
+static int part_len(const loco_region_t *region, int rank, uint64_t *len)
+{
+    int size = region->ep != NULL ? region->ep->group.size : region->win->group.size;
+
+    if (rank < 0 || rank >= size)
+        return LOCO_ERR_ARG;
+    *len = region->ep != NULL ? region->len : region->win->target[rank].size;
+    return LOCO_OK;
+}
+
+static int check(const loco_region_t *region, int rank, uint64_t offset, size_t len)
+{
+    uint64_t there;
+    int status = part_len(region, rank, &there);
+
+    if (status != LOCO_OK)
+        return status;
+    return offset > there || len > there - offset ? LOCO_ERR_RANGE : LOCO_OK;
+}
+
+static int check_word(const loco_region_t *region, int rank, uint64_t offset)
+{
+    return offset % 8 != 0 ? LOCO_ERR_ARG : check(region, rank, offset, 8);
+}
+
+static struct loci_mem *part(const loco_region_t *region, int rank)
+{
+    return region->ep != NULL ? loci_endpoint_mem(region->ep, rank, 0)
+                              : &region->win->target[rank].mem;
+}
+
+/* The blocking forms are the others with no ack: rma.h waits then. */
+
+int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, const void *source,
+                          size_t len, loco_ack_t *ack)
+{
+    int status = check(region, rank, offset, len);
+
+    return status != LOCO_OK ? status
+           : loci_write(region->rt, part(region, rank), offset, source, len, ack);
+}
+
+int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
+                         size_t len, loco_ack_t *ack)
+{
+    int status = check(region, rank, offset, len);
+
+    return status != LOCO_OK ? status
+           : loci_read(region->rt, part(region, rank), offset, result, len, ack);
+}
+
+int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t value,
+                            loco_ack_t *ack)
+{
+    int status = check_word(region, rank, offset);
+
+    return status != LOCO_OK ? status
+           : loci_write64(region->rt, part(region, rank), offset, value, ack);
+}
+
+int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t *value,
+                           loco_ack_t *ack)
+{
+    int status = check_word(region, rank, offset);
+
+    return status != LOCO_OK ? status
+           : loci_read64(region->rt, part(region, rank), offset, value, ack);
+}
+
+int loco_region_fetch_add_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
+                              uint64_t *old, loco_ack_t *ack)
+{
+    int status = check_word(region, rank, offset);
+
+    return status != LOCO_OK ? status
+           : loci_fetch_add(region->rt, part(region, rank), offset, add, old, ack);
+}
+
+int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offset,
+                                 uint64_t expected, uint64_t desired, uint64_t *old,
+                                 loco_ack_t *ack)
+{
+    int status = check_word(region, rank, offset);
+
+    return status != LOCO_OK ? status
+           : loci_compare_swap(region->rt, part(region, rank), offset, expected, desired, old,
+                               ack);
+}
+
+int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const void *source,
+                      size_t len)
+{
+    return loco_region_write_ack(region, rank, offset, source, len, NULL);
+}
+
+int loco_region_read(loco_region_t *region, int rank, uint64_t offset, void *result, size_t len)
+{
+    return loco_region_read_ack(region, rank, offset, result, len, NULL);
+}
+
+int loco_region_write64(loco_region_t *region, int rank, uint64_t offset, uint64_t value)
+{
+    return loco_region_write64_ack(region, rank, offset, value, NULL);
+}
+
+int loco_region_read64(loco_region_t *region, int rank, uint64_t offset, uint64_t *value)
+{
+    return loco_region_read64_ack(region, rank, offset, value, NULL);
+}
+
+int loco_region_fetch_add(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
+                          uint64_t *old)
+{
+    uint64_t unused;
+
+    return loco_region_fetch_add_ack(region, rank, offset, add, old == NULL ? &unused : old,
+                                     NULL);
+}
+
+int loco_region_compare_swap(loco_region_t *region, int rank, uint64_t offset, uint64_t expected,
+                             uint64_t desired, uint64_t *old)
+{
+    return loco_region_compare_swap_ack(region, rank, offset, expected, desired, old, NULL);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Reader-writer locks: names, memory and checks around the protocol of rw_word.h. How many
+ * holders this process has of each is counted here, so that a release of what is not held is an
+ * error and not a broken word. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include <loco/rw_lock.h>
+
+#include "endpoint.h"
+#include "rw_word.h"
+#include "signature.h"
+
+/* ORDER is the release's own atomic: it is executed at the host after the writes to it before. Of
+ * a member's exclusive lock that is the member's word; the group's follows when it is done. */
+static int fence_for(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
+{
+    if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
+        return LOCO_OK;
+    return loco_fence(rt, scope, peer);
+}
+
+/* One holder less, if there is one. */
+static bool take_one(_Atomic int *holders)
+{
+    int n = atomic_load_explicit(holders, memory_order_relaxed);
+
+    while (n > 0)
+        if (atomic_compare_exchange_weak_explicit(holders, &n, n - 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static int count_one(int status, _Atomic int *holders)
+{
+    if (status == LOCO_OK)
+        atomic_fetch_add_explicit(holders, 1, memory_order_relaxed);
+    return status;
+}
+
+/* ---- one lock ---- */
+
+struct loco_rw_lock {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    struct loci_rw rw;
+    _Atomic int holders[2];             /* of this process, by mode */
+};
+
+int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, int host, loco_rw_lock_t **out)
+{
+    const struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("rw_lock", (uint64_t)host, 0, 0), .nregions = 1,
+        .region = { { "word", sizeof(uint64_t), 0, host } },
+    };
+    struct loco_rw_lock *lock;
+    int status;
+
+    if (group == NULL || host < 0 || host >= loco_group_size(group))
+        return LOCO_ERR_ARG;
+    lock = calloc(1, sizeof *lock);
+    if (lock == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    lock->rt = rt;
+    status = loci_endpoint_create(rt, &spec, &lock->ep);
+    if (status != LOCO_OK) {
+        free(lock);
+        return status;
+    }
+    lock->rw.mem = loci_endpoint_mem(lock->ep, host, 0);
+    lock->rw.group = &lock->ep->group;
+    lock->rw.what = lock->ep->name;
+    *out = lock;
+    return LOCO_OK;
+}
+
+void loco_rw_lock_destroy(loco_rw_lock_t *lock)
+{
+    if (lock == NULL)
+        return;
+    loci_endpoint_destroy(lock->ep);
+    free(lock);
+}
+
+int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock)
+{
+    return count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_SHARED, 0),
+                     &lock->holders[LOCI_RW_SHARED]);
+}
+
+int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock)
+{
+    return count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, 0),
+                     &lock->holders[LOCI_RW_EXCLUSIVE]);
+}
+
+int loco_rw_lock_try_shared(loco_rw_lock_t *lock)
+{
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED, 0),
+                     &lock->holders[LOCI_RW_SHARED]);
+}
+
+int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock)
+{
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, 0),
+                     &lock->holders[LOCI_RW_EXCLUSIVE]);
+}
+
+static int release(loco_rw_lock_t *lock, enum loci_rw_mode mode, enum loco_fence_scope scope,
+                   int peer)
+{
+    int fenced, released;
+
+    if (!take_one(&lock->holders[mode]))
+        return LOCO_ERR_STATE;
+    fenced = fence_for(lock->rt, scope, peer);
+    released = loci_rw_release(lock->rt, &lock->rw, mode);
+    return fenced != LOCO_OK ? fenced : released;
+}
+
+int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer)
+{
+    return release(lock, LOCI_RW_SHARED, scope, peer);
+}
+
+int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer)
+{
+    return release(lock, LOCI_RW_EXCLUSIVE, scope, peer);
+}
+
+int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank)
+{
+    return loci_rw_holder(lock->rt, &lock->rw, rank);
+}
+
+/* ---- a group of locks ---- */
+
+struct held {
+    _Atomic int holders[2];
+};
+
+struct loco_rw_group {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    int count;
+    _Atomic int all;                    /* holders of all members in this process */
+    struct held *held;                  /* by member */
+};
+
+enum { ALL_WORD, MEMBER_WORDS };
+
+int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *name,
+                         const loco_group_t *group, int count, loco_rw_group_t **out)
+{
+    struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("rw_group", (uint64_t)count, 0, 0), .nregions = 2,
+        .region = { [ALL_WORD] = { "all", sizeof(uint64_t), 0, 0 } },
+    };
+    struct loco_rw_group *locks;
+    int status, size;
+
+    if (group == NULL || count < 1)
+        return LOCO_ERR_ARG;
+    size = loco_group_size(group);
+    spec.region[MEMBER_WORDS] = (struct loci_region_spec){
+        "members", ((size_t)count + (size_t)size - 1) / (size_t)size * LOCI_CACHE_LINE, 0,
+        LOCI_FROM_ALL
+    };
+    locks = calloc(1, sizeof *locks);
+    if (locks != NULL)
+        locks->held = calloc((size_t)count, sizeof locks->held[0]);
+    if (locks == NULL || locks->held == NULL) {
+        free(locks);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    locks->rt = rt;
+    locks->count = count;
+    status = loci_endpoint_create(rt, &spec, &locks->ep);
+    if (status != LOCO_OK) {
+        free(locks->held);
+        free(locks);
+        return status;
+    }
+    *out = locks;
+    return LOCO_OK;
+}
+
+void loco_rw_group_destroy(loco_rw_group_t *locks)
+{
+    if (locks == NULL)
+        return;
+    loci_endpoint_destroy(locks->ep);
+    free(locks->held);
+    free(locks);
+}
+
+static struct loci_rw all_word(loco_rw_group_t *locks)
+{
+    return (struct loci_rw){ loci_endpoint_mem(locks->ep, 0, ALL_WORD), 0, &locks->ep->group,
+                             locks->ep->name };
+}
+
+static struct loci_rw member_word(loco_rw_group_t *locks, int member)
+{
+    int size = locks->ep->group.size;
+
+    return (struct loci_rw){ loci_endpoint_mem(locks->ep, member % size, MEMBER_WORDS),
+                             (uint64_t)(member / size) * LOCI_CACHE_LINE, &locks->ep->group,
+                             locks->ep->name };
+}
+
+int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
+{
+    struct loci_rw rw;
+
+    if (member < 0 || member >= locks->count)
+        return LOCO_ERR_ARG;
+    rw = member_word(locks, member);
+    return count_one(loci_rw_acquire(locks->rt, &rw, LOCI_RW_SHARED, nested ? LOCI_RW_BARGE : 0),
+                     &locks->held[member].holders[LOCI_RW_SHARED]);
+}
+
+int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
+{
+    unsigned flags = nested ? LOCI_RW_BARGE : 0;
+    struct loci_rw all, rw;
+    int status;
+
+    if (member < 0 || member >= locks->count)
+        return LOCO_ERR_ARG;
+    all = all_word(locks);
+    rw = member_word(locks, member);
+    status = loci_rw_acquire(locks->rt, &all, LOCI_RW_PART, flags);
+    if (status != LOCO_OK)
+        return status;
+    status = loci_rw_acquire(locks->rt, &rw, LOCI_RW_EXCLUSIVE, flags);
+    if (status != LOCO_OK)
+        loci_rw_release(locks->rt, &all, LOCI_RW_PART);
+    return count_one(status, &locks->held[member].holders[LOCI_RW_EXCLUSIVE]);
+}
+
+int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested)
+{
+    struct loci_rw all = all_word(locks);
+
+    return count_one(loci_rw_acquire(locks->rt, &all, LOCI_RW_ALL, nested ? LOCI_RW_BARGE : 0),
+                     &locks->all);
+}
+
+int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
+                                 int peer)
+{
+    struct loci_rw rw;
+    int fenced, released;
+
+    if (member < 0 || member >= locks->count)
+        return LOCO_ERR_ARG;
+    if (!take_one(&locks->held[member].holders[LOCI_RW_SHARED]))
+        return LOCO_ERR_STATE;
+    rw = member_word(locks, member);
+    fenced = fence_for(locks->rt, scope, peer);
+    released = loci_rw_release(locks->rt, &rw, LOCI_RW_SHARED);
+    return fenced != LOCO_OK ? fenced : released;
+}
+
+int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
+                                    enum loco_fence_scope scope, int peer)
+{
+    struct loci_rw all, rw;
+    int fenced, released, left;
+
+    if (member < 0 || member >= locks->count)
+        return LOCO_ERR_ARG;
+    if (!take_one(&locks->held[member].holders[LOCI_RW_EXCLUSIVE]))
+        return LOCO_ERR_STATE;
+    all = all_word(locks);
+    rw = member_word(locks, member);
+    fenced = fence_for(locks->rt, scope, peer);
+    released = loci_rw_release(locks->rt, &rw, LOCI_RW_EXCLUSIVE);
+    left = loci_rw_release(locks->rt, &all, LOCI_RW_PART);
+    if (fenced != LOCO_OK)
+        return fenced;
+    return released != LOCO_OK ? released : left;
+}
+
+int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)
+{
+    struct loci_rw all = all_word(locks);
+    int fenced, released;
+
+    if (!take_one(&locks->all))
+        return LOCO_ERR_STATE;
+    fenced = fence_for(locks->rt, scope, peer);
+    released = loci_rw_release(locks->rt, &all, LOCI_RW_ALL);
+    return fenced != LOCO_OK ? fenced : released;
+}

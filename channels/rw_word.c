@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The slow paths of rw_word.h, where the protocol is described.
+ *
+ * Who writes what: everybody everything, by atomics on the one word. A newcomer adds its unit and
+ * takes it back where it must wait (fields may show it for a moment: that can make another's
+ * attempt fail, never succeed). A waiter takes the word by compare-and-swap only, so that waiters
+ * do not disturb each other; one out of patience adds 1 to `next` and has the ticket that was
+ * there; it alone moves `serving` on, in the swap that takes the word. If a process stops inside,
+ * see "Death". */
+
+#include "config.h"
+
+#include "rw_word.h"
+#include "wait.h"
+
+#define GRACE INT64_C(500000000)        /* ns that nothing may move once a member is dead */
+#define READ_SOONEST INT64_C(1000)      /* ns between reads of a word that is not mapped */
+#define READ_LATEST INT64_C(64000)
+#define SWAPS_PER_POLL 8
+
+struct rw_wait {
+    struct loco_runtime *rt;
+    const struct loci_rw *rw;
+    enum loci_rw_mode mode;
+    unsigned flags;
+    int64_t patient_until;
+    bool has_ticket;
+    unsigned ticket;
+    /* reading a word that is not mapped */
+    bool reading;
+    loco_ack_t ack;
+    uint64_t read;
+    int64_t next_read, interval;
+    /* once somebody is dead */
+    unsigned deaths;
+    bool member_dead;
+    int64_t moved;                      /* when something moved last */
+    unsigned moved_serving;
+};
+
+static unsigned serving_of(uint64_t word)
+{
+    return (unsigned)(word >> LOCI_RW_SERVING_SHIFT) & 0xffff;
+}
+
+static unsigned next_of(uint64_t word)
+{
+    return (unsigned)(word >> LOCI_RW_NEXT_SHIFT) & 0xffff;
+}
+
+/* What to add so that `serving` goes one on from this ticket and never carries into `next`. */
+static uint64_t serving_step(unsigned ticket)
+{
+    uint64_t one = UINT64_C(1) << LOCI_RW_SERVING_SHIFT;
+
+    return ticket == 0xffff ? 0 - one * 0xffff : one;
+}
+
+/* ---- one attempt on a word that is not mapped ---- */
+
+/* Exclusive: the swap doubles as the read. */
+static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                   unsigned flags)
+{
+    uint64_t unit = loci_rw_unit(rw, mode), seen = 0, old = 0;
+
+    for (int i = 0; i < SWAPS_PER_POLL; i++) {
+        int status = loci_compare_swap(rt, rw->mem, rw->offset, seen, seen + unit, &old, NULL);
+
+        if (status != LOCO_OK)
+            return status;
+        if (old == seen)
+            return LOCO_OK;
+        if (!loci_rw_is_free(old, mode, flags))
+            break;
+        seen = old;
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     unsigned flags)
+{
+    uint64_t unit = loci_rw_unit(rw, mode), old;
+    int status;
+
+    if (mode == LOCI_RW_EXCLUSIVE)
+        return swap_in(rt, rw, mode, flags);
+    status = loci_fetch_add(rt, rw->mem, rw->offset, unit, &old, NULL);
+    if (status != LOCO_OK || loci_rw_is_free(old, mode, flags))
+        return status;
+    status = loci_fetch_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
+    return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
+}
+
+/* ---- who is dead ---- */
+
+static bool any_dead(struct loco_runtime *rt, const struct loco_group *group)
+{
+    for (int i = 0; i < group->size; i++)
+        if (!loci_peer_alive(rt, group->peer[i]))
+            return true;
+    return false;
+}
+
+/* The holder that the word names, or -1. */
+static int named_holder(const struct loci_rw *rw, enum loci_rw_mode mode, uint64_t word)
+{
+    int rank = (int)((word & LOCI_RW_SECOND) >> LOCI_RW_SECOND_SHIFT) - 1;
+
+    return mode <= LOCI_RW_EXCLUSIVE && rank < rw->group->size ? rank : -1;
+}
+
+/* LOCO_ERR_PEER_DEAD when the word will not come to us any more. `deaths` was read before the
+ * word was. */
+static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
+{
+    int holder = named_holder(w->rw, w->mode, word);
+    int64_t now;
+
+    if (deaths == 0)
+        return LOCO_OK;
+    if (deaths != w->deaths) {
+        w->deaths = deaths;
+        w->member_dead = any_dead(w->rt, w->rw->group);
+        w->moved = loci_now(w->rt);
+    }
+    if (!w->member_dead)
+        return LOCO_OK;
+    if (holder >= 0 && !loci_peer_alive(w->rt, w->rw->group->peer[holder]))
+        return LOCO_ERR_PEER_DEAD;
+    now = loci_now(w->rt);
+    if (holder >= 0 || serving_of(word) != w->moved_serving) {
+        w->moved = now;
+        w->moved_serving = serving_of(word);
+    }
+    return now - w->moved > GRACE ? LOCO_ERR_PEER_DEAD : LOCO_OK;
+}
+
+/* ---- waiting ---- */
+
+/* 1 with the word in *word, 0 where it is still being read (or not to be read yet), or an
+ * error. */
+static int look(struct rw_wait *w, uint64_t *word)
+{
+    unsigned char *p = loci_mem_ptr(w->rw->mem);
+    int status;
+
+    if (p != NULL) {
+        *word = loci_load64(p + w->rw->offset);
+        return 1;
+    }
+    if (!w->reading) {
+        int64_t now = loci_now(w->rt);
+
+        if (now < w->next_read)
+            return 0;
+        w->interval = w->interval * 2 < READ_LATEST ? w->interval * 2 : READ_LATEST;
+        w->next_read = now + w->interval;
+        w->ack = (loco_ack_t)LOCO_ACK_INIT;
+        status = loci_read64(w->rt, w->rw->mem, w->rw->offset, &w->read, &w->ack);
+        if (status < 0)
+            return status;
+        w->reading = true;
+    }
+    status = loco_ack_test(w->rt, &w->ack);
+    if (status == LOCO_IN_PROGRESS)
+        return 0;
+    w->reading = false;
+    *word = w->read;
+    return status < 0 ? status : 1;
+}
+
+/* Take the word while it looks right. 1, 0 or an error; *word becomes what it was at last. */
+static int take(struct rw_wait *w, uint64_t *word)
+{
+    uint64_t unit = loci_rw_unit(w->rw, w->mode), old;
+
+    for (int i = 0; i < SWAPS_PER_POLL; i++) {
+        bool turn = w->has_ticket && serving_of(*word) == w->ticket;
+        uint64_t step = turn ? serving_step(w->ticket) : 0;
+        int status;
+
+        if (!loci_rw_is_free(*word, w->mode, turn ? LOCI_RW_BARGE : w->flags))
+            return 0;
+        status = loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, *word, *word + unit + step,
+                                   &old, NULL);
+        if (status != LOCO_OK)
+            return status;
+        if (old == *word)
+            return 1;
+        *word = old;
+    }
+    return 0;
+}
+
+static int is_ours(void *arg)
+{
+    struct rw_wait *w = arg;
+    unsigned deaths = atomic_load_explicit(&w->rt->deaths, memory_order_acquire);
+    uint64_t word, old;
+    int status = look(w, &word);
+
+    if (status != 1)
+        return status;
+    status = take(w, &word);
+    if (status != 0)
+        return status;
+    if (!w->has_ticket && (w->flags & LOCI_RW_BARGE) == 0
+        && loci_now(w->rt) >= w->patient_until) {
+        status = loci_fetch_add(w->rt, w->rw->mem, w->rw->offset,
+                                UINT64_C(1) << LOCI_RW_NEXT_SHIFT, &old, NULL);
+        if (status != LOCO_OK)
+            return status;
+        w->has_ticket = true;
+        w->ticket = next_of(old);
+        return 0;
+    }
+    return check_deaths(w, deaths, word);
+}
+
+int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
+                         enum loci_rw_mode mode, unsigned flags)
+{
+    const struct loci_reason why = {
+        .what = rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
+    };
+    struct rw_wait w = {
+        .rt = rt, .rw = rw, .mode = mode, .flags = flags, .interval = READ_SOONEST / 2,
+    };
+    int64_t patience = rt->tunables.lock_patience;
+    int status;
+
+    if (loci_mem_ptr(rw->mem) == NULL) {
+        status = loci_rw_try_slow(rt, rw, mode, flags);
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
+    w.patient_until = patience == LOCI_INFINITE ? INT64_MAX : loci_now(rt) + patience;
+    status = loci_wait(rt, &why, is_ours, &w);
+    if (w.reading)      /* its result goes into this frame */
+        loco_ack_wait(rt, &w.ack);
+    return status;
+}
+
+int loci_rw_holder(struct loco_runtime *rt, const struct loci_rw *rw, int *rank)
+{
+    uint64_t word;
+    int status = loci_read64(rt, rw->mem, rw->offset, &word, NULL);
+
+    if (status == LOCO_OK)
+        *rank = named_holder(rw, LOCI_RW_EXCLUSIVE, word);
+    return status;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_RW_WORD_H
+#define LOCI_RW_WORD_H
+
+/* A fair lock of two classes of holders on one word of network memory: the core of rw_lock and of
+ * a window's locks. The word is 8 bytes, aligned, zero at first:
+ *
+ *   63      48 47      32 31      16 15       0
+ *   next       serving    second     first
+ *
+ * first, second: who holds it, as the mode says.
+ *
+ *   mode               takes              unless there is          in the word as
+ *   LOCI_RW_SHARED     the first class    a second                 + 1
+ *   LOCI_RW_EXCLUSIVE  the second class   a first or a second      the holder's rank + 1
+ *   LOCI_RW_ALL        the first class    a second                 + 1
+ *   LOCI_RW_PART       the second class   a first                  + 1
+ *
+ * The first two are a reader-writer lock. The last two make the word of a group: who locks all
+ * members of a group takes ALL on the group's word (1 atomic); who wants one member shared takes
+ * SHARED on the member's word (1 atomic); who wants a member exclusive takes PART on the group's
+ * word, then EXCLUSIVE on the member's (2 atomics), and gives them back in the other order.
+ * SHARED and ALL never conflict.
+ *
+ * next, serving: tickets of those who have waited longer than LOCO_LOCK_PATIENCE. While there is
+ * one, the word is closed: only the ticket's turn takes it, newcomers wait. Those who are not out
+ * of patience overtake each other as they come, so that a free lock is not kept for a process
+ * which is not running. Nobody waits longer than its patience and then for those before it.
+ *
+ * A caller that holds another lock of the same family (another member of the group) must say
+ * LOCI_RW_BARGE: it then waits for holders only, not for tickets. Otherwise a ticket's owner that
+ * waits for this caller would make a deadlock that the program did not write.
+ *
+ * Limits: 65534 members; 65535 holders of a class and 65535 waiters at a time.
+ *
+ * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
+ * fence of writes in flight: the caller's affair (loci_fence_peer).
+ *
+ * Waiting: on the word where it is mapped; else it is read through the fabric, at intervals that
+ * double from 1 to 64 microseconds.
+ *
+ * Death: an exclusive holder has its name in the word: when it is dead, waiters return
+ * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
+ * member of the group is dead, a waiter before which nothing moves for half a second returns
+ * LOCO_ERR_PEER_DEAD. The word is then lost; its other waiters will come to the same end. */
+
+#include <stdint.h>
+
+#include "rma.h"
+#include "runtime.h"
+
+enum loci_rw_mode { LOCI_RW_SHARED, LOCI_RW_EXCLUSIVE, LOCI_RW_ALL, LOCI_RW_PART };
+
+#define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
+
+#define LOCI_RW_FIRST UINT64_C(0x000000000000ffff)
+#define LOCI_RW_SECOND UINT64_C(0x00000000ffff0000)
+#define LOCI_RW_SECOND_SHIFT 16
+#define LOCI_RW_SERVING_SHIFT 32
+#define LOCI_RW_NEXT_SHIFT 48
+
+/* A word as this process reaches it. Plain data, made by the caller where it likes. */
+struct loci_rw {
+    struct loci_mem *mem;
+    uint64_t offset;                    /* of the word */
+    const struct loco_group *group;     /* whose ranks name holders; this process is in it */
+    const char *what;                   /* for the report of a wait that is stuck: "lock x" */
+};
+
+/* The part of rw_word.c that the inline ones fall back on. */
+int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
+                         enum loci_rw_mode mode, unsigned flags);
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     unsigned flags);
+
+static inline uint64_t loci_rw_unit(const struct loci_rw *rw, enum loci_rw_mode mode)
+{
+    if (mode == LOCI_RW_EXCLUSIVE)
+        return (uint64_t)(rw->group->rank + 1) << LOCI_RW_SECOND_SHIFT;
+    return mode == LOCI_RW_PART ? UINT64_C(1) << LOCI_RW_SECOND_SHIFT : 1;
+}
+
+static inline uint64_t loci_rw_conflicts(enum loci_rw_mode mode)
+{
+    if (mode == LOCI_RW_EXCLUSIVE)
+        return LOCI_RW_FIRST | LOCI_RW_SECOND;
+    return mode == LOCI_RW_PART ? LOCI_RW_FIRST : LOCI_RW_SECOND;
+}
+
+static inline bool loci_rw_closed(uint64_t word)
+{
+    return (((word >> LOCI_RW_NEXT_SHIFT) ^ (word >> LOCI_RW_SERVING_SHIFT)) & 0xffff) != 0;
+}
+
+/* Whether a newcomer may take a word that looks so. */
+static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsigned flags)
+{
+    return (word & loci_rw_conflicts(mode)) == 0
+           && ((flags & LOCI_RW_BARGE) != 0 || !loci_rw_closed(word));
+}
+
+/* One attempt on a mapped word. */
+static inline bool loci_rw_take_mapped(unsigned char *word, const struct loci_rw *rw,
+                                       enum loci_rw_mode mode, unsigned flags)
+{
+    uint64_t unit = loci_rw_unit(rw, mode), old;
+
+    if (mode == LOCI_RW_EXCLUSIVE) {
+        old = loci_load64(word);
+        return loci_rw_is_free(old, mode, flags)
+               && loci_cpu_compare_swap(word, old, old + unit) == old;
+    }
+    old = loci_cpu_fetch_add(word, unit);
+    if (loci_rw_is_free(old, mode, flags))
+        return true;
+    loci_cpu_fetch_add(word, 0 - unit);
+    return false;
+}
+
+/* Block until it is held. LOCO_ERR_PEER_DEAD. Any thread; each acquire is a holder of its own. */
+static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw *rw,
+                                  enum loci_rw_mode mode, unsigned flags)
+{
+    unsigned char *p = loci_mem_ptr(rw->mem);
+
+    if (p != NULL && loci_rw_take_mapped(p + rw->offset, rw, mode, flags))
+        return LOCO_OK;
+    return loci_rw_acquire_slow(rt, rw, mode, flags);
+}
+
+/* LOCO_OK, or LOCO_ERR_AGAIN where it would have to wait. */
+static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
+                              enum loci_rw_mode mode, unsigned flags)
+{
+    unsigned char *p = loci_mem_ptr(rw->mem);
+
+    if (p != NULL)
+        return loci_rw_take_mapped(p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;
+    return loci_rw_try_slow(rt, rw, mode, flags);
+}
+
+/* Give back what was acquired in that mode: 1 atomic. */
+static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw *rw,
+                                  enum loci_rw_mode mode)
+{
+    uint64_t old;
+
+    return loci_fetch_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
+}
+
+/* The rank that holds it in mode EXCLUSIVE now, or -1. */
+int loci_rw_holder(struct loco_runtime *rt, const struct loci_rw *rw, int *rank);
+
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Ticket locks.
+ *
+ * At the host, per lock: the word, a mark for locks that are lost, N slots (a power of two, at
+ * least as many as processes); at every process, per lock: a grant word. A process has at most
+ * one ticket of a lock at a time (its threads queue here first), so that the slots of outstanding
+ * tickets differ.
+ *
+ *   word        next | serving | sum of names     by fetch-and-add only, but for try
+ *   slot        of ticket t: 0, then the name of its owner, or PASSED; whichever comes first
+ *   grant       ticket + 1, written by who serves it; reset by its owner before it asks
+ *
+ * acquire     fetch_add(word, next + 1, names + mine). If serving was the ticket got: held.
+ *             Else grant := 0 (own memory), swap(slot, 0 -> name). If the slot had PASSED: held.
+ *             Else wait for the grant. Then slot := 0.
+ * release     fence; fetch_add(word, serving + 1, names - mine). If a later ticket was out:
+ *             swap(its slot, 0 -> PASSED); if it had a name: write that process's grant.
+ *
+ * Exactly one of the two swaps finds 0, so a turn is passed once: by the mark, or by the grant.
+ * The slot's reset is placed before the release (same lane, or fenced when the lock changes
+ * threads), and ticket t + N is given out after ticket t was released: a slot is 0 whenever its
+ * next owner's neighbours look at it. The grant is for one ticket, so one of 65536 tickets ago is
+ * none; it is reset before the swap after which it may come. Fields do not carry: `next` is on
+ * top, `serving` is moved by a holder that knows its ticket, the sum never falls below 0.
+ *
+ * If a process stops: before its fetch_add or after its release: nobody cares. With a ticket: the
+ * sum and the slots name it, see ticket_state.c. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "signature.h"
+#include "ticket_lock.h"
+#include "wait.h"
+
+#define LOOK_EVERY INT64_C(20000000)    /* ns between looks at the queue once a member is dead */
+
+/* ---- threads of this process ---- */
+
+struct local_wait {
+    struct loco_ticket_lock *lock;
+    uint32_t number;
+};
+
+static int is_local_turn(void *arg)
+{
+    struct local_wait *wait = arg;
+
+    /* Acquire: pairs with the release in leave(). */
+    return atomic_load_explicit(&wait->lock->serving, memory_order_acquire) == wait->number;
+}
+
+static int enter(struct loco_ticket_lock *lock)
+{
+    const struct loci_reason why = {
+        .what = "threads of this process at a ticket lock", .peer = -1,
+        .timeout_ns = LOCO_FOREVER,
+    };
+    struct local_wait wait = {
+        lock, atomic_fetch_add_explicit(&lock->next, 1, memory_order_acquire)
+    };
+
+    if (is_local_turn(&wait))
+        return LOCO_OK;
+    return loci_wait(lock->rt, &why, is_local_turn, &wait);
+}
+
+static bool try_enter(struct loco_ticket_lock *lock)
+{
+    uint32_t number = atomic_load_explicit(&lock->serving, memory_order_acquire);
+
+    return atomic_compare_exchange_strong_explicit(&lock->next, &number, number + 1,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+static bool others_wait(const struct loco_ticket_lock *lock)
+{
+    return atomic_load_explicit(&lock->next, memory_order_relaxed)
+           != atomic_load_explicit(&lock->serving, memory_order_relaxed) + 1;
+}
+
+static void leave(struct loco_ticket_lock *lock)
+{
+    uint32_t number = atomic_load_explicit(&lock->serving, memory_order_relaxed);
+
+    atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+    atomic_store_explicit(&lock->serving, number + 1, memory_order_release);
+}
+
+/* ---- processes ---- */
+
+struct turn_wait {
+    struct loco_ticket_lock *lock;
+    const unsigned char *grant;
+    unsigned ticket;
+    int64_t next_look, still_since;
+    uint64_t still;
+};
+
+static int is_granted(void *arg)
+{
+    struct turn_wait *wait = arg;
+    struct loco_runtime *rt = wait->lock->rt;
+    /* Before the grant: what was granted before a death counts. */
+    unsigned deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
+    int64_t now;
+
+    if (loci_load64(wait->grant) == wait->ticket + 1)
+        return 1;
+    if (deaths == 0)
+        return 0;
+    now = loci_now(rt);
+    if (now < wait->next_look)
+        return 0;
+    wait->next_look = now + LOOK_EVERY;
+    return loci_ticket_check(wait->lock, wait->ticket, &wait->still_since, &wait->still);
+}
+
+static int wait_turn(struct loco_ticket_lock *lock, unsigned ticket)
+{
+    const struct loco_ticket_array *array = lock->array;
+    const struct loci_reason why = {
+        .what = array->ep->name, .peer = -1, .timeout_ns = LOCO_FOREVER,
+    };
+    struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
+                                              LOCI_TICKET_GRANTS);
+    struct turn_wait wait = { lock, loci_mem_ptr(mine) + lock->grant, ticket, 0, 0, 0 };
+    uint64_t slot = loci_ticket_slot(lock, ticket), old;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status;
+
+    loci_store64(loci_mem_ptr(mine) + lock->grant, 0);
+    status = loci_compare_swap(lock->rt, lock->mem, slot, 0, array->name, &old, NULL);
+    if (status == LOCO_OK && old == 0)
+        status = loci_wait(lock->rt, &why, is_granted, &wait);
+    if (status != LOCO_OK)
+        return status;
+    lock->slot_used = true;
+    /* In flight, and placed before the release: nobody needs it earlier. */
+    return loci_write64(lock->rt, lock->mem, slot, 0, &ack);
+}
+
+static uint64_t ticket_unit(const struct loco_ticket_lock *lock)
+{
+    return (UINT64_C(1) << LOCI_TICKET_NEXT_SHIFT) + lock->array->name;
+}
+
+static bool host_is_dead(const struct loco_ticket_lock *lock)
+{
+    return atomic_load_explicit(&lock->rt->deaths, memory_order_relaxed) != 0
+           && !loci_peer_alive(lock->rt, lock->host);
+}
+
+static int take(struct loco_ticket_lock *lock)
+{
+    uint64_t old;
+    int status;
+
+    if (lock->lost != LOCO_OK || host_is_dead(lock))
+        return LOCO_ERR_PEER_DEAD;
+    status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
+                            ticket_unit(lock), &old, NULL);
+    if (status != LOCO_OK)
+        return status;
+    lock->ticket = loci_ticket_next(old);
+    if (loci_ticket_serving(old) != lock->ticket)
+        status = wait_turn(lock, lock->ticket);
+    if (status != LOCO_OK) {
+        /* Our ticket stays out: no second one may be taken. */
+        lock->lost = status;
+        return status;
+    }
+    lock->ours = true;
+    lock->handovers = 0;
+    return LOCO_OK;
+}
+
+/* Move on from our ticket, and our name out. */
+static uint64_t release_step(const struct loco_ticket_lock *lock)
+{
+    uint64_t one = UINT64_C(1) << LOCI_TICKET_SERVING_SHIFT;
+
+    return (lock->ticket == 0xffff ? 0 - one * 0xffff : one) - lock->array->name;
+}
+
+static int pass_on(struct loco_ticket_lock *lock, unsigned ticket)
+{
+    struct loco_ticket_array *array = lock->array;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    struct loci_mem *theirs;
+    uint64_t name;
+    int status = loci_compare_swap(lock->rt, lock->mem, loci_ticket_slot(lock, ticket), 0,
+                                   LOCI_TICKET_PASSED, &name, NULL);
+
+    if (status != LOCO_OK || name == 0)
+        return status;
+    if (name > (uint64_t)array->ep->group.size)
+        return LOCO_ERR_PROTOCOL;
+    theirs = loci_endpoint_mem(array->ep, (int)name - 1, LOCI_TICKET_GRANTS);
+    status = loci_write64(lock->rt, theirs, lock->grant, (uint64_t)ticket + 1, &ack);
+    /* That it died while it waited is for those behind it to find out. */
+    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+}
+
+static int give(struct loco_ticket_lock *lock)
+{
+    unsigned next = (lock->ticket + 1) & 0xffff;
+    uint64_t old;
+    int status;
+
+    lock->ours = false;
+    lock->slot_used = false;
+    status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
+                            release_step(lock), &old, NULL);
+    if (status == LOCO_OK && loci_ticket_next(old) != next)
+        status = pass_on(lock, next);
+    if (status != LOCO_OK)
+        lock->lost = status;
+    return status;
+}
+
+/* The fence of a release. Where no atomic to the host follows, LOCO_ORDER must be a real one. */
+static int fence(struct loco_ticket_lock *lock, enum loco_fence_scope scope, int peer, bool local)
+{
+    int status = LOCO_OK;
+
+    if (local && (lock->slot_used || scope == LOCO_ORDER)) {
+        status = loci_fence_peer(lock->rt, LOCO_FENCE_PAIR, lock->host);
+        lock->slot_used = false;
+    }
+    if (scope != LOCO_FENCE_NONE && scope != LOCO_ORDER) {
+        int scoped = loco_fence(lock->rt, scope, peer);
+
+        status = status == LOCO_OK ? scoped : status;
+    }
+    return status;
+}
+
+/* ---- calls ---- */
+
+int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
+{
+    void *self = loci_self(lock->rt);
+    int status;
+
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self)
+        return LOCO_ERR_STATE;
+    status = enter(lock);
+    if (status != LOCO_OK)
+        return status;
+    if (!lock->ours) {
+        status = take(lock);
+        if (status != LOCO_OK) {
+            leave(lock);
+            return status;
+        }
+    }
+    atomic_store_explicit(&lock->owner, self, memory_order_relaxed);
+    return LOCO_OK;
+}
+
+static int try_take(struct loco_ticket_lock *lock)
+{
+    uint64_t word, old;
+    int status;
+
+    if (lock->lost != LOCO_OK || host_is_dead(lock))
+        return LOCO_ERR_PEER_DEAD;
+    status = loci_read64(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, &word, NULL);
+    if (status != LOCO_OK)
+        return status;
+    if (loci_ticket_next(word) != loci_ticket_serving(word))
+        return LOCO_ERR_AGAIN;
+    status = loci_compare_swap(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, word,
+                               word + ticket_unit(lock), &old, NULL);
+    if (status != LOCO_OK)
+        return status;
+    if (old != word)
+        return LOCO_ERR_AGAIN;
+    lock->ticket = loci_ticket_next(word);
+    lock->ours = true;
+    lock->handovers = 0;
+    return LOCO_OK;
+}
+
+int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
+{
+    void *self = loci_self(lock->rt);
+    int status = LOCO_OK;
+
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self)
+        return LOCO_ERR_STATE;
+    if (!try_enter(lock))
+        return LOCO_ERR_AGAIN;
+    if (!lock->ours)
+        status = try_take(lock);
+    if (status != LOCO_OK) {
+        leave(lock);
+        return status;
+    }
+    atomic_store_explicit(&lock->owner, self, memory_order_relaxed);
+    return LOCO_OK;
+}
+
+int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer)
+{
+    bool local;
+    int fenced, given = LOCO_OK;
+
+    if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != loci_self(lock->rt))
+        return LOCO_ERR_STATE;
+    local = others_wait(lock) && lock->handovers < lock->rt->tunables.lock_handovers;
+    fenced = fence(lock, scope, peer, local);
+    if (local)
+        lock->handovers++;
+    else
+        given = give(lock);
+    leave(lock);
+    return fenced != LOCO_OK ? fenced : given;
+}
+
+/* ---- life ---- */
+
+static size_t round_up(size_t value, size_t to)
+{
+    return (value + to - 1) / to * to;
+}
+
+static void set_up(struct loco_ticket_array *array, int first_host, size_t stride)
+{
+    struct loco_group *group = &array->ep->group;
+
+    array->name = (uint64_t)group->rank + 1;
+    for (int i = 0; i < array->count; i++) {
+        struct loco_ticket_lock *lock = &array->lock[i];
+        int host = (first_host + i) % group->size;
+
+        lock->rt = array->rt;
+        lock->array = array;
+        lock->mem = loci_endpoint_mem(array->ep, host, LOCI_TICKET_RECORDS);
+        lock->host = group->peer[host];
+        lock->record = (uint64_t)(i / group->size) * stride;
+        lock->grant = (uint64_t)i * sizeof(uint64_t);
+    }
+}
+
+static int create(loco_runtime_t *rt, const char *parent, const char *name,
+                  const loco_group_t *group, int count, int first_host,
+                  struct loco_ticket_array **out)
+{
+    struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("ticket_lock", (uint64_t)count, (uint64_t)first_host, 0),
+        .nregions = 2,
+    };
+    struct loco_ticket_array *array;
+    size_t slots = 1, stride, size;
+    int status;
+
+    if (group == NULL || count < 1 || loco_group_size(group) > LOCI_TICKET_MEMBERS_MAX
+        || first_host < 0 || first_host >= loco_group_size(group))
+        return LOCO_ERR_ARG;
+    size = (size_t)loco_group_size(group);
+    while (slots < size)
+        slots *= 2;
+    stride = round_up(LOCI_TICKET_SLOTS + slots * 8, LOCI_CACHE_LINE);
+    spec.region[LOCI_TICKET_RECORDS] = (struct loci_region_spec){
+        "records", ((size_t)count + size - 1) / size * stride, 0, LOCI_FROM_ALL
+    };
+    spec.region[LOCI_TICKET_GRANTS] = (struct loci_region_spec){
+        "grants", (size_t)count * sizeof(uint64_t), 0, LOCI_FROM_ALL
+    };
+    array = calloc(1, sizeof *array);
+    if (array != NULL)
+        array->lock = calloc((size_t)count, sizeof array->lock[0]);
+    if (array == NULL || array->lock == NULL) {
+        free(array);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    array->rt = rt;
+    array->count = count;
+    array->slots = (unsigned)slots;
+    status = loci_endpoint_create(rt, &spec, &array->ep);
+    if (status != LOCO_OK) {
+        free(array->lock);
+        free(array);
+        return status;
+    }
+    set_up(array, first_host, stride);
+    *out = array;
+    return LOCO_OK;
+}
+
+int loco_ticket_array_create(loco_runtime_t *rt, const char *parent, const char *name,
+                             const loco_group_t *group, int count, loco_ticket_array_t **array)
+{
+    return create(rt, parent, name, group, count, 0, array);
+}
+
+void loco_ticket_array_destroy(loco_ticket_array_t *array)
+{
+    if (array == NULL)
+        return;
+    loci_endpoint_destroy(array->ep);
+    free(array->lock);
+    free(array);
+}
+
+loco_ticket_lock_t *loco_ticket_array_at(loco_ticket_array_t *array, int i)
+{
+    return i < 0 || i >= array->count ? NULL : &array->lock[i];
+}
+
+int loco_ticket_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
+                            const loco_group_t *group, int host, loco_ticket_lock_t **lock)
+{
+    struct loco_ticket_array *array;
+    int status = create(rt, parent, name, group, 1, host, &array);
+
+    if (status == LOCO_OK)
+        *lock = &array->lock[0];
+    return status;
+}
+
+void loco_ticket_lock_destroy(loco_ticket_lock_t *lock)
+{
+    if (lock != NULL)
+        loco_ticket_array_destroy(lock->array);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Life of a window: creation, what it says of itself, its end; and the word that says which
+ * epochs are open.
+ *
+ * Creation is two exchanges. In the first each member, having allocated its memory and its control
+ * block, tells the others its status, its address, and the keys of both. In the last it tells what
+ * became of that; all fail if one does. SHARED has one more between them, so that rank 0 can
+ * allocate for all.
+ *
+ * `state` and `epoch` are written by this process only. With one thread at a time they are changed
+ * by a load and a store, else by compare and swap. A thread that opens an epoch for other threads
+ * tells them so by some means of the program's, which orders what it wrote. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "window.h"
+
+#define PAGE 4096
+
+/* What a member tells the others. Zeroed, so that padding is. */
+struct record {
+    int32_t status;
+    uint32_t disp_unit;
+    uint64_t size;
+    struct loci_address address;
+    struct loci_memkey control;
+    struct loci_memkey memory;      /* kind NONE: no bytes, or DYNAMIC */
+};
+
+/* ---- what a member gives ---- */
+
+static int check_spec(const struct loco_exchange *exchange, const struct loco_window_spec *spec)
+{
+    bool dynamic = spec->kind == LOCO_WINDOW_DYNAMIC;
+
+    if (exchange->size > LOCI_WINDOW_MAX || spec->disp_unit > UINT32_MAX)
+        return LOCO_ERR_ARG;
+    if ((unsigned)spec->kind > LOCO_WINDOW_DYNAMIC || (spec->align & (spec->align - 1)) != 0)
+        return LOCO_ERR_ARG;
+    if (spec->kind == LOCO_WINDOW_CREATE && spec->base == NULL && spec->size > 0)
+        return LOCO_ERR_ARG;
+    return !dynamic && spec->size > SIZE_MAX / 2 ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+}
+
+static int allocate_own(struct loco_window *win, const struct loco_window_spec *spec)
+{
+    struct loco_runtime *rt = win->rt;
+    size_t page = spec->align > PAGE ? spec->align : PAGE;
+    int status = LOCO_OK;
+
+    switch (spec->kind) {
+    case LOCO_WINDOW_ALLOCATE:
+        if (spec->size > 0)
+            status = loci_alloc(rt, spec->size, spec->align, &win->own);
+        break;
+    case LOCO_WINDOW_SHARED:
+        if (spec->noncontiguous && spec->size > 0)
+            status = loci_alloc(rt, spec->size, page, &win->own);
+        break;
+    case LOCO_WINDOW_CREATE:
+        if (spec->size > 0)
+            status = loci_user_add(rt, spec->base, spec->size, &win->own);
+        break;
+    case LOCO_WINDOW_DYNAMIC:
+        break;
+    }
+    return status;
+}
+
+static int allocate_control(struct loco_window *win)
+{
+    size_t words = LOCI_WINDOW_FLAT + 2 * (size_t)win->group.size;
+
+    return loci_alloc(win->rt, LOCI_WINDOW_ROWS + 8 * words, 0, &win->own_control);
+}
+
+static void release_own(struct loco_window *win)
+{
+    loci_free(win->rt, &win->own_control);
+    if (win->own.key.kind == LOCI_MEM_USER)
+        loci_user_remove(win->rt, &win->own);
+    else
+        loci_free(win->rt, &win->own);
+}
+
+/* ---- what the members make of it ---- */
+
+static int exchange_records(const struct loco_exchange *exchange, const struct record *mine,
+                            struct record *all)
+{
+    int status = exchange->allgather(exchange->ctx, mine, sizeof *mine, all);
+
+    for (int i = 0; status == LOCO_OK && i < exchange->size; i++)
+        status = all[i].status;
+    return mine->status != LOCO_OK ? mine->status : status;
+}
+
+static int meet_members(struct loco_window *win, const struct record *all)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
+        if (i == win->group.rank)
+            win->group.peer[i] = LOCI_SELF;
+        else
+            status = loci_peer_meet(win->rt, &all[i].address, &win->group.peer[i]);
+        if (status == LOCO_OK && !loci_peer(win->rt, win->group.peer[i])->reachable)
+            status = LOCO_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
+/* Handles on all control blocks and parts. The blocks are mapped now, memory on first use. */
+static int import_members(struct loco_window *win, const struct record *all)
+{
+    bool one_node = true;
+    int status = LOCO_OK;
+
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
+        struct loci_target *t = &win->target[i];
+        int peer = win->group.peer[i];
+
+        t->size = win->kind == LOCO_WINDOW_DYNAMIC ? 0 : all[i].size;
+        t->disp_unit = all[i].disp_unit;
+        t->mem.peer = peer;
+        status = loci_mem_import(win->rt, peer, &all[i].control, &win->control[i]);
+        if (status == LOCO_OK && all[i].memory.kind != LOCI_MEM_NONE)
+            status = loci_mem_import(win->rt, peer, &all[i].memory, &t->mem);
+        if (status == LOCO_OK && loci_mem_map(win->rt, &win->control[i]) == NULL)
+            one_node = false;
+        one_node = one_node && all[i].address.node == win->rt->address.node;
+    }
+    win->cpu_domain = one_node;
+    return status;
+}
+
+/* SHARED, contiguous: rank 0 has allocated for all; each part follows the one before it. */
+static int share_parts(struct loco_window *win, const struct loco_exchange *exchange,
+                       const struct loco_window_spec *spec, struct record *mine,
+                       struct record *all)
+{
+    uint64_t total = 0, at = 0;
+    struct loci_memkey key;
+    int status;
+
+    for (int i = 0; i < exchange->size; i++)
+        if (__builtin_add_overflow(total, all[i].size, &total))
+            return LOCO_ERR_NO_MEMORY;
+    if (exchange->rank == 0 && total > 0) {
+        mine->status = loci_alloc(win->rt, total, spec->align, &win->own);
+        mine->memory = win->own.key;
+    }
+    status = exchange_records(exchange, mine, all);
+    if (status != LOCO_OK)
+        return status;
+    key = all[0].memory;
+    for (int i = 0; i < exchange->size; i++) {
+        struct loci_target *t = &win->target[i];
+
+        t->size = all[i].size;
+        if (t->size == 0)
+            continue;
+        if (at + t->size > key.len)
+            return LOCO_ERR_PROTOCOL;
+        status = loci_mem_import(win->rt, win->group.peer[0],
+                                 &(struct loci_memkey){ key.kind, key.extent, key.base + at,
+                                                        t->size, key.rkey }, &t->mem);
+        if (status != LOCO_OK)
+            return status;
+        at += t->size;
+    }
+    return LOCO_OK;
+}
+
+/* SHARED: all parts must be mapped by all, which only those on one node can do. */
+static int map_parts(struct loco_window *win)
+{
+    if (!win->cpu_domain)
+        return LOCO_ERR_SHARED;
+    for (int i = 0; i < win->group.size; i++)
+        if (win->target[i].size > 0 && loci_mem_map(win->rt, &win->target[i].mem) == NULL)
+            return LOCO_ERR_SHARED;
+    return LOCO_OK;
+}
+
+static int join(struct loco_window *win, const struct loco_exchange *exchange,
+                const struct loco_window_spec *spec, struct record *mine, struct record *all)
+{
+    int status = exchange_records(exchange, mine, all);
+
+    if (status == LOCO_OK)
+        status = meet_members(win, all);
+    if (status == LOCO_OK)
+        status = import_members(win, all);
+    if (spec->kind != LOCO_WINDOW_SHARED)
+        return status;
+    if (!spec->noncontiguous) {
+        /* A failure is told in the second exchange, which the others are waiting in, unless all
+         * have seen the same one in the first. */
+        bool seen_by_all = false;
+
+        for (int i = 0; i < exchange->size; i++)
+            seen_by_all = seen_by_all || all[i].status != LOCO_OK;
+        if (seen_by_all)
+            return status;
+        mine->status = status;
+        status = share_parts(win, exchange, spec, mine, all);
+    }
+    return status == LOCO_OK ? map_parts(win) : status;
+}
+
+/* What each member made of the records may differ: a table of peers that is full, a mapping refused
+ * to one alone. `all` has room for more than a status each. */
+static int agree(const struct loco_exchange *exchange, int status, struct record *all)
+{
+    int32_t mine = status, *theirs = (int32_t *)(void *)all;
+    int rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, theirs);
+
+    for (int i = 0; status == LOCO_OK && rc == LOCO_OK && i < exchange->size; i++)
+        status = theirs[i];
+    return status != LOCO_OK ? status : rc;
+}
+
+/* ---- create and destroy ---- */
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE * LOCI_CACHE_LINE;
+}
+
+/* The window and all that grows with its members, in one piece. */
+static struct loco_window *new_window(struct loco_runtime *rt,
+                                      const struct loco_exchange *exchange,
+                                      const struct loco_window_spec *spec)
+{
+    size_t n = (size_t)exchange->size;
+    size_t targets = rounded(sizeof(struct loco_window));
+    size_t control = targets + rounded(n * sizeof(struct loci_target));
+    size_t peers = control + rounded(n * sizeof(struct loci_mem));
+    size_t total = peers + rounded(n * sizeof(int));
+    unsigned char *p = aligned_alloc(LOCI_CACHE_LINE, total);
+    struct loco_window *win = (struct loco_window *)p;
+
+    if (p == NULL)
+        return NULL;
+    memset(p, 0, total);
+    win->rt = rt;
+    win->target = (struct loci_target *)(p + targets);
+    win->control = (struct loci_mem *)(p + control);
+    win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };
+    win->kind = spec->kind;
+    win->one_thread = spec->one_thread;
+    win->no_locks = spec->no_locks;
+    win->synchronous = rt->ops->synchronous;
+    return win;
+}
+
+static void find_base(struct loco_window *win, const struct loco_window_spec *spec)
+{
+    const struct loci_target *t = &win->target[win->group.rank];
+
+    if (spec->kind == LOCO_WINDOW_CREATE)
+        win->base = spec->base;
+    else if (t->size > 0)
+        win->base = loci_mem_ptr(&t->mem);
+}
+
+static void fill_record(const struct loco_window *win, const struct loco_window_spec *spec,
+                        int status, struct record *mine)
+{
+    memset(mine, 0, sizeof *mine);
+    mine->status = status;
+    mine->disp_unit = (uint32_t)spec->disp_unit;
+    mine->size = spec->kind == LOCO_WINDOW_DYNAMIC ? 0 : spec->size;
+    mine->address = win->rt->address;
+    mine->control = win->own_control.key;
+    mine->memory = win->own.key;
+}
+
+int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                       const struct loco_window_spec *spec, loco_window_t **out)
+{
+    struct loco_window *win = new_window(rt, exchange, spec);
+    struct record *all = calloc((size_t)exchange->size, sizeof *all), mine;
+    int status = check_spec(exchange, spec);
+
+    /* Without these two not even the news of the failure can be received. */
+    if (win == NULL || all == NULL) {
+        free(win);
+        free(all);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    if (status == LOCO_OK)
+        status = allocate_control(win);
+    if (status == LOCO_OK)
+        status = allocate_own(win, spec);
+    if (status == LOCO_OK && spec->kind == LOCO_WINDOW_DYNAMIC)
+        status = loci_regions_open(win);
+    atomic_init(&win->deaths, 0);
+    fill_record(win, spec, status, &mine);
+    status = join(win, exchange, spec, &mine, all);
+    status = agree(exchange, status, all);
+    free(all);
+    if (status != LOCO_OK) {
+        release_own(win);
+        loci_regions_close(win);
+        free(win);
+        return status;
+    }
+    win->atomics = win->cpu_domain && !spec->bulk_accumulate
+                   && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
+    find_base(win, spec);
+    *out = win;
+    return LOCO_OK;
+}
+
+int loco_window_destroy(loco_window_t *win)
+{
+    uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
+                    | LOCI_EPOCH_EXPOSED | ~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1);
+    int status, fenced;
+
+    if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
+        return LOCO_ERR_STATE;
+    fenced = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
+    /* Where the survivors could not agree, the memory is kept: somebody may still write there. */
+    if (status == LOCO_OK || win->group.size <= LOCI_WINDOW_FLAT)
+        release_own(win);
+    loci_regions_close(win);
+    loci_window_pscw_free(win);
+    free(win->deferred);
+    free(win);
+    return status == LOCO_OK ? fenced : status;
+}
+
+/* ---- what it says of itself ---- */
+
+int loco_window_members(const loco_window_t *win)
+{
+    return win->group.size;
+}
+
+int loco_window_rank(const loco_window_t *win)
+{
+    return win->group.rank;
+}
+
+void *loco_window_base(const loco_window_t *win)
+{
+    return win->base;
+}
+
+size_t loco_window_size(const loco_window_t *win, int rank)
+{
+    return loci_window_has(win, rank) ? win->target[rank].size : 0;
+}
+
+size_t loco_window_disp_unit(const loco_window_t *win, int rank)
+{
+    return loci_window_has(win, rank) ? win->target[rank].disp_unit : 0;
+}
+
+int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_unit, void **base)
+{
+    struct loci_target *t;
+    void *p = NULL;
+
+    if (!loci_window_has(win, rank))
+        return LOCO_ERR_ARG;
+    t = &win->target[rank];
+    if (win->kind == LOCO_WINDOW_DYNAMIC)
+        return LOCO_ERR_SHARED;
+    if (t->size > 0) {
+        p = loci_mem_map(win->rt, &t->mem);
+        if (p == NULL)
+            return LOCO_ERR_SHARED;
+    }
+    if (size != NULL)
+        *size = t->size;
+    if (disp_unit != NULL)
+        *disp_unit = t->disp_unit;
+    if (base != NULL)
+        *base = p;
+    return LOCO_OK;
+}
+
+const loco_group_t *loco_window_group(const loco_window_t *win)
+{
+    return &win->group;
+}
+
+/* ---- which epochs are open ---- */
+
+/* With a dead member the window is never calm again: every call comes here first. */
+static void look_at_deaths(struct loco_window *win)
+{
+    unsigned deaths = atomic_load_explicit(&win->rt->deaths, memory_order_acquire);
+
+    for (int i = 0; i < win->group.size; i++)
+        if (!loci_peer_alive(win->rt, win->group.peer[i]))
+            return;
+    atomic_store_explicit(&win->deaths, deaths, memory_order_relaxed);
+}
+
+int loci_window_check_alive_slow(struct loco_window *win, int rank)
+{
+    look_at_deaths(win);
+    return loci_peer_alive(win->rt, win->group.peer[rank]) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+}
+
+int loci_window_check(struct loco_window *win, int rank)
+{
+    if (!loci_window_has(win, rank))
+        return LOCO_ERR_ARG;
+    if ((loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) == 0
+        && loci_window_change(win, LOCI_EPOCH_ACCESS, LOCI_EPOCH_FENCE, 0, LOCI_EPOCH_ACCESS)
+           != LOCO_OK
+        /* Unless another thread was first. */
+        && (loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) == 0)
+        return LOCO_ERR_STATE;
+    return loci_window_check_alive(win, rank);
+}

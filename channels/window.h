@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_WINDOW_H
+#define LOCI_WINDOW_H
+
+/* A window as its own files see it, and the inline paths that the component takes.
+ *
+ * Every member has a control block in pool memory, apart from the window's memory: locks,
+ * counters, and for DYNAMIC the table of attached regions. Its layout (all at multiples of a
+ * cache line; words of 8 bytes):
+ *
+ *   LOCI_WINDOW_LOCK     this target's lock                      rw_word.h
+ *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h
+ *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
+ *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
+ *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
+ *
+ * Epochs. What this process may do is in private words: `state` of the window and `epoch` of each
+ * target. A target may be accessed if either has LOCI_EPOCH_ACCESS. `state` also counts the locks
+ * on single targets. A fence opens an epoch that has no access bit yet: the first operation sets
+ * it, on the slow path, and from then on a lock is an error until the next fence. */
+
+#include <loco/window.h>
+
+#include "reduce.h"
+#include "rma.h"
+#include "runtime.h"
+#include "rw_word.h"
+
+#define LOCI_WINDOW_LOCK 0
+#define LOCI_WINDOW_GROUP 64
+#define LOCI_WINDOW_ATOMICS 128
+#define LOCI_WINDOW_REGIONS 192
+#define LOCI_WINDOW_ROWS 256
+#define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
+#define LOCI_WINDOW_ROUNDS 16       /* of a barrier above that: 2^16 members */
+#define LOCI_WINDOW_MAX 65534       /* members; rw_word.h */
+
+enum loci_epoch {
+    LOCI_EPOCH_ACCESS = 1,          /* in both words: operations are allowed */
+    LOCI_EPOCH_PASSIVE = 2,         /* in both words: flushes are allowed */
+    LOCI_EPOCH_BUSY = 4,            /* in both words: a lock is being acquired or given back */
+    LOCI_EPOCH_NOCHECK = 8,         /* in both words: locked without taking the lock */
+    LOCI_EPOCH_EXCLUSIVE = 16,      /* target: mode of its lock */
+    LOCI_EPOCH_FENCE = 32,          /* window: a fence has opened an epoch */
+    LOCI_EPOCH_START = 64,          /* both: access epoch of start/complete */
+    LOCI_EPOCH_EXPOSED = 128,       /* window: exposure epoch of post/wait */
+    LOCI_EPOCH_ONE_LOCK = 256       /* window: unit of the count of locked targets */
+};
+
+/* One member's part, a cache line. */
+struct loci_target {
+    struct loci_mem mem;            /* kind NONE where it has no bytes, and for DYNAMIC */
+    uint64_t size;                  /* bytes; 0 for DYNAMIC */
+    _Atomic uint32_t epoch;         /* enum loci_epoch */
+    uint32_t disp_unit;
+};
+
+/* Copy of a member's table of attached regions, for the access of others; window_dynamic.c. */
+struct loci_region_cache {
+    uint64_t version;               /* of the table it was copied from; odd: none yet */
+    int count;
+    struct loci_memkey *keys;       /* in order of address */
+};
+
+/* State of post/start/complete/wait, made on first use; window_active.c. */
+struct loci_pscw;
+
+/* Short puts into one member's own memory that wait to be sent in one call; window_data.c. */
+struct loci_deferred;
+
+struct loco_window {
+    struct loco_runtime *rt;
+    struct loci_target *target;         /* [group.size] */
+    _Atomic uint64_t state;             /* enum loci_epoch */
+    _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
+    bool one_thread;
+    bool synchronous;                   /* of the fabric: writes are visible when they return */
+    bool cpu_domain;                    /* all on this node, control blocks mapped by all */
+    bool atomics;                       /* accumulates are CPU atomics where elements allow it */
+    bool no_locks;
+    int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
+    enum loco_window_kind kind;
+    struct loco_group group;            /* group.peer is in this allocation */
+    struct loci_mem *control;           /* [group.size]: control blocks */
+
+    struct loci_mem own;                /* local handles of what this member gave */
+    struct loci_mem own_control;
+    void *base;
+
+    struct loci_deferred *deferred;     /* made on first use */
+    uint64_t round;                     /* barriers so far */
+    _Atomic(struct loci_pscw *) pscw;
+
+    pthread_mutex_t regions_lock;       /* DYNAMIC: all below */
+    struct loci_mem *attached;          /* this member's regions, in order of address */
+    struct loci_mem table;              /* pool memory where others read their keys */
+    int attached_count, attached_room;
+    struct loci_region_cache *regions;  /* [group.size] */
+};
+
+/* ---- shared by the window's files ---- */
+
+static inline uint64_t loci_window_arrived(int rank_or_round)
+{
+    return LOCI_WINDOW_ROWS + 8 * (uint64_t)rank_or_round;
+}
+
+static inline uint64_t loci_window_posted(int rank)
+{
+    return LOCI_WINDOW_ROWS + 8 * (uint64_t)(LOCI_WINDOW_FLAT + rank);
+}
+
+static inline uint64_t loci_window_completed(const struct loco_window *win, int rank)
+{
+    return loci_window_posted(win->group.size + rank);
+}
+
+static inline bool loci_window_has(const struct loco_window *win, int rank)
+{
+    return (unsigned)rank < (unsigned)win->group.size;
+}
+
+/* The access and passive bits in force towards a target. */
+static inline uint64_t loci_window_epoch(const struct loco_window *win, int rank)
+{
+    return atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
+           | atomic_load_explicit(&win->state, memory_order_relaxed);
+}
+
+/* No member is lost: no peer was, since all members were last seen alive. */
+static inline bool loci_window_calm(const struct loco_window *win)
+{
+    return atomic_load_explicit(&win->rt->deaths, memory_order_relaxed)
+           == atomic_load_explicit(&win->deaths, memory_order_relaxed);
+}
+
+/* window.c: LOCO_OK, or LOCO_ERR_ARG, _STATE, _PEER_DEAD: whether an operation on that target is
+ * allowed now. Turns an unused fence epoch into a used one. */
+int loci_window_check(struct loco_window *win, int rank);
+/* LOCO_ERR_PEER_DEAD where that member is dead. */
+int loci_window_check_alive_slow(struct loco_window *win, int rank);
+static inline int loci_window_check_alive(struct loco_window *win, int rank)
+{
+    return loci_window_calm(win) ? LOCO_OK : loci_window_check_alive_slow(win, rank);
+}
+
+/* Take and add bits of `state` if `forbidden` are absent and `needed` present: LOCO_OK, or
+ * LOCO_ERR_STATE and nothing is changed. */
+static inline int loci_window_change(struct loco_window *win, uint64_t forbidden, uint64_t needed,
+                                     uint64_t take, uint64_t add)
+{
+    uint64_t old = atomic_load_explicit(&win->state, memory_order_relaxed);
+
+    do {
+        if ((old & forbidden) != 0 || (old & needed) != needed)
+            return LOCO_ERR_STATE;
+        if (win->one_thread) {
+            atomic_store_explicit(&win->state, (old & ~take) + add, memory_order_relaxed);
+            return LOCO_OK;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&win->state, &old, (old & ~take) + add,
+                                                    memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return LOCO_OK;
+}
+
+/* window_data.c: where bytes of a target are. One piece of a span: `*len` is shortened to what is
+ * contiguous there. LOCO_ERR_RANGE. For DYNAMIC `*mem` is written to *room. */
+int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_t *len,
+                       struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room);
+int loci_window_check_spans(struct loco_window *win, int rank, const struct loco_span *spans,
+                            size_t n);
+int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                     const struct loco_span *spans, size_t n, loco_ack_t *ack);
+
+/* window_data.c: send the puts that were deferred. Before anything that others may see, or that
+ * touches the same memory in another way. */
+int loci_window_send_deferred(struct loco_window *win);
+static inline int loci_window_send(struct loco_window *win)
+{
+    return win->deferred_puts == 0 ? LOCO_OK : loci_window_send_deferred(win);
+}
+
+/* window_active.c */
+enum loci_barrier { LOCI_BARRIER_ALL, LOCI_BARRIER_SURVIVORS };
+int loci_window_barrier(struct loco_window *win, enum loci_barrier who);
+void loci_window_pscw_free(struct loco_window *win);
+
+/* window_dynamic.c */
+int loci_regions_open(struct loco_window *win);
+void loci_regions_close(struct loco_window *win);
+int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len,
+                      struct loci_mem *mem);
+
+/* ---- inline paths ---- */
+
+/* Where `len` bytes at `offset` of that member's part can be read and written here and now, or
+ * NULL: then the function of the public header does it, or says why not. */
+static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
+                                                uint64_t offset, size_t len)
+{
+    const struct loci_target *t;
+    unsigned char *p;
+
+    if (!loci_window_has(win, rank))
+        return NULL;
+    t = &win->target[rank];
+    p = loci_mem_ptr(&t->mem);
+    if (p == NULL || (loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) == 0
+        || len > t->size || offset > t->size - len || !loci_window_calm(win))
+        return NULL;
+    return p + offset;
+}
+
+/* loco_window_flush and loco_window_flush_all, inline where there is nothing in flight. */
+static inline int loci_window_flush(struct loco_window *win, int rank)
+{
+    if (!win->synchronous || win->deferred_puts != 0 || !loci_window_has(win, rank)
+        || !loci_window_calm(win) || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
+        return loco_window_flush(win, rank);
+    /* Store buffers: what was put is visible before anything is read after the flush. */
+    atomic_thread_fence(memory_order_seq_cst);
+    return LOCO_OK;
+}
+
+/* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
+ * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
+static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,
+                                          enum loco_type type, enum loco_op op, uint64_t offset,
+                                          const void *operand, void *result)
+{
+    _Atomic uint64_t *word;
+    uint64_t value, old;
+
+    if (!win->atomics || (type != LOCO_TYPE_I64 && type != LOCO_TYPE_U64)
+        || (op != LOCO_OP_SUM && op != LOCO_OP_REPLACE && op != LOCO_OP_NO_OP))
+        return false;
+    word = (_Atomic uint64_t *)(void *)loci_window_direct(win, rank, offset, sizeof value);
+    if (word == NULL || ((uintptr_t)word & 7) != 0)
+        return false;
+    if (op == LOCO_OP_NO_OP) {
+        old = atomic_load_explicit(word, memory_order_acquire);
+    } else {
+        memcpy(&value, operand, sizeof value);
+        old = op == LOCO_OP_SUM ? atomic_fetch_add_explicit(word, value, memory_order_acq_rel)
+                                : atomic_exchange_explicit(word, value, memory_order_acq_rel);
+    }
+    if (result != NULL)
+        memcpy(result, &old, sizeof old);
+    return true;
+}
+
+#endif

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Accumulates and compare_swap: atomic per element with each other.
+ *
+ * Which of two ways an element takes depends on the window, the type and the element's address,
+ * which all processes see alike; never on how many elements there are:
+ *
+ *   atomics   pool memory that all members have mapped, type of 1, 2, 4 or 8 bytes without
+ *             padding, element at a multiple of its size: an atomic of the CPU each
+ *   lock      everything else, and every element where the window was made for bulk_accumulate:
+ *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
+ *             around a read and a write of exactly the element's bytes; the owner, too
+ *
+ * The lock is left out where the target is locked exclusively by this process, which has one
+ * thread: nobody else can be there.
+ *
+ * Both ways are done when the call returns, so that what one origin does to one place happens in
+ * order. A process that stops inside the lock leaves its name there: who wants it gets
+ * LOCO_ERR_PEER_DEAD, for the element may be half written. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "window.h"
+
+#define BATCH_BYTES 16384       /* of target memory in the local copy of the lock's way */
+#define BATCH_SPANS 128
+
+/* ---- atomics ---- */
+
+typedef void kernel_fn(unsigned char *target, const unsigned char *operand,
+                       unsigned char *result, size_t n, loci_reduce_fn *reduce);
+
+/* One loop over n elements; `old` becomes what was there. */
+#define KERNEL(name, type, update)                                                          \
+    static void name(unsigned char *target, const unsigned char *operand,                   \
+                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
+    {                                                                                       \
+        _Atomic type *t = (_Atomic type *)target;                                           \
+                                                                                            \
+        (void)reduce;                                                                       \
+        for (size_t k = 0; k < n; k++) {                                                    \
+            type o, old;                                                                    \
+                                                                                            \
+            memcpy(&o, operand + k * sizeof o, sizeof o);                                   \
+            update;                                                                         \
+            if (result != NULL)                                                             \
+                memcpy(result + k * sizeof old, &old, sizeof old);                          \
+        }                                                                                   \
+    }
+
+/* Any operation: computed on a copy, swapped in if nobody was faster. */
+#define COMBINE(name, type)                                                                 \
+    static void name(unsigned char *target, const unsigned char *operand,                   \
+                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
+    {                                                                                       \
+        _Atomic type *t = (_Atomic type *)target;                                           \
+                                                                                            \
+        for (size_t k = 0; k < n; k++) {                                                    \
+            type old = atomic_load_explicit(&t[k], memory_order_acquire), new;              \
+                                                                                            \
+            do {                                                                            \
+                new = old;                                                                  \
+                reduce(&new, operand + k * sizeof new, 1);                                  \
+            } while (!atomic_compare_exchange_weak_explicit(&t[k], &old, new,               \
+                                                            memory_order_acq_rel,           \
+                                                            memory_order_acquire));         \
+            if (result != NULL)                                                             \
+                memcpy(result + k * sizeof old, &old, sizeof old);                          \
+        }                                                                                   \
+    }
+
+#define LOAD(name, type)                                                                    \
+    static void name(unsigned char *target, const unsigned char *operand,                   \
+                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
+    {                                                                                       \
+        _Atomic type *t = (_Atomic type *)target;                                           \
+                                                                                            \
+        (void)operand;                                                                      \
+        (void)reduce;                                                                       \
+        for (size_t k = 0; result != NULL && k < n; k++) {                                  \
+            type old = atomic_load_explicit(&t[k], memory_order_acquire);                   \
+                                                                                            \
+            memcpy(result + k * sizeof old, &old, sizeof old);                              \
+        }                                                                                   \
+    }
+
+#define RMW(operation) old = atomic_##operation##_explicit(&t[k], o, memory_order_acq_rel)
+#define KERNELS(bits, type)                     \
+    KERNEL(add##bits, type, RMW(fetch_add))     \
+    KERNEL(and##bits, type, RMW(fetch_and))     \
+    KERNEL(or##bits, type, RMW(fetch_or))       \
+    KERNEL(xor##bits, type, RMW(fetch_xor))     \
+    KERNEL(swap##bits, type, RMW(exchange))     \
+    COMBINE(combine##bits, type)                \
+    LOAD(load##bits, type)
+KERNELS(8, uint8_t)
+KERNELS(16, uint16_t)
+KERNELS(32, uint32_t)
+KERNELS(64, uint64_t)
+
+enum kernel { ADD, AND, OR, XOR, SWAP, COMBINED, LOADED, KERNEL_COUNT };
+
+#define KERNEL_ROW(bits)                                                                    \
+    { add##bits, and##bits, or##bits, xor##bits, swap##bits, combine##bits, load##bits }
+static kernel_fn *const kernels[9][KERNEL_COUNT] = {
+    [1] = KERNEL_ROW(8), [2] = KERNEL_ROW(16), [4] = KERNEL_ROW(32), [8] = KERNEL_ROW(64),
+};
+
+/* By operation, for types that are not integers; those add natively, too. */
+static const unsigned char kernel_of_op[LOCO_OP_COUNT] = {
+    [LOCO_OP_SUM] = COMBINED, [LOCO_OP_PROD] = COMBINED, [LOCO_OP_MAX] = COMBINED,
+    [LOCO_OP_MIN] = COMBINED, [LOCO_OP_BAND] = AND, [LOCO_OP_BOR] = OR, [LOCO_OP_BXOR] = XOR,
+    [LOCO_OP_LAND] = COMBINED, [LOCO_OP_LOR] = COMBINED, [LOCO_OP_LXOR] = COMBINED,
+    [LOCO_OP_MINLOC] = COMBINED, [LOCO_OP_MAXLOC] = COMBINED, [LOCO_OP_REPLACE] = SWAP,
+    [LOCO_OP_NO_OP] = LOADED,
+};
+
+static inline kernel_fn *kernel_of(enum loco_op op, enum loco_type type, size_t size)
+{
+    if (op == LOCO_OP_SUM && type <= LOCO_TYPE_U64)
+        return kernels[size][ADD];
+    return kernels[size][kernel_of_op[op]];
+}
+
+static inline bool is_atomic(const struct loco_window *win, const struct loci_type *type,
+                      uint64_t address)
+{
+    return win->atomics && type->plain && type->extent <= 8
+           && (address & (type->extent - 1u)) == 0;
+}
+
+/* ---- the lock ---- */
+
+static bool needs_lock(const struct loco_window *win, int rank)
+{
+    uint32_t epoch = atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed);
+
+    return !win->one_thread || (win->group.size > 1 && (epoch & LOCI_EPOCH_EXCLUSIVE) == 0);
+}
+
+static struct loci_rw lock_of(struct loco_window *win, int rank)
+{
+    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_ATOMICS, &win->group,
+                             "the accumulates of a window's member" };
+}
+
+static int enter(struct loco_window *win, int rank, bool *locked)
+{
+    struct loci_rw lock = lock_of(win, rank);
+
+    *locked = needs_lock(win, rank);
+    return *locked ? loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, 0) : LOCO_OK;
+}
+
+/* What was written is visible to whoever has the lock next. */
+static int leave(struct loco_window *win, int rank, bool locked)
+{
+    struct loci_rw lock = lock_of(win, rank);
+    int status = LOCO_OK, released;
+
+    if (!locked)
+        return LOCO_OK;
+    if (!win->synchronous)
+        status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
+    released = loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
+    return status == LOCO_OK ? released : status;
+}
+
+/* ---- the lock's way, through a copy ---- */
+
+/* Some of a call's elements: where they are, and their bytes. */
+struct batch {
+    struct loco_window *win;
+    int rank;
+    const struct loci_type *type;
+    size_t n;                           /* spans */
+    size_t bytes;
+    struct loco_span span[BATCH_SPANS];
+    unsigned char data[BATCH_BYTES];
+};
+
+/* Take elements of the span at *at, from its byte *from on, while there is room. False: full. */
+static bool batch_add(struct batch *b, const struct loco_span *span, size_t *from)
+{
+    size_t room = (BATCH_BYTES - b->bytes) / b->type->extent * b->type->extent;
+    size_t len = span->len - *from < room ? span->len - *from : room;
+
+    if (len == 0 || b->n == BATCH_SPANS)
+        return false;
+    b->span[b->n++] = (struct loco_span){ b->data + b->bytes, span->offset + *from, len };
+    b->bytes += len;
+    *from += len;
+    return *from == span->len;
+}
+
+static int write_runs(struct batch *b, struct loco_span *runs, size_t n)
+{
+    return loci_window_move(b->win, b->rank, LOCI_WRITE, runs, n, NULL);
+}
+
+/* Of types with padding, write the members only. */
+static int write_members(struct batch *b)
+{
+    const struct loci_type *type = b->type;
+    struct loco_span run[BATCH_SPANS];
+    size_t n = 0;
+    int status = LOCO_OK;
+
+    for (size_t i = 0; i < b->n; i++) {
+        for (size_t at = 0; status == LOCO_OK && at < b->span[i].len; at += type->extent) {
+            unsigned char *local = (unsigned char *)b->span[i].local + at;
+            uint64_t offset = b->span[i].offset + at;
+
+            run[n++] = (struct loco_span){ local, offset, type->value };
+            run[n++] = (struct loco_span){ local + type->index, offset + type->index,
+                                           type->index_len };
+            if (n == BATCH_SPANS) {
+                status = write_runs(b, run, n);
+                n = 0;
+            }
+        }
+    }
+    return status == LOCO_OK && n > 0 ? write_runs(b, run, n) : status;
+}
+
+static int batch_read(struct batch *b)
+{
+    return loci_window_move(b->win, b->rank, LOCI_READ, b->span, b->n, NULL);
+}
+
+static int batch_write(struct batch *b)
+{
+    return b->type->plain ? write_runs(b, b->span, b->n) : write_members(b);
+}
+
+static int combine_batch(struct batch *b, loci_reduce_fn *reduce, bool writes,
+                         const unsigned char *operand, unsigned char *result)
+{
+    size_t n = b->bytes / b->type->extent;
+    int status = batch_read(b);
+
+    if (status != LOCO_OK)
+        return status;
+    if (result != NULL)
+        loci_type_copy(b->type, result, b->data, n);
+    if (!writes)
+        return LOCO_OK;
+    reduce(b->data, operand, n);
+    return batch_write(b);
+}
+
+static int combine_by_copy(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    loci_reduce_fn *reduce = loci_reduce(acc->op, acc->type);
+    bool writes = acc->op != LOCO_OP_NO_OP;
+    const unsigned char *operand = acc->operand;
+    unsigned char *result = acc->result;
+    size_t at = 0, from = 0;
+    int status = LOCO_OK;
+    struct batch b;
+
+    b.win = win;
+    b.rank = rank;
+    b.type = loci_type(acc->type);
+    while (status == LOCO_OK && at < acc->nspans) {
+        b.n = b.bytes = 0;
+        while (at < acc->nspans) {
+            if (acc->spans[at].len > 0 && !batch_add(&b, &acc->spans[at], &from))
+                break;
+            at++;
+            from = 0;
+        }
+        if (b.n > 0)
+            status = combine_batch(&b, reduce, writes, operand, result);
+        operand = writes ? operand + b.bytes : operand;
+        result = result != NULL ? result + b.bytes : NULL;
+    }
+    return status;
+}
+
+/* ---- the lock's way, by the target if it happens to be waiting ---- */
+
+/* Under the lock, one element of at most 8 bytes. LOCO_ERR_AGAIN: it is not waiting. */
+static int update_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
+                            struct loci_op *op, uint64_t *old)
+{
+    struct loci_mem room, *mem;
+    int status = loci_window_send(win);
+
+    if (status != LOCO_OK)
+        return status;
+    op->len = size;
+    op->result = old;
+    status = loci_window_locate(win, rank, offset, &op->len, &mem, &op->offset, &room);
+    if (status != LOCO_OK || op->len != size)
+        return LOCO_ERR_AGAIN;
+    op->mem = mem;
+    return loci_try_update(win->rt, op);
+}
+
+#define WORD(bits)                                                                          \
+    static uint64_t word##bits(const unsigned char *p)                                      \
+    {                                                                                       \
+        uint##bits##_t value;                                                               \
+                                                                                            \
+        memcpy(&value, p, sizeof value);                                                    \
+        return value;                                                                       \
+    }                                                                                       \
+    static void from_word##bits(unsigned char *p, uint64_t word)                            \
+    {                                                                                       \
+        uint##bits##_t value = (uint##bits##_t)word;                                        \
+                                                                                            \
+        memcpy(p, &value, sizeof value);                                                    \
+    }
+WORD(8)
+WORD(16)
+WORD(32)
+WORD(64)
+
+static uint64_t to_word(const void *p, size_t size)
+{
+    return size == 8 ? word64(p) : size == 4 ? word32(p) : size == 2 ? word16(p) : word8(p);
+}
+
+static void from_word(void *p, size_t size, uint64_t word)
+{
+    switch (size) {
+    case 1: from_word8(p, word); break;
+    case 2: from_word16(p, word); break;
+    case 4: from_word32(p, word); break;
+    default: from_word64(p, word);
+    }
+}
+
+/* Sums of one integer: the common counter. */
+static int add_by_target(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    size_t size = loci_type(acc->type)->extent;
+    struct loci_op op = { .kind = LOCI_FETCH_ADD };
+    uint64_t old;
+    int status;
+
+    if (acc->op != LOCO_OP_SUM || acc->type > LOCO_TYPE_U64 || acc->nspans != 1
+        || acc->spans->len != size)
+        return LOCO_ERR_AGAIN;
+    op.operand = to_word(acc->operand, size);
+    status = update_by_target(win, rank, acc->spans->offset, size, &op, &old);
+    if (status == LOCO_OK && acc->result != NULL)
+        from_word(acc->result, size, old);
+    return status;
+}
+
+static int swap_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
+                          const void *expected, const void *desired, unsigned char *result)
+{
+    struct loci_op op = {
+        .kind = LOCI_COMPARE_SWAP, .operand = to_word(desired, size),
+        .compare = to_word(expected, size),
+    };
+    uint64_t old;
+    int status = update_by_target(win, rank, offset, size, &op, &old);
+
+    if (status == LOCO_OK)
+        from_word(result, size, old);
+    return status;
+}
+
+/* ---- one span of mapped memory ---- */
+
+static void combine_in_place(const struct loco_accumulate *acc, const struct loci_type *type,
+                             unsigned char *p, const unsigned char *operand,
+                             unsigned char *result, size_t n)
+{
+    if (result != NULL)
+        loci_type_copy(type, result, p, n);
+    loci_reduce(acc->op, acc->type)(p, operand, n);
+}
+
+static int combine_span(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                        unsigned char *p, size_t len, const unsigned char *operand,
+                        unsigned char *result)
+{
+    const struct loci_type *type = loci_type(acc->type);
+    size_t n = len / type->extent;
+    bool locked;
+    int status;
+
+    if (is_atomic(win, type, (uintptr_t)p)) {
+        kernel_of(acc->op, acc->type, type->extent)(p, operand, result, n,
+                                                    loci_reduce(acc->op, acc->type));
+        return LOCO_OK;
+    }
+    if (!win->atomics) {        /* the caller has the lock */
+        combine_in_place(acc, type, p, operand, result, n);
+        return LOCO_OK;
+    }
+    status = enter(win, rank, &locked);
+    if (status != LOCO_OK)
+        return status;
+    combine_in_place(acc, type, p, operand, result, n);
+    return leave(win, rank, locked);
+}
+
+static int combine_spans(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                         unsigned char *base)
+{
+    const unsigned char *operand = acc->operand;
+    unsigned char *result = acc->result;
+    int status = LOCO_OK;
+
+    for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++) {
+        const struct loco_span *span = &acc->spans[i];
+
+        status = combine_span(win, rank, acc, base + span->offset, span->len, operand, result);
+        operand = acc->op != LOCO_OP_NO_OP ? operand + span->len : operand;
+        result = result != NULL ? result + span->len : NULL;
+    }
+    return status;
+}
+
+/* ---- the calls ---- */
+
+static int check_accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    const struct loci_type *type = loci_type(acc->type);
+    int status;
+
+    for (size_t i = 0; i < acc->nspans; i++)
+        if (acc->spans[i].len % type->extent != 0)
+            return LOCO_ERR_ARG;
+    status = loci_window_check(win, rank);
+    return status == LOCO_OK ? loci_window_check_spans(win, rank, acc->spans, acc->nspans)
+                             : status;
+}
+
+/* Under the lock: in place where the memory is mapped, else through a copy. */
+static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                             unsigned char *base)
+{
+    bool locked;
+    int status = enter(win, rank, &locked), left;
+
+    if (status != LOCO_OK)
+        return status;
+    if (base != NULL) {
+        status = combine_spans(win, rank, acc, base);
+    } else {
+        status = add_by_target(win, rank, acc);
+        if (status == LOCO_ERR_AGAIN)
+            status = combine_by_copy(win, rank, acc);
+    }
+    left = leave(win, rank, locked);
+    return status == LOCO_OK ? left : status;
+}
+
+static int accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    unsigned char *base = NULL;
+    int status = check_accumulate(win, rank, acc);
+
+    if (status != LOCO_OK)
+        return status;
+    if (win->cpu_domain)
+        base = loci_mem_map(win->rt, &win->target[rank].mem);
+    if (!win->atomics)
+        return accumulate_locked(win, rank, acc, base);
+    if (base != NULL)
+        return combine_spans(win, rank, acc, base);
+    /* Others take atomics here: what cannot be mapped must not be written by a copy. */
+    return win->target[rank].size == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
+}
+
+int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
+                           loco_ack_t *ack)
+{
+    const struct loci_type *type = loci_type(acc->type);
+    loci_reduce_fn *reduce = loci_reduce(acc->op, acc->type);
+
+    (void)ack;
+    if (reduce == NULL)
+        return LOCO_ERR_ARG;
+    if (acc->nspans == 1) {
+        size_t len = acc->spans->len;
+        unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
+
+        if (p != NULL && is_atomic(win, type, (uintptr_t)p) && (len & (type->extent - 1u)) == 0) {
+            kernel_of(acc->op, acc->type, type->extent)(p, acc->operand, acc->result,
+                                                        len >> type->shift, reduce);
+            return LOCO_OK;
+        }
+    }
+    return accumulate(win, rank, acc);
+}
+
+/* ---- compare and swap ---- */
+
+#define SWAP_IF(bits, type)                                                                 \
+    static void swap_if##bits(unsigned char *p, const void *expected, const void *desired,  \
+                              void *result)                                                 \
+    {                                                                                       \
+        type e, d;                                                                          \
+                                                                                            \
+        memcpy(&e, expected, sizeof e);                                                     \
+        memcpy(&d, desired, sizeof d);                                                      \
+        atomic_compare_exchange_strong_explicit((_Atomic type *)p, &e, d,                   \
+                                                memory_order_acq_rel,                       \
+                                                memory_order_acquire);                      \
+        memcpy(result, &e, sizeof e);                                                       \
+    }
+SWAP_IF(8, uint8_t)
+SWAP_IF(16, uint16_t)
+SWAP_IF(32, uint32_t)
+SWAP_IF(64, uint64_t)
+
+static void swap_if(size_t size, unsigned char *p, const void *expected, const void *desired,
+                    void *result)
+{
+    switch (size) {
+    case 1: swap_if8(p, expected, desired, result); break;
+    case 2: swap_if16(p, expected, desired, result); break;
+    case 4: swap_if32(p, expected, desired, result); break;
+    default: swap_if64(p, expected, desired, result); break;
+    }
+}
+
+static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, size_t size,
+                          const void *expected, const void *desired, void *result)
+{
+    unsigned char old[8];
+    struct loco_span read = { old, offset, size };
+    struct loco_span write = { (void *)desired, offset, size };
+    bool locked;
+    int status = enter(win, rank, &locked), left;
+
+    if (status != LOCO_OK)
+        return status;
+    status = swap_by_target(win, rank, offset, size, expected, desired, old);
+    if (status == LOCO_ERR_AGAIN) {
+        status = loci_window_move(win, rank, LOCI_READ, &read, 1, NULL);
+        if (status == LOCO_OK && memcmp(old, expected, size) == 0)
+            status = loci_window_move(win, rank, LOCI_WRITE, &write, 1, NULL);
+    }
+    left = leave(win, rank, locked);
+    if (status == LOCO_OK)
+        status = left;
+    if (status == LOCO_OK)
+        memcpy(result, old, size);
+    return status;
+}
+
+int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_id,
+                             uint64_t offset, const void *expected, const void *desired,
+                             void *result)
+{
+    const struct loci_type *type = loci_type(type_id);
+    struct loco_span span = { NULL, offset, type != NULL ? type->extent : 0 };
+    unsigned char *p;
+    int status;
+
+    if (type == NULL || !type->swappable)
+        return LOCO_ERR_ARG;
+    p = win->atomics ? loci_window_direct(win, rank, offset, span.len) : NULL;
+    if (p == NULL) {
+        status = loci_window_check(win, rank);
+        if (status == LOCO_OK)
+            status = loci_window_check_spans(win, rank, &span, 1);
+        if (status != LOCO_OK)
+            return status;
+        if (win->cpu_domain)
+            p = loci_mem_map(win->rt, &win->target[rank].mem);
+        if (p == NULL && win->atomics)
+            return LOCO_ERR_UNSUPPORTED;
+        p = p != NULL ? p + offset : NULL;
+    }
+    if (p == NULL || !is_atomic(win, type, (uintptr_t)p))
+        return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
+    swap_if(span.len, p, expected, desired, result);
+    return LOCO_OK;
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Active target: fence, post/start/complete/wait, and the barrier of a window.
+ *
+ * All of it is counters in the control blocks, each written by one process only and never less
+ * than before:
+ *
+ *   arrived[i]     in every member's block; up to LOCI_WINDOW_FLAT members: by member i, how many
+ *                  barriers it has entered. Above: by the member 2^i before, the same, once it
+ *                  has heard of 2^i members (dissemination: Hensgen, Finkel, Manber 1988)
+ *   posted[j]      in an origin's block, by target j: its posts that named this origin
+ *   completed[i]   in a target's block, by origin i: its completes towards this target
+ *
+ * What they are compared with is private. A counter is written after what it tells of: with
+ * release where memory is mapped, else after a fence. A waiter polls its own block only.
+ *
+ * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD. In
+ * dissemination nobody can tell whether one that has gone is missed: it may have come to its end
+ * and left. But then all have arrived, and what they still tell each other comes at once; so
+ * waiting goes on for GRACE. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wait.h"
+#include "window.h"
+
+#define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
+#define GRACE INT64_C(500000000)    /* ns */
+#define BURST 100   /* looks at a counter each time a wait asks: a round of waiting takes longer
+                       than a neighbour's answer */
+
+static uint64_t own_word(const struct loco_window *win, uint64_t offset)
+{
+    return loci_load64(loci_mem_ptr(&win->own_control) + offset);
+}
+
+/* Whether a counter of this member has come to `least`, looking more than once. */
+static bool has_come(const struct loco_window *win, uint64_t offset, uint64_t least)
+{
+    for (int looks = 0; looks < BURST; looks++)
+        if (own_word(win, offset) >= least)
+            return true;
+    return false;
+}
+
+static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count)
+{
+    return loci_write64(win->rt, &win->control[rank], offset, count, NULL);
+}
+
+static bool is_dead(const struct loco_window *win, int rank)
+{
+    return !loci_peer_alive(win->rt, win->group.peer[rank]);
+}
+
+/* ---- barrier ---- */
+
+struct barrier_wait {
+    struct loco_window *win;
+    int next;                   /* counters before this one have arrived */
+    bool missing;               /* one of the dead had not */
+    int64_t gone_since;         /* dissemination: a member has gone; 0: none */
+};
+
+static int all_arrived(void *arg)
+{
+    struct barrier_wait *wait = arg;
+    struct loco_window *win = wait->win;
+
+    while (wait->next < win->group.size) {
+        if (!has_come(win, loci_window_arrived(wait->next), win->round))
+            return 0;
+        wait->next++;
+    }
+    return 1;
+}
+
+static int missing_is_dead(void *arg)
+{
+    struct barrier_wait *wait = arg;
+    struct loco_window *win = wait->win;
+
+    for (int i = wait->next; i < win->group.size; i++)
+        if (own_word(win, loci_window_arrived(i)) < win->round && is_dead(win, i))
+            return LOCO_ERR_PEER_DEAD;
+    return LOCO_OK;
+}
+
+/* The same without the dead. A peer's death is read before its counter, so that one which
+ * arrived and then ended counts as arrived. */
+static int survivors_arrived(void *arg)
+{
+    struct barrier_wait *wait = arg;
+    struct loco_window *win = wait->win;
+
+    while (wait->next < win->group.size) {
+        bool dead = is_dead(win, wait->next);
+
+        if (own_word(win, loci_window_arrived(wait->next)) < win->round) {
+            if (!dead)
+                return 0;
+            wait->missing = true;
+        }
+        wait->next++;
+    }
+    return 1;
+}
+
+static int no_need(void *arg)
+{
+    (void)arg;
+    return LOCO_OK;
+}
+
+static int flat_barrier(struct loco_window *win, enum loci_barrier who)
+{
+    bool all = who == LOCI_BARRIER_ALL;
+    struct barrier_wait wait = { win, 0, false, 0 };
+    const struct loci_reason why = {
+        .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .broken = all ? missing_is_dead : no_need,
+    };
+    int status;
+
+    win->round++;
+    for (int i = 0; i < win->group.size; i++) {
+        status = tell(win, i, loci_window_arrived(win->group.rank), win->round);
+        if (status != LOCO_OK && (all || status != LOCO_ERR_PEER_DEAD))
+            return status;
+    }
+    status = loci_wait(win->rt, &why, all ? all_arrived : survivors_arrived, &wait);
+    return status == LOCO_OK && wait.missing ? LOCO_ERR_PEER_DEAD : status;
+}
+
+static bool any_gone(const struct loco_window *win)
+{
+    for (int i = 0; i < win->group.size; i++)
+        if (is_dead(win, i))
+            return true;
+    return false;
+}
+
+static int heard(void *arg)
+{
+    struct barrier_wait *wait = arg;
+    struct loco_window *win = wait->win;
+    int64_t now;
+
+    if (has_come(win, loci_window_arrived(wait->next), win->round))
+        return 1;
+    if (atomic_load_explicit(&win->rt->deaths, memory_order_acquire) == 0 || !any_gone(win))
+        return 0;
+    now = loci_now(win->rt);
+    if (wait->gone_since == 0)
+        wait->gone_since = now;
+    return now - wait->gone_since > GRACE ? LOCO_ERR_PEER_DEAD : 0;
+}
+
+static int dissemination_barrier(struct loco_window *win)
+{
+    const struct loci_reason why = {
+        .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
+    };
+    struct barrier_wait wait = { win, 0, false, 0 };
+    int n = win->group.size, status = LOCO_OK;
+
+    win->round++;
+    for (int64_t step = 1; status == LOCO_OK && step < n; step *= 2, wait.next++) {
+        status = tell(win, (int)((win->group.rank + step) % n), loci_window_arrived(wait.next),
+                      win->round);
+        if (status == LOCO_OK)
+            status = loci_wait(win->rt, &why, heard, &wait);
+    }
+    return status;
+}
+
+int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
+{
+    if (win->group.size <= LOCI_WINDOW_FLAT)
+        return flat_barrier(win, who);
+    return dissemination_barrier(win);
+}
+
+/* ---- fence ---- */
+
+int loco_window_fence(loco_window_t *win, int asserts)
+{
+    const int idle = LOCO_ASSERT_NOPRECEDE | LOCO_ASSERT_NOSUCCEED;
+    uint64_t next = (asserts & LOCO_ASSERT_NOSUCCEED) != 0 ? 0 : LOCI_EPOCH_FENCE;
+    int status, met = LOCO_OK;
+
+    /* The epoch ends here: between its end and the barrier's, nothing may be accessed. */
+    if (loci_window_change(win, LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
+                                | LOCI_EPOCH_EXPOSED | COUNT_OF_LOCKS, 0,
+                           LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
+        return LOCO_ERR_STATE;
+    status = loci_window_send(win);
+    if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0 && !win->synchronous)
+        status = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    /* Neither an end nor a beginning of anybody's epoch: nothing to meet for. */
+    if ((asserts & idle) != idle)
+        met = loci_window_barrier(win, LOCI_BARRIER_ALL);
+    loci_window_change(win, 0, 0, 0, next);
+    return status == LOCO_OK ? met : status;
+}
+
+/* ---- post, start, complete, wait ---- */
+
+struct loci_pscw {
+    int origins, targets;       /* of the open exposure and access epochs */
+    unsigned tests;             /* in vain since an exposure epoch ended */
+    int *origin, *target;       /* their ranks */
+    uint64_t *posts;            /* by origin: posts of this process */
+    uint64_t *starts;           /* by target: its posts that were waited for */
+    uint64_t *completes;        /* by target: completes of this process */
+    uint64_t *waits;            /* by origin: its completes that were waited for */
+};
+
+/* The state of this window's active targets, made when first asked for; NULL without memory. */
+static struct loci_pscw *pscw_of(struct loco_window *win)
+{
+    struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire), *first = NULL;
+    size_t n = (size_t)win->group.size;
+
+    if (p != NULL)
+        return p;
+    p = calloc(1, sizeof *p + 4 * n * sizeof(uint64_t) + 2 * n * sizeof(int));
+    if (p == NULL)
+        return NULL;
+    p->posts = (uint64_t *)(p + 1);
+    p->starts = p->posts + n;
+    p->completes = p->starts + n;
+    p->waits = p->completes + n;
+    p->origin = (int *)(p->waits + n);
+    p->target = p->origin + n;
+    if (atomic_compare_exchange_strong_explicit(&win->pscw, &first, p, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return p;
+    free(p);
+    return first;
+}
+
+void loci_window_pscw_free(struct loco_window *win)
+{
+    free(atomic_load_explicit(&win->pscw, memory_order_relaxed));
+}
+
+static int check_ranks(const struct loco_window *win, int n, const int *ranks)
+{
+    if (n < 0 || n > win->group.size)
+        return LOCO_ERR_ARG;
+    for (int i = 0; i < n; i++)
+        if (!loci_window_has(win, ranks[i]))
+            return LOCO_ERR_ARG;
+    return LOCO_OK;
+}
+
+int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
+{
+    int status = check_ranks(win, n, ranks);
+    struct loci_pscw *p = pscw_of(win);
+
+    /* A start that waits for nobody still counts the post: NOCHECK saves nothing here. */
+    (void)asserts;
+    if (status != LOCO_OK || p == NULL)
+        return status != LOCO_OK ? status : LOCO_ERR_NO_MEMORY;
+    if (loci_window_change(win, LOCI_EPOCH_ACCESS | LOCI_EPOCH_BUSY | LOCI_EPOCH_EXPOSED, 0,
+                           LOCI_EPOCH_FENCE, LOCI_EPOCH_EXPOSED) != LOCO_OK)
+        return LOCO_ERR_STATE;
+    p->origins = n;
+    if (n > 0)
+        memcpy(p->origin, ranks, (size_t)n * sizeof ranks[0]);
+    for (int i = 0; i < n; i++) {
+        int told = tell(win, ranks[i], loci_window_posted(win->group.rank),
+                        ++p->posts[ranks[i]]);
+
+        status = status == LOCO_OK ? told : status;
+    }
+    return status;
+}
+
+/* Waiting for one counter of each of n members. */
+struct count_wait {
+    struct loco_window *win;
+    int n, next;
+    const int *ranks;
+    const uint64_t *seen;       /* by rank: the counter is beyond this */
+    bool completed;             /* completed[], else posted[] */
+};
+
+static bool has_counted(const struct count_wait *wait, int i)
+{
+    int rank = wait->ranks[i];
+    uint64_t offset = wait->completed ? loci_window_completed(wait->win, rank)
+                                      : loci_window_posted(rank);
+
+    return has_come(wait->win, offset, wait->seen[rank] + 1);
+}
+
+static int all_counted(void *arg)
+{
+    struct count_wait *wait = arg;
+
+    while (wait->next < wait->n) {
+        if (!has_counted(wait, wait->next))
+            return 0;
+        wait->next++;
+    }
+    return 1;
+}
+
+static int silent_is_dead(void *arg)
+{
+    struct count_wait *wait = arg;
+
+    for (int i = wait->next; i < wait->n; i++)
+        if (!has_counted(wait, i) && is_dead(wait->win, wait->ranks[i]))
+            return LOCO_ERR_PEER_DEAD;
+    return LOCO_OK;
+}
+
+static int wait_for_counts(struct count_wait *wait, const char *what)
+{
+    const struct loci_reason why = {
+        .what = what, .peer = -1, .broken = silent_is_dead, .timeout_ns = LOCO_FOREVER,
+    };
+
+    return loci_wait(wait->win->rt, &why, all_counted, wait);
+}
+
+int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts)
+{
+    int status = check_ranks(win, n, ranks);
+    struct loci_pscw *p = pscw_of(win);
+    struct count_wait wait = { win, n, 0, ranks, p != NULL ? p->starts : NULL, false };
+
+    if (status != LOCO_OK || p == NULL)
+        return status != LOCO_OK ? status : LOCO_ERR_NO_MEMORY;
+    if (loci_window_change(win, LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY
+                                | LOCI_EPOCH_START | COUNT_OF_LOCKS, 0,
+                           LOCI_EPOCH_FENCE, LOCI_EPOCH_START) != LOCO_OK)
+        return LOCO_ERR_STATE;
+    if ((asserts & LOCO_ASSERT_NOCHECK) == 0)
+        status = wait_for_counts(&wait, "the posts of a window's members");
+    if (status != LOCO_OK) {
+        loci_window_change(win, 0, 0, LOCI_EPOCH_START, 0);
+        return status;
+    }
+    p->targets = n;
+    if (n > 0)
+        memcpy(p->target, ranks, (size_t)n * sizeof ranks[0]);
+    for (int i = 0; i < n; i++) {
+        p->starts[ranks[i]]++;
+        atomic_store_explicit(&win->target[ranks[i]].epoch,
+                              LOCI_EPOCH_ACCESS | LOCI_EPOCH_START, memory_order_release);
+    }
+    return LOCO_OK;
+}
+
+int loco_window_complete(loco_window_t *win)
+{
+    struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
+    int status;
+
+    if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_START) == 0)
+        return LOCO_ERR_STATE;
+    status = loci_window_send(win);
+    for (int i = 0; i < p->targets; i++)
+        atomic_store_explicit(&win->target[p->target[i]].epoch, 0, memory_order_release);
+    if (!win->synchronous)
+        status = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS,
+                                 p->targets == 1 ? win->group.peer[p->target[0]] : -1);
+    for (int i = 0; i < p->targets; i++) {
+        int rank = p->target[i];
+        int told = tell(win, rank, loci_window_completed(win, win->group.rank),
+                        ++p->completes[rank]);
+
+        status = status == LOCO_OK ? told : status;
+    }
+    loci_window_change(win, 0, 0, LOCI_EPOCH_START, 0);
+    return status;
+}
+
+static void end_exposure(struct loco_window *win, struct loci_pscw *p)
+{
+    for (int i = 0; i < p->origins; i++)
+        p->waits[p->origin[i]]++;
+    p->tests = 0;
+    loci_window_change(win, 0, 0, LOCI_EPOCH_EXPOSED, 0);
+}
+
+int loco_window_wait(loco_window_t *win)
+{
+    struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
+    struct count_wait wait;
+    int status;
+
+    if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
+        return LOCO_ERR_STATE;
+    wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
+    status = wait_for_counts(&wait, "the completes of a window's members");
+    end_exposure(win, p);
+    return status;
+}
+
+int loco_window_test(loco_window_t *win, bool *done)
+{
+    struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
+    struct count_wait wait;
+    int status;
+
+    if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
+        return LOCO_ERR_STATE;
+    wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
+    if (all_counted(&wait)) {
+        end_exposure(win, p);
+        *done = true;
+        return LOCO_OK;
+    }
+    status = silent_is_dead(&wait);
+    if (status != LOCO_OK) {
+        end_exposure(win, p);
+        return status;
+    }
+    /* Who tests in a loop must not keep the core from those that it waits for. */
+    loci_wait_round(win->rt, &p->tests);
+    *done = false;
+    return LOCO_OK;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Put and get. Each member's part is written by whoever puts into it; nothing orders two of them
+ * but the epochs. A peer that stops in the middle of a put leaves part of it.
+ *
+ * Mapped memory is copied to here and now. Memory that cannot be mapped (the user's own, or of
+ * another node) is reached by operations on the fabric, chained so that a long list of short runs
+ * costs few calls. A span of a dynamic window may lie in several attached regions that adjoin.
+ *
+ * A short put into memory that the user brought costs a system call, which takes many of them as
+ * well as one. So where one thread calls, such puts are copied to a list of this process and sent
+ * together: when the list is full or is for another member, and before anything else is done
+ * there or the origin says that they must be complete at the target. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "window.h"
+
+#define CHAIN 128       /* operations given to the fabric at once */
+#define DEFERRED_LEN 64         /* bytes of a put that may be deferred */
+#define DEFERRED_BYTES 4096     /* of all that are */
+
+int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_t *len,
+                       struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
+{
+    struct loci_target *t = &win->target[rank];
+    int status;
+
+    if (win->kind != LOCO_WINDOW_DYNAMIC) {
+        if (*len > t->size || offset > t->size - *len)
+            return LOCO_ERR_RANGE;
+        *mem = &t->mem;
+        *mem_offset = offset;
+        return LOCO_OK;
+    }
+    status = loci_regions_find(win, rank, offset, len, room);
+    if (status != LOCO_OK)
+        return status;
+    *mem = room;
+    *mem_offset = offset - room->key.base;
+    return LOCO_OK;
+}
+
+/* All runs are inside before any is moved. */
+int loci_window_check_spans(struct loco_window *win, int rank, const struct loco_span *spans,
+                            size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t offset = spans[i].offset, mem_offset;
+        struct loci_mem room, *mem;
+        size_t left = spans[i].len;
+
+        while (left > 0) {
+            size_t len = left;
+            int status = loci_window_locate(win, rank, offset, &len, &mem, &mem_offset, &room);
+
+            if (status != LOCO_OK)
+                return status;
+            offset += len;
+            left -= len;
+        }
+    }
+    return LOCO_OK;
+}
+
+/* ---- operations in a chain ---- */
+
+struct chain {
+    struct loco_window *win;
+    loco_ack_t *ack;
+    int n;
+    struct loci_op op[CHAIN];
+    struct loci_mem mem[CHAIN];     /* DYNAMIC: of each operation */
+};
+
+static int chain_send(struct chain *c)
+{
+    int n = c->n;
+
+    c->n = 0;
+    return loci_post_spans(c->win->rt, c->op, n, c->ack);
+}
+
+/* One contiguous piece: copied at once where it is mapped, else chained. `mem` is the window's
+ * own, or in the chain's place for this operation: either way it lives until the chain is sent. */
+static int move_piece(struct chain *c, enum loci_op_kind kind, struct loci_mem *mem,
+                      uint64_t offset, unsigned char *local, size_t len)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+
+    if (p == NULL)
+        p = loci_mem_map(c->win->rt, mem);
+    if (p != NULL) {
+        if (kind == LOCI_WRITE)
+            loci_copy_in(p + offset, local, len);
+        else
+            loci_copy_out(local, p + offset, len);
+        return LOCO_OK;
+    }
+    c->op[c->n++] = (struct loci_op){
+        .kind = kind, .mem = mem, .offset = offset, .local = local, .len = len,
+    };
+    return c->n == CHAIN ? chain_send(c) : LOCO_OK;
+}
+
+static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
+                      const struct loco_span *spans, size_t n)
+{
+    int status = LOCO_OK;
+
+    for (size_t i = 0; status == LOCO_OK && i < n; i++) {
+        uint64_t offset = spans[i].offset, mem_offset;
+        unsigned char *local = spans[i].local;
+        size_t left = spans[i].len;
+        struct loci_mem *mem;
+
+        while (status == LOCO_OK && left > 0) {
+            size_t len = left;
+
+            status = loci_window_locate(c->win, rank, offset, &len, &mem, &mem_offset,
+                                        &c->mem[c->n]);
+            if (status == LOCO_OK)
+                status = move_piece(c, kind, mem, mem_offset, local, len);
+            offset += len;
+            local += len;
+            left -= len;
+        }
+    }
+    return status == LOCO_OK && c->n > 0 ? chain_send(c) : status;
+}
+
+int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                     const struct loco_span *spans, size_t n, loco_ack_t *ack)
+{
+    loco_ack_t own = LOCO_ACK_INIT;
+    struct chain chain;
+    int status = loci_window_send(win);
+
+    if (status != LOCO_OK)
+        return status;
+    chain.win = win;
+    chain.ack = ack != NULL ? ack : &own;
+    chain.n = 0;
+    status = move_spans(&chain, rank, kind, spans, n);
+    if (ack == NULL) {
+        int done = loco_ack_wait(win->rt, &own);
+
+        status = status == LOCO_OK ? done : status;
+    }
+    return status;
+}
+
+/* ---- deferred puts ---- */
+
+struct loci_deferred {
+    int rank;
+    size_t bytes;
+    struct loco_span span[CHAIN];
+    unsigned char data[DEFERRED_BYTES];
+};
+
+/* Whatever becomes of them, they are not deferred any more: the error is told once. */
+int loci_window_send_deferred(struct loco_window *win)
+{
+    struct loci_deferred *d = win->deferred;
+    size_t n = (size_t)win->deferred_puts;
+
+    win->deferred_puts = 0;
+    return loci_window_move(win, d->rank, LOCI_WRITE, d->span, n, NULL);
+}
+
+static bool may_defer(const struct loco_window *win, int rank, const struct loco_span *spans,
+                      size_t n)
+{
+    return n == 1 && spans->len <= DEFERRED_LEN && win->kind == LOCO_WINDOW_CREATE
+           && win->one_thread && win->synchronous && rank != win->group.rank;
+}
+
+/* The list, with room for one more to that member. */
+static int deferred_of(struct loco_window *win, int rank, struct loci_deferred **out)
+{
+    struct loci_deferred *d = win->deferred;
+    int status = LOCO_OK;
+
+    if (d == NULL) {
+        d = malloc(sizeof *d);
+        if (d == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        win->deferred = d;
+    } else if (win->deferred_puts == CHAIN || d->bytes > DEFERRED_BYTES - DEFERRED_LEN
+               || d->rank != rank) {
+        status = loci_window_send(win);
+    }
+    if (win->deferred_puts == 0) {
+        d->rank = rank;
+        d->bytes = 0;
+    }
+    *out = d;
+    return status;
+}
+
+static int defer(struct loco_window *win, int rank, const struct loco_span *span)
+{
+    struct loci_deferred *d;
+    int status = deferred_of(win, rank, &d);
+
+    if (status != LOCO_OK)
+        return status;
+    memcpy(d->data + d->bytes, span->local, span->len);
+    d->span[win->deferred_puts++] = (struct loco_span){ d->data + d->bytes, span->offset,
+                                                        span->len };
+    d->bytes += span->len;
+    return LOCO_OK;
+}
+
+/* ---- the calls ---- */
+
+static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
+                      const struct loco_span *spans, size_t n, loco_ack_t *ack)
+{
+    int status = loci_window_check(win, rank);
+
+    if (status == LOCO_OK)
+        status = loci_window_check_spans(win, rank, spans, n);
+    if (status == LOCO_OK && kind == LOCI_WRITE && may_defer(win, rank, spans, n))
+        return defer(win, rank, spans);
+    if (status == LOCO_OK)
+        status = loci_window_move(win, rank, kind, spans, n, ack);
+    if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC)
+        status = loci_window_check_spans(win, rank, spans, n);
+    return status;
+}
+
+int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
+                    loco_ack_t *ack)
+{
+    if (n == 1) {
+        unsigned char *p = loci_window_direct(win, rank, spans->offset, spans->len);
+
+        if (p != NULL) {
+            loci_copy_in(p, spans->local, spans->len);
+            return LOCO_OK;
+        }
+    }
+    return put_or_get(win, rank, LOCI_WRITE, spans, n, ack);
+}
+
+int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
+                    loco_ack_t *ack)
+{
+    if (n == 1) {
+        unsigned char *p = loci_window_direct(win, rank, spans->offset, spans->len);
+
+        if (p != NULL) {
+            loci_copy_out(spans->local, p, spans->len);
+            return LOCO_OK;
+        }
+    }
+    return put_or_get(win, rank, LOCI_READ, spans, n, ack);
+}
