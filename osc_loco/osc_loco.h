@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef OMPI_OSC_LOCO_H
+#define OMPI_OSC_LOCO_H
+
+/* The component is a translator: MPI's arguments, types and errors to a loco_window_t and back.
+ * It has no protocol of its own; all that a window does is in channels/window.c.
+ *
+ * Files follow the chapters of the standard: _component (life of component and windows), _info,
+ * _comm (put and get), _accumulate, _types (data types to spans and elements), _request, _active,
+ * _passive, _dynamic. Functions of the table return an MPI error class, from which the core calls
+ * the window's error handler. */
+
+#include "ompi_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ompi/version.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/datatype/ompi_datatype_internal.h"
+#include "ompi/mca/osc/osc.h"
+#include "ompi/mca/osc/base/base.h"
+#include "ompi/op/op.h"
+#include "ompi/request/request.h"
+#include "ompi/win/win.h"
+
+#include "loco_mpi.h"
+#include "log.h"
+#include "tunables.h"
+#include "window.h"
+
+/* ---- component (osc_loco_component.c) ---- */
+
+/* Requests in flight (osc_loco_request.c). All of it belongs to MPI's side: no thread of the
+ * library touches it. */
+struct ompi_osc_loco_request;
+struct ompi_osc_loco_requests {
+    opal_free_list_t free;
+    pthread_mutex_t lock;       /* of the list */
+    struct ompi_osc_loco_request *pending;
+    _Atomic int count;
+    bool open;
+};
+
+struct ompi_osc_loco_component {
+    ompi_osc_base_component_t super;
+    int priority;
+    bool late_requests;         /* for tests: see its help text */
+    bool serialized;            /* MPI_THREAD_SERIALIZED: blocking calls say when they run */
+    bool open;                  /* the runtime was opened, and is closed in finalize */
+    bool told_several_nodes;
+    loco_runtime_t *rt;
+    char *tunable[LOCI_TUNABLES_MAX];       /* values of the MCA variables, by row */
+    int variable[LOCI_TUNABLES_MAX];        /* their indices in the MCA system */
+    pthread_mutex_t lock;       /* of the line below and of the opening */
+    char last_error[LOCI_LOG_LINE];         /* what the log said last, for the one message */
+    struct ompi_osc_loco_requests requests;
+};
+extern struct ompi_osc_loco_component mca_osc_loco_component;
+
+struct ompi_osc_loco_module {
+    ompi_osc_base_module_t super;           /* must be first: win->w_osc_module */
+    loco_window_t *window;
+    int flavor;
+    bool noncontiguous;
+    bool bulk;
+};
+
+static inline struct ompi_osc_loco_module *ompi_osc_loco_module(const struct ompi_win_t *win)
+{
+    return (struct ompi_osc_loco_module *)win->w_osc_module;
+}
+
+/* Bytes from the start of the target's part; for a dynamic window, an address. What 64 bits do not
+ * hold becomes an offset that is out of every bounds. */
+static inline uint64_t ompi_osc_loco_offset(const struct ompi_osc_loco_module *module, int target,
+                                            ptrdiff_t disp)
+{
+    uint64_t unit = module->window->target[target].disp_unit, offset;
+
+    return __builtin_mul_overflow((uint64_t)disp, unit, &offset) ? UINT64_MAX : offset;
+}
+
+/* A status of the library as a class of MPI. */
+int ompi_osc_loco_class(int status);
+
+/* Calls that may block are between these two. */
+static inline void ompi_osc_loco_enter(void)
+{
+    if (mca_osc_loco_component.serialized)
+        loci_mpi_enter();
+}
+
+static inline int ompi_osc_loco_leave(int status)
+{
+    if (mca_osc_loco_component.serialized)
+        loci_mpi_leave();
+    return status == LOCO_OK ? MPI_SUCCESS : ompi_osc_loco_class(status);
+}
+
+/* ---- info (osc_loco_info.c) ---- */
+
+/* What the info object of a new window asks for; absent keys leave the defaults. */
+struct ompi_osc_loco_hints {
+    bool no_locks, noncontiguous, bulk;
+};
+void ompi_osc_loco_hints(struct opal_info_t *info, struct ompi_osc_loco_hints *hints);
+/* Show what is in force in MPI_Win_get_info. */
+int ompi_osc_loco_info_subscribe(struct ompi_win_t *win, const struct ompi_osc_loco_hints *agreed);
+
+/* ---- data types (osc_loco_types.c) ---- */
+
+/* One side of a transfer: count elements of a type at an address or offset. */
+struct ompi_osc_loco_side {
+    const struct ompi_datatype_t *type;
+    size_t count;
+    uint64_t base;              /* where displacement 0 of the first element is */
+};
+
+/* Bytes that a side holds; SIZE_MAX for more than that. */
+static inline size_t ompi_osc_loco_bytes(const struct ompi_osc_loco_side *side)
+{
+    size_t bytes;
+
+    return __builtin_mul_overflow(side->type->super.size, side->count, &bytes) ? SIZE_MAX : bytes;
+}
+
+/* The bytes of a side as one run, if they are. */
+static inline bool ompi_osc_loco_is_run(const struct ompi_osc_loco_side *side)
+{
+    uint16_t flags = side->type->super.flags;
+
+    return (flags & OPAL_DATATYPE_FLAG_CONTIGUOUS)
+           && (side->count == 1 || (flags & OPAL_DATATYPE_FLAG_NO_GAPS));
+}
+
+/* First byte touched and the one behind the last, relative to the base; both 0 for no bytes. False:
+ * 64 bits do not hold them. */
+bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, int64_t *high);
+
+/* Walks the runs of bytes of a side in the order of its type map. */
+#define OMPI_OSC_LOCO_RUNS 32
+struct ompi_osc_loco_cursor {
+    opal_convertor_t convertor;
+    struct iovec run[OMPI_OSC_LOCO_RUNS];
+    uint32_t runs, at;          /* in run[]: read, and next */
+    bool whole;                 /* one run, no convertor */
+};
+int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
+                              const struct ompi_osc_loco_side *side);
+void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor);
+/* What is left of the current run; false at the end. `*len` > 0. */
+bool ompi_osc_loco_cursor_peek(struct ompi_osc_loco_cursor *cursor, uint64_t *base, size_t *len);
+/* Go on by at most what peek said. */
+void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor, size_t len);
+
+/* Where a transfer takes several calls of the library, the first must not move anything if a later
+ * one is out of bounds. A status: whether all that `remote` touches is in the target's part. */
+int ompi_osc_loco_check_bounds(const struct ompi_osc_loco_module *module, int target,
+                               const struct ompi_osc_loco_side *remote);
+
+/* The element type of accumulates. */
+struct ompi_osc_loco_element {
+    enum loco_type type;
+    bool moves_only;            /* REPLACE and NO_OP alone are defined */
+    unsigned char extent;       /* bytes from one to the next in the library's operands */
+    unsigned char packed;       /* bytes of data in it */
+    unsigned char second;       /* pairs: where the index is; else 0 */
+};
+/* The common case of the next one: a predefined type that is what its number says; else NULL. */
+extern const struct ompi_osc_loco_element
+    ompi_osc_loco_elements[OMPI_DATATYPE_MPI_MAX_PREDEFINED];
+static inline const struct ompi_osc_loco_element *
+ompi_osc_loco_common_element(const struct ompi_datatype_t *type)
+{
+    const struct ompi_osc_loco_element *element = &ompi_osc_loco_elements[type->id];
+
+    return element->packed == type->super.size && type != &ompi_mpi_byte.dt
+           && type != &ompi_mpi_real16.dt ? element : NULL;
+}
+/* MPI_SUCCESS, or the class of the error: a type that no accumulate takes. */
+int ompi_osc_loco_element_of(struct ompi_datatype_t *type, struct ompi_osc_loco_element *element);
+/* LOCO_OP_COUNT for what is not a predefined operation. MPI_NO_OP has no number of its own. */
+extern const unsigned char ompi_osc_loco_ops[OMPI_OP_NUM_OF_TYPES];
+static inline enum loco_op ompi_osc_loco_op(const struct ompi_op_t *op)
+{
+    if (op == &ompi_mpi_op_no_op.op)
+        return LOCO_OP_NO_OP;
+    if ((op->o_flags & OMPI_OP_FLAGS_INTRINSIC) == 0
+        || (unsigned)op->op_type >= OMPI_OP_NUM_OF_TYPES)
+        return LOCO_OP_COUNT;
+    return (enum loco_op)ompi_osc_loco_ops[op->op_type];
+}
+/* Whether the elements of a side lie one after the other as the library wants operands. */
+bool ompi_osc_loco_is_dense(const struct ompi_osc_loco_side *side,
+                            const struct ompi_osc_loco_element *element);
+/* The next elements of a side that lie one after the other, at most `most`; how many. 0: the end.
+ * Pairs come singly. */
+size_t ompi_osc_loco_next_elements(struct ompi_osc_loco_cursor *cursor,
+                                   const struct ompi_osc_loco_element *element, size_t most,
+                                   uint64_t *base);
+/* Copy the data of n elements, not their padding. */
+void ompi_osc_loco_copy_elements(const struct ompi_osc_loco_element *element, size_t n, void *to,
+                                 const void *from);
+
+/* ---- requests (osc_loco_request.c) ---- */
+
+int ompi_osc_loco_requests_open(void);
+void ompi_osc_loco_requests_close(void);
+/* The request of an operation that returned `status` and filled `ack`. */
+int ompi_osc_loco_request(struct ompi_win_t *win, int status, const loco_ack_t *ack,
+                          struct ompi_request_t **request);
+
+/* ---- the module's functions ---- */
+
+extern const ompi_osc_base_module_t ompi_osc_loco_module_template;
+
+int ompi_osc_loco_put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                      int target, ptrdiff_t disp, int target_count,
+                      struct ompi_datatype_t *target_type, struct ompi_win_t *win);
+int ompi_osc_loco_get(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                      int target, ptrdiff_t disp, int target_count,
+                      struct ompi_datatype_t *target_type, struct ompi_win_t *win);
+int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                       int target, ptrdiff_t disp, int target_count,
+                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
+                       struct ompi_request_t **request);
+int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                       int target, ptrdiff_t disp, int target_count,
+                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
+                       struct ompi_request_t **request);
+
+int ompi_osc_loco_accumulate(const void *origin, int origin_count,
+                             struct ompi_datatype_t *origin_type, int target, ptrdiff_t disp,
+                             int target_count, struct ompi_datatype_t *target_type,
+                             struct ompi_op_t *op, struct ompi_win_t *win);
+int ompi_osc_loco_get_accumulate(const void *origin, int origin_count,
+                                 struct ompi_datatype_t *origin_type, void *result,
+                                 int result_count, struct ompi_datatype_t *result_type,
+                                 int target, ptrdiff_t disp, int target_count,
+                                 struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+                                 struct ompi_win_t *win);
+int ompi_osc_loco_raccumulate(const void *origin, int origin_count,
+                              struct ompi_datatype_t *origin_type, int target, ptrdiff_t disp,
+                              int target_count, struct ompi_datatype_t *target_type,
+                              struct ompi_op_t *op, struct ompi_win_t *win,
+                              struct ompi_request_t **request);
+int ompi_osc_loco_rget_accumulate(const void *origin, int origin_count,
+                                  struct ompi_datatype_t *origin_type, void *result,
+                                  int result_count, struct ompi_datatype_t *result_type,
+                                  int target, ptrdiff_t disp, int target_count,
+                                  struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+                                  struct ompi_win_t *win, struct ompi_request_t **request);
+int ompi_osc_loco_fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type,
+                               int target, ptrdiff_t disp, struct ompi_op_t *op,
+                               struct ompi_win_t *win);
+int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void *result,
+                                   struct ompi_datatype_t *type, int target, ptrdiff_t disp,
+                                   struct ompi_win_t *win);
+
+int ompi_osc_loco_fence(int asserts, struct ompi_win_t *win);
+int ompi_osc_loco_start(struct ompi_group_t *group, int asserts, struct ompi_win_t *win);
+int ompi_osc_loco_complete(struct ompi_win_t *win);
+int ompi_osc_loco_post(struct ompi_group_t *group, int asserts, struct ompi_win_t *win);
+int ompi_osc_loco_wait(struct ompi_win_t *win);
+int ompi_osc_loco_test(struct ompi_win_t *win, int *flag);
+
+int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win);
+int ompi_osc_loco_unlock(int target, struct ompi_win_t *win);
+int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win);
+int ompi_osc_loco_unlock_all(struct ompi_win_t *win);
+int ompi_osc_loco_sync(struct ompi_win_t *win);
+int ompi_osc_loco_flush(int target, struct ompi_win_t *win);
+int ompi_osc_loco_flush_all(struct ompi_win_t *win);
+int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win);
+int ompi_osc_loco_flush_local_all(struct ompi_win_t *win);
+
+int ompi_osc_loco_shared_query(struct ompi_win_t *win, int rank, size_t *size, int *disp_unit,
+                               void *baseptr);
+int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size);
+int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base);
+int ompi_osc_loco_free(struct ompi_win_t *win);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Put and get (MPI 3.1, section 11.3). The short way: both sides one run of bytes, the target
+ * mapped here, an epoch open: a copy. Other types are runs that are zipped, and copied where the
+ * target is mapped, else given to the library as spans, a batch at a time. Nothing is packed. */
+
+#include "osc_loco.h"
+
+#include <string.h>
+
+#define SPANS 32            /* in a batch */
+
+typedef int move_fn(loco_window_t *window, int rank, const struct loco_span *spans, size_t n,
+                    loco_ack_t *ack);
+
+/* Both sides of one transfer. */
+struct transfer {
+    struct ompi_osc_loco_module *module;
+    move_fn *move;
+    struct ompi_osc_loco_side local, remote;
+    int target;
+    loco_ack_t *ack;
+};
+
+/* Add a run, to the last span where it goes on there. */
+static void add_span(struct loco_span *spans, size_t *n, uint64_t local, uint64_t offset,
+                     size_t len)
+{
+    struct loco_span *last = *n > 0 ? &spans[*n - 1] : NULL;
+
+    if (last != NULL && (uint64_t)(uintptr_t)last->local + last->len == local
+        && last->offset + last->len == offset) {
+        last->len += len;
+        return;
+    }
+    spans[(*n)++] = (struct loco_span){ (void *)(uintptr_t)local, offset, len };
+}
+
+static int move_runs(const struct transfer *t, struct ompi_osc_loco_cursor *local,
+                     struct ompi_osc_loco_cursor *remote)
+{
+    struct loco_span spans[SPANS];
+    uint64_t from, to;
+    size_t have, room, n = 0;
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && ompi_osc_loco_cursor_peek(local, &from, &have)
+           && ompi_osc_loco_cursor_peek(remote, &to, &room)) {
+        size_t len = have < room ? have : room;
+
+        add_span(spans, &n, from, to, len);
+        ompi_osc_loco_cursor_skip(local, len);
+        ompi_osc_loco_cursor_skip(remote, len);
+        if (n == SPANS) {
+            status = t->move(t->module->window, t->target, spans, n, t->ack);
+            if (status == LOCO_IN_PROGRESS)
+                status = LOCO_OK;
+            n = 0;
+        }
+    }
+    if (n > 0 && status == LOCO_OK)
+        status = t->move(t->module->window, t->target, spans, n, t->ack);
+    return status;
+}
+
+/* The same with both sides in this process's reach. */
+static void copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to)
+{
+    uint64_t source, sink;
+    size_t have, room;
+
+    while (ompi_osc_loco_cursor_peek(from, &source, &have)
+           && ompi_osc_loco_cursor_peek(to, &sink, &room)) {
+        size_t len = have < room ? have : room;
+
+        memcpy((void *)(uintptr_t)sink, (const void *)(uintptr_t)source, len);
+        ompi_osc_loco_cursor_skip(from, len);
+        ompi_osc_loco_cursor_skip(to, len);
+    }
+}
+
+/* Whether all that the remote side touches is mapped here; if so, where its base is. */
+static bool is_mapped(const struct transfer *t, uint64_t *base)
+{
+    unsigned char *p;
+    int64_t low, high;
+
+    if (!ompi_osc_loco_extent(&t->remote, &low, &high))
+        return false;
+    p = loci_window_direct(t->module->window, t->target, t->remote.base + (uint64_t)low,
+                           (size_t)(high - low));
+    *base = (uint64_t)(uintptr_t)p - (uint64_t)low;
+    return p != NULL;
+}
+
+static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote_side, bool mapped)
+{
+    struct ompi_osc_loco_cursor local, remote;
+    int status = LOCO_OK;
+
+    if (ompi_osc_loco_cursor_open(&local, &t->local) != MPI_SUCCESS)
+        return MPI_ERR_TYPE;
+    if (ompi_osc_loco_cursor_open(&remote, remote_side) != MPI_SUCCESS) {
+        ompi_osc_loco_cursor_close(&local);
+        return MPI_ERR_TYPE;
+    }
+    if (!mapped)
+        status = move_runs(t, &local, &remote);
+    else if (t->move == loco_window_put)
+        copy_runs(&local, &remote);
+    else
+        copy_runs(&remote, &local);
+    ompi_osc_loco_cursor_close(&remote);
+    ompi_osc_loco_cursor_close(&local);
+    return ompi_osc_loco_class(status);
+}
+
+static int move_derived(const struct transfer *t)
+{
+    struct ompi_osc_loco_side remote = t->remote;
+    void *here = (void *)(uintptr_t)t->local.base, *there;
+    int status;
+
+    if (!is_mapped(t, &remote.base)) {
+        status = ompi_osc_loco_check_bounds(t->module, t->target, &t->remote);
+        return status == LOCO_OK ? zip(t, &t->remote, false) : ompi_osc_loco_class(status);
+    }
+    if (t->local.type != remote.type || t->local.count != remote.count)
+        return zip(t, &remote, true);
+    there = (void *)(uintptr_t)remote.base;
+    if (t->move == loco_window_put)
+        status = ompi_datatype_copy_content_same_ddt(remote.type, (int32_t)remote.count, there,
+                                                     here);
+    else
+        status = ompi_datatype_copy_content_same_ddt(remote.type, (int32_t)remote.count, here,
+                                                     there);
+    return status == OMPI_SUCCESS ? MPI_SUCCESS : MPI_ERR_TYPE;
+}
+
+/* Like a message: what is sent may be shorter than what the receiver has room for. */
+static int move(const struct transfer *t, const struct ompi_osc_loco_side *sender,
+                const struct ompi_osc_loco_side *receiver)
+{
+    size_t len = ompi_osc_loco_bytes(sender);
+    struct loco_span span;
+
+    if (len > ompi_osc_loco_bytes(receiver))
+        return MPI_ERR_TRUNCATE;
+    if (len == 0)       /* checks the epoch */
+        return ompi_osc_loco_class(t->move(t->module->window, t->target, NULL, 0, t->ack));
+    if (!ompi_osc_loco_is_run(&t->local) || !ompi_osc_loco_is_run(&t->remote))
+        return move_derived(t);
+    span.local = (void *)(uintptr_t)(t->local.base + (uint64_t)t->local.type->super.true_lb);
+    span.offset = t->remote.base + (uint64_t)t->remote.type->super.true_lb;
+    span.len = len;
+    return ompi_osc_loco_class(t->move(t->module->window, t->target, &span, 1, t->ack));
+}
+
+/* Where the target's bytes are mapped here, if this is a transfer of one run between equal types
+ * that needs nothing but a copy; else NULL. `*len` bytes at `*local`. */
+static inline void *direct(const struct ompi_osc_loco_module *module, const void *origin,
+                           int origin_count, const struct ompi_datatype_t *origin_type,
+                           int target, ptrdiff_t disp, int target_count,
+                           const struct ompi_datatype_t *target_type, void **local, size_t *len)
+{
+    const uint16_t dense = OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS;
+    ptrdiff_t lb = origin_type->super.true_lb;
+
+    if (origin_type != target_type || origin_count != target_count
+        || (origin_type->super.flags & dense) != dense)
+        return NULL;
+    if (__builtin_mul_overflow(origin_type->super.size, (size_t)origin_count, len))
+        return NULL;
+    *local = (char *)(uintptr_t)origin + lb;
+    return loci_window_direct(module->window, target,
+                              ompi_osc_loco_offset(module, target, disp) + (uint64_t)lb, *len);
+}
+
+static inline void copy(void *to, const void *from, size_t len)
+{
+    if (len == sizeof(uint64_t))
+        memcpy(to, from, sizeof(uint64_t));     /* one instruction each way */
+    else
+        memcpy(to, from, len);
+}
+
+static int put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+               int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+               struct ompi_win_t *win, loco_ack_t *ack)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    struct transfer t = {
+        .module = module, .move = loco_window_put, .target = target, .ack = ack,
+        .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
+        .remote = { target_type, (size_t)target_count,
+                    ompi_osc_loco_offset(module, target, disp) },
+    };
+
+    return move(&t, &t.local, &t.remote);
+}
+
+static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
+               ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+               struct ompi_win_t *win, loco_ack_t *ack)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    struct transfer t = {
+        .module = module, .move = loco_window_get, .target = target, .ack = ack,
+        .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
+        .remote = { target_type, (size_t)target_count,
+                    ompi_osc_loco_offset(module, target, disp) },
+    };
+
+    return move(&t, &t.remote, &t.local);
+}
+
+int ompi_osc_loco_put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                      int target, ptrdiff_t disp, int target_count,
+                      struct ompi_datatype_t *target_type, struct ompi_win_t *win)
+{
+    void *local, *remote;
+    size_t len;
+
+    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
+                    target_count, target_type, &local, &len);
+    if (remote == NULL)
+        return put(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                   win, NULL);
+    copy(remote, local, len);
+    return MPI_SUCCESS;
+}
+
+int ompi_osc_loco_get(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                      int target, ptrdiff_t disp, int target_count,
+                      struct ompi_datatype_t *target_type, struct ompi_win_t *win)
+{
+    void *local, *remote;
+    size_t len;
+
+    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
+                    target_count, target_type, &local, &len);
+    if (remote == NULL)
+        return get(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                   win, NULL);
+    copy(local, remote, len);
+    return MPI_SUCCESS;
+}
+
+int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                       int target, ptrdiff_t disp, int target_count,
+                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
+                       struct ompi_request_t **request)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    void *local, *remote;
+    size_t len;
+    int rc;
+
+    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
+                    target_count, target_type, &local, &len);
+    if (remote != NULL && !mca_osc_loco_component.late_requests) {
+        copy(remote, local, len);
+        *request = &ompi_request_empty;
+        return MPI_SUCCESS;
+    }
+    rc = put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
+             &ack);
+
+    return ompi_osc_loco_request(win, rc, &ack, request);
+}
+
+int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                       int target, ptrdiff_t disp, int target_count,
+                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
+                       struct ompi_request_t **request)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    void *local, *remote;
+    size_t len;
+    int rc;
+
+    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
+                    target_count, target_type, &local, &len);
+    if (remote != NULL && !mca_osc_loco_component.late_requests) {
+        copy(local, remote, len);
+        *request = &ompi_request_empty;
+        return MPI_SUCCESS;
+    }
+    rc = get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
+             &ack);
+
+    return ompi_osc_loco_request(win, rc, &ack, request);
+}

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Life of the component and of its windows. */
+
+#include "osc_loco.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ompi/runtime/mpiruntime.h"
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/util/output.h"
+
+#define OUTPUT ompi_osc_base_framework.framework_output
+
+static int component_register(void);
+static int component_open(void);
+static int component_close(void);
+static int component_init(bool enable_progress_threads, bool enable_mpi_threads);
+static int component_query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+                           struct ompi_communicator_t *comm, struct opal_info_t *info,
+                           int flavor);
+static int component_select(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+                            struct ompi_communicator_t *comm, struct opal_info_t *info,
+                            int flavor, int *model);
+static int component_finalize(void);
+
+struct ompi_osc_loco_component mca_osc_loco_component = {
+    .super = {
+        .osc_version = {
+            OMPI_OSC_BASE_VERSION_3_0_0,
+            .mca_component_name = "loco",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                  OMPI_RELEASE_VERSION),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
+        },
+        .osc_data = { .param_field = MCA_BASE_METADATA_PARAM_NONE },
+        .osc_init = component_init,
+        .osc_query = component_query,
+        .osc_select = component_select,
+        .osc_finalize = component_finalize,
+    },
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+#define COMPONENT (&mca_osc_loco_component)
+
+const ompi_osc_base_module_t ompi_osc_loco_module_template = {
+    .osc_win_shared_query = ompi_osc_loco_shared_query,
+    .osc_win_attach = ompi_osc_loco_attach,
+    .osc_win_detach = ompi_osc_loco_detach,
+    .osc_free = ompi_osc_loco_free,
+
+    .osc_put = ompi_osc_loco_put,
+    .osc_get = ompi_osc_loco_get,
+    .osc_accumulate = ompi_osc_loco_accumulate,
+    .osc_compare_and_swap = ompi_osc_loco_compare_and_swap,
+    .osc_fetch_and_op = ompi_osc_loco_fetch_and_op,
+    .osc_get_accumulate = ompi_osc_loco_get_accumulate,
+
+    .osc_rput = ompi_osc_loco_rput,
+    .osc_rget = ompi_osc_loco_rget,
+    .osc_raccumulate = ompi_osc_loco_raccumulate,
+    .osc_rget_accumulate = ompi_osc_loco_rget_accumulate,
+
+    .osc_fence = ompi_osc_loco_fence,
+
+    .osc_start = ompi_osc_loco_start,
+    .osc_complete = ompi_osc_loco_complete,
+    .osc_post = ompi_osc_loco_post,
+    .osc_wait = ompi_osc_loco_wait,
+    .osc_test = ompi_osc_loco_test,
+
+    .osc_lock = ompi_osc_loco_lock,
+    .osc_unlock = ompi_osc_loco_unlock,
+    .osc_lock_all = ompi_osc_loco_lock_all,
+    .osc_unlock_all = ompi_osc_loco_unlock_all,
+
+    .osc_sync = ompi_osc_loco_sync,
+    .osc_flush = ompi_osc_loco_flush,
+    .osc_flush_all = ompi_osc_loco_flush_all,
+    .osc_flush_local = ompi_osc_loco_flush_local,
+    .osc_flush_local_all = ompi_osc_loco_flush_local_all,
+};
+
+int ompi_osc_loco_class(int status)
+{
+    static const struct {
+        int status, class;
+    } map[] = {
+        { LOCO_OK, MPI_SUCCESS },
+        { LOCO_IN_PROGRESS, MPI_SUCCESS },
+        { LOCO_ERR_ARG, MPI_ERR_ARG },
+        { LOCO_ERR_RANGE, MPI_ERR_RMA_RANGE },
+        { LOCO_ERR_STATE, MPI_ERR_RMA_SYNC },
+        { LOCO_ERR_MISMATCH, MPI_ERR_ARG },
+        { LOCO_ERR_SHARED, MPI_ERR_RMA_SHARED },
+        { LOCO_ERR_ATTACH, MPI_ERR_RMA_ATTACH },
+        { LOCO_ERR_NO_MEMORY, MPI_ERR_NO_MEM },
+        { LOCO_ERR_UNSUPPORTED, MPI_ERR_UNSUPPORTED_OPERATION },
+#ifdef MPI_ERR_PROC_FAILED
+        { LOCO_ERR_PEER_DEAD, MPI_ERR_PROC_FAILED },
+#endif
+    };
+
+    for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
+        if (map[i].status == status)
+            return map[i].class;
+    return MPI_ERR_OTHER;
+}
+
+/* ---- MCA variables ---- */
+
+/* LOCO_SPIN becomes osc_loco_spin. */
+static void variable_name(const struct loci_tunable_row *row, char *name, size_t size)
+{
+    size_t i;
+
+    snprintf(name, size, "%s", row->name + strlen("LOCO_"));
+    for (i = 0; name[i] != '\0'; i++)
+        name[i] = (char)tolower((unsigned char)name[i]);
+}
+
+static int register_tunable(const struct loci_tunable_row *row, int i)
+{
+    char name[64], help[512], range[128];
+
+    variable_name(row, name, sizeof name);
+    loci_tunables_range(row, range, sizeof range);
+    snprintf(help, sizeof help, "%s (%s); the environment's %s is weaker", row->help, range,
+             row->name);
+    COMPONENT->tunable[i] = (char *)(uintptr_t)row->text;   /* copied by the MCA system */
+    COMPONENT->variable[i] = mca_base_component_var_register(
+        &COMPONENT->super.osc_version, name, help, MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
+        OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY, &COMPONENT->tunable[i]);
+    return COMPONENT->variable[i] < 0 ? COMPONENT->variable[i] : OPAL_SUCCESS;
+}
+
+static int component_register(void)
+{
+    const mca_base_component_t *component = &COMPONENT->super.osc_version;
+    size_t n;
+    const struct loci_tunable_row *rows = loci_tunables_rows(&n);
+    int rc = OPAL_SUCCESS;
+
+    COMPONENT->priority = 5;
+    (void)mca_base_component_var_register(component, "priority",
+        "Priority of the component for a window; low, so that it is used where it is asked for "
+        "(--mca osc loco)", MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3,
+        MCA_BASE_VAR_SCOPE_ALL_EQ, &COMPONENT->priority);
+    COMPONENT->late_requests = false;
+    (void)mca_base_component_var_register(component, "late_requests",
+        "For tests: requests of rput, rget, raccumulate and rget_accumulate complete in MPI's "
+        "progress engine even where the operation is over when it returns",
+        MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY,
+        &COMPONENT->late_requests);
+    for (size_t i = 0; i < n && rc == OPAL_SUCCESS; i++)
+        rc = register_tunable(&rows[i], (int)i);
+    return rc;
+}
+
+/* ---- the runtime ---- */
+
+/* The library may log from its own threads, which may not call into Open MPI. Errors of the
+ * user's making are told by MPI's error class; whoever wants the cause too turns on
+ * osc_base_verbose. What makes a window impossible is told anyway, from last_error. */
+static void log_line(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    if (level == LOCO_LOG_ERROR) {
+        pthread_mutex_lock(&COMPONENT->lock);
+        snprintf(COMPONENT->last_error, sizeof COMPONENT->last_error, "%s", text);
+        pthread_mutex_unlock(&COMPONENT->lock);
+    }
+    if (loci_mpi_may_call())
+        opal_output_verbose(level == LOCO_LOG_ERROR ? 1 : 5 * level, OUTPUT, "osc loco: %s: %s",
+                            loci_log_level_name(level), text);
+    else if (opal_output_get_verbosity(OUTPUT) > 0)
+        loci_log_stderr(NULL, level, text);
+}
+
+/* Tunables that somebody set as MCA variables, as "LOCO_SPIN=50". Ended by NULL. */
+static char **settings(void)
+{
+    size_t n, used = 0;
+    const struct loci_tunable_row *rows = loci_tunables_rows(&n);
+    char **list = calloc(n + 1, sizeof list[0]);
+
+    for (size_t i = 0; i < n && list != NULL; i++) {
+        mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+        mca_base_var_get_value(COMPONENT->variable[i], NULL, &source, NULL);
+        if (source == MCA_BASE_VAR_SOURCE_DEFAULT || COMPONENT->tunable[i] == NULL)
+            continue;
+        if (asprintf(&list[used], "%s=%s", rows[i].name, COMPONENT->tunable[i]) >= 0)
+            used++;
+        else
+            list[used] = NULL;
+    }
+    return list;
+}
+
+static int open_runtime(void)
+{
+    int status = loci_mpi_open(&COMPONENT->rt);
+
+    if (status != LOCO_OK)
+        return status;
+    if (ompi_osc_loco_requests_open() != OPAL_SUCCESS) {
+        loci_mpi_close();
+        return LOCO_ERR_NO_MEMORY;
+    }
+    COMPONENT->open = true;
+    return LOCO_OK;
+}
+
+/* On the first window. Windows may be made by several threads at once. */
+static int open_once(void)
+{
+    static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&opening);
+    if (!COMPONENT->open)
+        status = open_runtime();
+    pthread_mutex_unlock(&opening);
+    return status;
+}
+
+/* ---- life of the component ---- */
+
+static loco_window_t *window_of(MPI_Win win)
+{
+    if (win == NULL || ompi_win_invalid(win) || win->w_osc_module->osc_put != ompi_osc_loco_put)
+        return NULL;
+    return ompi_osc_loco_module(win)->window;
+}
+
+static int component_open(void)
+{
+    static const struct loci_mpi_component hooks = {
+        .settings = settings, .log = log_line, .window_of = window_of,
+    };
+
+    loci_mpi_set_component(&hooks);
+    return OMPI_SUCCESS;
+}
+
+static int component_close(void)
+{
+    loci_mpi_set_component(NULL);
+    return OMPI_SUCCESS;
+}
+
+static int component_init(bool enable_progress_threads, bool enable_mpi_threads)
+{
+    (void)enable_progress_threads;
+    (void)enable_mpi_threads;
+    COMPONENT->serialized = ompi_mpi_thread_provided == MPI_THREAD_SERIALIZED;
+    return OMPI_SUCCESS;
+}
+
+static int component_finalize(void)
+{
+    if (COMPONENT->open) {
+        ompi_osc_loco_requests_close();
+        loci_mpi_close();
+        COMPONENT->open = false;
+    }
+    return OMPI_SUCCESS;
+}
+
+/* ---- selection ---- */
+
+/* Told once, and aloud where the user asked for this component: then no other may be there. */
+static void tell_several_nodes(struct ompi_communicator_t *comm)
+{
+    const char *asked = ompi_osc_base_framework.framework_selection;
+    bool aloud = asked != NULL && strstr(asked, "loco") != NULL && asked[0] != '^'
+                 && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
+
+    if (aloud)
+        COMPONENT->told_several_nodes = true;
+    opal_output_verbose(aloud ? 0 : 1, OUTPUT, "osc loco: declines a window whose members are on "
+                        "several nodes, for this version has no fabric between nodes: use a "
+                        "communicator of one node (MPI_Comm_split_type), or let other components "
+                        "serve it (--mca osc_loco_priority 200 instead of --mca osc loco)");
+}
+
+/* Local, but equal at all members, for each sees at least one on another node if there is one.
+ * What only the members together can find out fails in select, at all alike. */
+static int component_query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+                           struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
+{
+    (void)win;
+    (void)base;
+    (void)size;
+    (void)disp_unit;
+    (void)info;
+    if (ompi_group_have_remote_peers(comm->c_local_group)) {
+        tell_several_nodes(comm);
+        return flavor == MPI_WIN_FLAVOR_SHARED ? OMPI_ERR_RMA_SHARED : -1;
+    }
+    return COMPONENT->priority;
+}
+
+/* What all members must have alike. Each field is the least of the members'. */
+enum agreed {
+    AGREED_STATUS, AGREED_NO_LOCKS, AGREED_NONCONTIGUOUS, AGREED_NOT_BULK, AGREED_COUNT
+};
+
+static int agree(struct ompi_communicator_t *comm, int status, struct ompi_osc_loco_hints *hints)
+{
+    int values[AGREED_COUNT] = {
+        [AGREED_STATUS] = status,
+        [AGREED_NO_LOCKS] = hints->no_locks,
+        [AGREED_NONCONTIGUOUS] = hints->noncontiguous,
+        [AGREED_NOT_BULK] = !hints->bulk,
+    };
+
+    status = loci_mpi_agree(comm, values, AGREED_COUNT);
+    if (status != LOCO_OK)
+        return status;
+    hints->no_locks = values[AGREED_NO_LOCKS];
+    hints->noncontiguous = values[AGREED_NONCONTIGUOUS];
+    hints->bulk = !values[AGREED_NOT_BULK];
+    return values[AGREED_STATUS];
+}
+
+static enum loco_window_kind kind_of(int flavor)
+{
+    switch (flavor) {
+    case MPI_WIN_FLAVOR_CREATE: return LOCO_WINDOW_CREATE;
+    case MPI_WIN_FLAVOR_DYNAMIC: return LOCO_WINDOW_DYNAMIC;
+    case MPI_WIN_FLAVOR_SHARED: return LOCO_WINDOW_SHARED;
+    default: return LOCO_WINDOW_ALLOCATE;
+    }
+}
+
+static void module_fill(struct ompi_osc_loco_module *module, int flavor,
+                        const struct ompi_osc_loco_hints *hints)
+{
+    module->super = ompi_osc_loco_module_template;
+    module->flavor = flavor;
+    module->noncontiguous = hints->noncontiguous;
+    module->bulk = hints->bulk;
+}
+
+/* The one message: cause and remedy. */
+static void tell(int status)
+{
+    char cause[LOCI_LOG_LINE];
+
+    pthread_mutex_lock(&COMPONENT->lock);
+    memcpy(cause, COMPONENT->last_error, sizeof cause);
+    pthread_mutex_unlock(&COMPONENT->lock);
+    if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
+        snprintf(cause, sizeof cause, "this version has no fabric between nodes, and members count "
+                 "as different nodes by LOCO_NODE, osc_loco_node, or their containers");
+    opal_output(0, "osc loco: no window: %s%s%s", loco_strerror(status),
+                cause[0] != '\0' ? ": " : "", cause);
+}
+
+static int make_window(struct ompi_osc_loco_module *module, void *base, size_t size,
+                       int disp_unit, struct ompi_communicator_t *comm)
+{
+    struct loco_window_spec spec = {
+        .kind = kind_of(module->flavor),
+        .base = module->flavor == MPI_WIN_FLAVOR_CREATE ? base : NULL,
+        .size = size,
+        .disp_unit = (size_t)disp_unit,
+        .noncontiguous = module->noncontiguous,
+        .one_thread = ompi_mpi_thread_provided < MPI_THREAD_MULTIPLE,
+        .bulk_accumulate = module->bulk,
+    };
+    struct loco_exchange exchange;
+    int status = loco_exchange_mpi(comm, &exchange);
+
+    if (status == LOCO_OK)
+        status = loco_window_create(COMPONENT->rt, &exchange, &spec, &module->window);
+    return status;
+}
+
+static int select_window(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+                         struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
+{
+    struct ompi_osc_loco_module *module = calloc(1, sizeof *module);
+    struct ompi_osc_loco_hints hints;
+    int status = module == NULL ? LOCO_ERR_NO_MEMORY : open_once();
+
+    ompi_osc_loco_hints(info, &hints);
+    status = agree(comm, status, &hints);
+    if (status == LOCO_OK) {
+        module_fill(module, flavor, &hints);
+        status = make_window(module, *base, size, disp_unit, comm);
+    }
+    if (status != LOCO_OK) {
+        free(module);
+        return status;
+    }
+    win->w_osc_module = &module->super;
+    if (flavor == MPI_WIN_FLAVOR_ALLOCATE || flavor == MPI_WIN_FLAVOR_SHARED)
+        *base = loco_window_base(module->window);
+    /* Sets OMPI_WIN_NO_LOCKS, too. Shown values are a comfort: without memory for them the window
+     * is as good. */
+    (void)ompi_osc_loco_info_subscribe(win, &hints);
+    return LOCO_OK;
+}
+
+static int component_select(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
+                            struct ompi_communicator_t *comm, struct opal_info_t *info,
+                            int flavor, int *model)
+{
+    void *no_base = NULL;
+    int status;
+
+    /* The core passes MPI_BOTTOM for dynamic windows. */
+    if (flavor == MPI_WIN_FLAVOR_DYNAMIC)
+        base = &no_base;
+    ompi_osc_loco_enter();
+    status = select_window(win, base, size, disp_unit, comm, info, flavor);
+    if (status != LOCO_OK) {
+        tell(status);
+        return ompi_osc_loco_leave(status);
+    }
+    *model = MPI_WIN_UNIFIED;
+    opal_output_verbose(10, OUTPUT, "osc loco: selected for a window of %d members, %zu bytes here",
+                        ompi_comm_size(comm), size);
+    return ompi_osc_loco_leave(LOCO_OK);
+}
+
+/* In MPI_Finalize the core frees what the program forgot, epochs and all. The other members are in
+ * there, too, and wait. */
+static int destroy_forgotten(loco_window_t *window)
+{
+    (void)loco_window_unlock_all(window);
+    for (int i = 0; i < loco_window_members(window); i++)
+        (void)loco_window_unlock(window, i);
+    (void)loco_window_complete(window);
+    return loco_window_destroy(window);
+}
+
+int ompi_osc_loco_free(struct ompi_win_t *win)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    int status;
+
+    if (module == NULL)
+        return MPI_SUCCESS;
+    ompi_osc_loco_enter();
+    status = loco_window_destroy(module->window);
+    if (status == LOCO_ERR_STATE && ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
+        status = destroy_forgotten(module->window);
+    if (status == LOCO_ERR_STATE)       /* inside an epoch: the window stays */
+        return ompi_osc_loco_leave(status);
+    free(module);
+    win->w_osc_module = NULL;
+    return ompi_osc_loco_leave(status);
+}

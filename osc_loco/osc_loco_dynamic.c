@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Attached memory and the shared query (MPI 3.1, sections 11.2.3 and 11.2.4). */
+
+#include "osc_loco.h"
+
+int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+
+    if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return MPI_ERR_RMA_FLAVOR;
+    return ompi_osc_loco_class(loco_window_attach(module->window, base, size));
+}
+
+int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+
+    if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
+        return MPI_ERR_RMA_FLAVOR;
+    return ompi_osc_loco_class(loco_window_detach(module->window, base));
+}
+
+/* MPI_PROC_NULL asks for the lowest rank with memory; with none, everything is nothing. */
+int ompi_osc_loco_shared_query(struct ompi_win_t *win, int rank, size_t *size, int *disp_unit,
+                               void *baseptr)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    int members = loco_window_members(module->window);
+    size_t unit;
+    void *base;
+    int status;
+
+    if (module->flavor != MPI_WIN_FLAVOR_SHARED)
+        return MPI_ERR_RMA_FLAVOR;
+    if (rank == MPI_PROC_NULL) {
+        rank = 0;
+        while (rank < members && loco_window_size(module->window, rank) == 0)
+            rank++;
+    }
+    if (rank == members) {
+        *size = 0;
+        *disp_unit = 0;
+        *(void **)baseptr = NULL;
+        return MPI_SUCCESS;
+    }
+    status = loco_window_query(module->window, rank, size, &unit, &base);
+    if (status == LOCO_OK) {
+        *disp_unit = (int)unit;
+        *(void **)baseptr = base;
+    }
+    return ompi_osc_loco_class(status);
+}

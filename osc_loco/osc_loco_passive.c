@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Passive target: locks, flushes, sync (MPI 3.1, section 11.5.3 and 11.5.4). */
+
+#include "osc_loco.h"
+
+static int asserts_of(int asserts)
+{
+    return (asserts & MPI_MODE_NOCHECK) ? LOCO_ASSERT_NOCHECK : 0;
+}
+
+int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
+{
+    enum loco_lock_kind lock = kind == MPI_LOCK_EXCLUSIVE ? LOCO_LOCK_EXCLUSIVE
+                                                          : LOCO_LOCK_SHARED;
+
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_module(win)->window, lock, target,
+                                                asserts_of(asserts)));
+}
+
+int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
+{
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_module(win)->window, target));
+}
+
+int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
+{
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_module(win)->window,
+                                                    asserts_of(asserts)));
+}
+
+int ompi_osc_loco_unlock_all(struct ompi_win_t *win)
+{
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_module(win)->window));
+}
+
+int ompi_osc_loco_sync(struct ompi_win_t *win)
+{
+    return ompi_osc_loco_class(loco_window_sync(ompi_osc_loco_module(win)->window));
+}
+
+/* The core has not looked at the rank of a flush. */
+static int flush_class(int status, int target)
+{
+    if (status == LOCO_ERR_ARG)
+        return target == MPI_PROC_NULL ? MPI_SUCCESS : MPI_ERR_RANK;
+    return ompi_osc_loco_class(status);
+}
+
+int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
+{
+    int status;
+
+    ompi_osc_loco_enter();
+    status = loci_window_flush(ompi_osc_loco_module(win)->window, target);
+    (void)ompi_osc_loco_leave(LOCO_OK);
+    return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
+}
+
+int ompi_osc_loco_flush_all(struct ompi_win_t *win)
+{
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_flush_all(ompi_osc_loco_module(win)->window));
+}
+
+int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win)
+{
+    int status;
+
+    ompi_osc_loco_enter();
+    status = loco_window_flush_local(ompi_osc_loco_module(win)->window, target);
+    (void)ompi_osc_loco_leave(LOCO_OK);
+    return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
+}
+
+int ompi_osc_loco_flush_local_all(struct ompi_win_t *win)
+{
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_flush_local_all(ompi_osc_loco_module(win)->window));
+}
