@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What bench/compare and bench/bank_compare share. Bash and awk, nothing else.
+
+# Where the build is: --build, else build/ beside bench/, else the folder that make is used in.
+build=
+work=
+
+die() { echo "$name: $*" >&2; exit 2; }
+
+# Every number that an option takes.
+need_number() { # OPTION VALUE PATTERN
+    [[ ${2-} =~ ^$3$ ]] || die "$1 takes a number, not '${2-}'"
+}
+
+find_build() { # PROGRAM...
+    local here program
+    here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    if [ -z "$build" ]; then
+        for build in "$here/build" "$here" "$PWD" "$PWD/.."; do
+            [ ! -x "$build/$1" ] || break
+        done
+    fi
+    for program; do
+        [ -x "$build/$program" ] || die "no $program in $build; build first, or say --build DIR"
+    done
+    build=$(cd "$build" && pwd)
+}
+
+# A folder of our own, and no process left behind when we are interrupted.
+make_work() {
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 130' INT TERM
+}
+
+# mpi LIMIT COMPONENT RANKS PROGRAM...: the component may be one of ours or Open MPI's. Naming one
+# overrides the list of those that Debian's system file excludes.
+mpi() {
+    local limit=$1 component=$2 ranks=$3 with=()
+    shift 3
+    [ ! -x "$build/tools/with-loco" ] || with=("$build/tools/with-loco")
+    if [ "$(id -u)" = 0 ]; then
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    fi
+    timeout -k 5 "$limit" "${with[@]}" mpirun --mca osc "$component" --oversubscribe \
+        -np "$ranks" "$@" </dev/null
+}
+
+# Progress on stderr: over itself on a terminal, line by line elsewhere.
+say() {
+    if [ -t 2 ]; then
+        printf '\r\033[K%s' "$*" >&2
+    else
+        printf '%s\n' "$*" >&2
+    fi
+}
+
+said() { [ ! -t 2 ] || printf '\r\033[K' >&2; }
+
+# For awk: the median of the numbers in v[1..n], which are sorted on the way.
+awk_median='
+function median(v, n,    i, k, x) {
+    for (i = 2; i <= n; i++) {
+        x = v[i]
+        for (k = i - 1; k > 0 && v[k] > x; k--)
+            v[k + 1] = v[k]
+        v[k + 1] = x
+    }
+    return n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+}'

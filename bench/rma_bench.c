@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Measures MPI's one-sided calls on one node, and beside each what it could not go below: the same
+ * call to MPI_PROC_NULL plus the raw operation in plain C. The three take turns, batch by batch,
+ * and each figure is the median of its batches. Rank 0 works on rank 1's memory, unless a row says
+ * that all ranks take part.
+ *
+ * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
+ * where a component crashed.
+ */
+#include "rows.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "Usage: mpirun -np N rma_bench [OPTION]...\n"
+    "Measures MPI one-sided calls, and the raw limit of each, on one node.\n"
+    "\n"
+    "  --flavors LIST   of allocate,create (both)\n"
+    "  --rows LIST      only these rows (all; with more than 2 ranks: lock_contended)\n"
+    "  --skip LIST      without these; a row of one flavor is written row.flavor\n"
+    "  --seconds S      about so long per row (0.15)\n"
+    "  --list           name the rows and what they measure\n"
+    "  --help           this text\n";
+
+enum { BATCHES = 9 };
+
+static const char *const flavor_names[] = { "allocate", "create" };
+
+struct options {
+    const char *flavors;
+    const char *rows;
+    const char *skip;
+    double seconds;
+};
+
+static bool listed(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += length) {
+        bool begins = at == list || at[-1] == ',';
+
+        if (begins && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+static bool wanted(const struct bench *b, const struct options *o, const struct row *row)
+{
+    char full[64];
+
+    snprintf(full, sizeof(full), "%s.%s", row->name, flavor_names[b->flavor]);
+    if (listed(o->skip, row->name) || listed(o->skip, full))
+        return false;
+    if (row->pair && b->size != 2)
+        return false;
+    if (o->rows != NULL)
+        return listed(o->rows, row->name) || listed(o->rows, full);
+    return b->size == 2 || row->each_counts;
+}
+
+/* A component may need the target inside MPI for progress, so its rows end in MPI's barrier. */
+static void meet(struct bench *b, bool in_mpi)
+{
+    if (in_mpi)
+        MPI_Barrier(MPI_COMM_WORLD);
+    else
+        raw_barrier(&b->raw);
+}
+
+/* Seconds of one batch: on rank 0's clock, and with all ranks until the last has done its count. */
+static double batch(struct bench *b, const struct row *row, operation *op, long count)
+{
+    double start;
+
+    if (row->all_ranks)
+        meet(b, op == row->mpi);
+    else
+        op(b, 1); /* with the caches as the batch before this one left them */
+    start = MPI_Wtime();
+    op(b, count);
+    if (row->all_ranks)
+        meet(b, op == row->mpi);
+    return MPI_Wtime() - start;
+}
+
+/* How many operations take about so long; all ranks that take part agree. */
+static long calibrate(struct bench *b, const struct row *row, operation *op, double seconds)
+{
+    long count = 1;
+
+    for (;;) {
+        double took = batch(b, row, op, count);
+        long next = took * 2 > seconds ? 0 : took * 20 < seconds ? count * 8 : count * 2;
+
+        if (row->all_ranks)
+            MPI_Bcast(&next, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+        if (next == 0 || b->error != MPI_SUCCESS)
+            return count;
+        count = next;
+    }
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *values)
+{
+    qsort(values, BATCHES, sizeof(*values), compare_doubles);
+    return values[BATCHES / 2];
+}
+
+struct figures {
+    double mpi;   /* microseconds */
+    double null;
+    double raw;
+};
+
+static void measure(struct bench *b, const struct row *row, double seconds, struct figures *f)
+{
+    operation *ops[3] = { row->mpi, row->null, row->raw };
+    double share[3] = { seconds * 0.6, seconds * 0.1, seconds * 0.3 };
+    double times[3][BATCHES], result[3] = { 0 };
+    double together = row->each_counts ? b->size : 1;
+    long count[3] = { 0 };
+
+    if (b->flavor == CREATE && b->raw.peer == 0 && row->in_epoch)
+        ops[2] = NULL;
+    for (int k = 0; k < 3 && b->error == MPI_SUCCESS; k++) {
+        if (ops[k] != NULL)
+            count[k] = calibrate(b, row, ops[k], share[k] / BATCHES);
+    }
+    if (b->error != MPI_SUCCESS)
+        return;
+    for (int i = 0; i < BATCHES; i++) {
+        for (int k = 0; k < 3; k++) {
+            if (ops[k] != NULL)
+                times[k][i] = batch(b, row, ops[k], count[k]);
+        }
+    }
+    for (int k = 0; k < 3; k++) {
+        if (ops[k] != NULL)
+            result[k] = median(times[k]) * 1e6 / (double)count[k] / row->per_operation / together;
+    }
+    *f = (struct figures){ .mpi = result[0], .null = result[1], .raw = result[2] };
+}
+
+static void say(const struct bench *b, const struct row *row, const struct figures *f)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+
+    printf("{\"row\": \"%s\", \"flavor\": \"%s\", \"ranks\": %d, ", row->name,
+           flavor_names[b->flavor], b->size);
+    if (b->error != MPI_SUCCESS) {
+        MPI_Error_string(b->error, text, &length);
+        printf("\"refused\": \"%s\"}\n", text);
+    } else {
+        printf("\"us\": %.5f, \"null_us\": %.5f, \"raw_us\": %.5f, \"limit_us\": %.5f}\n", f->mpi,
+               f->null, f->raw, f->null + f->raw);
+    }
+    fflush(stdout);
+}
+
+static void run_row(struct bench *b, const struct row *row, double seconds)
+{
+    struct figures f = { 0 };
+
+    if (b->rank == 0) {
+        printf("{\"begin\": \"%s.%s\"}\n", row->name, flavor_names[b->flavor]);
+        fflush(stdout);
+    }
+    b->word = 1;
+    b->old = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (b->win != MPI_WIN_NULL && row->in_epoch && b->rank == 0)
+        bench_note(b, MPI_Win_lock_all(0, b->win));
+    if (b->error == MPI_SUCCESS && (row->all_ranks || b->rank == 0))
+        measure(b, row, seconds, &f);
+    if (b->win != MPI_WIN_NULL && row->in_epoch && b->rank == 0)
+        bench_note(b, MPI_Win_unlock_all(b->win));
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (b->rank == 0)
+        say(b, row, &f);
+}
+
+static void run_flavor(struct bench *b, const struct options *o)
+{
+    int refused;
+
+    b->error = bench_make_window(b, BENCH_LONG, &b->win);
+    refused = b->error;
+    if (refused == MPI_SUCCESS)
+        MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
+    else
+        b->win = MPI_WIN_NULL;
+    for (int i = 0; i < bench_row_count; i++) {
+        if (!wanted(b, o, &bench_rows[i]))
+            continue;
+        b->error = refused;
+        if (refused == MPI_SUCCESS)
+            run_row(b, &bench_rows[i], o->seconds);
+        else if (b->rank == 0)
+            say(b, &bench_rows[i], NULL);
+    }
+    if (refused == MPI_SUCCESS)
+        MPI_Win_free(&b->win);
+}
+
+static int finish(int rank, int status, const char *text)
+{
+    if (rank == 0)
+        fputs(text, status == 0 ? stdout : stderr);
+    MPI_Finalize();
+    return status;
+}
+
+static void list_rows(void)
+{
+    for (int i = 0; i < bench_row_count; i++)
+        printf("%-18s %s\n", bench_rows[i].name, bench_rows[i].what);
+}
+
+/* Returns -1 to go on, else the exit status. */
+static int parse(int argc, char **argv, int rank, struct options *o)
+{
+    static const struct option names[] = {
+        { "flavors", required_argument, NULL, 'f' }, { "rows", required_argument, NULL, 'r' },
+        { "skip", required_argument, NULL, 'x' },    { "seconds", required_argument, NULL, 's' },
+        { "list", no_argument, NULL, 'l' },          { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    char *end;
+    int c;
+
+    *o = (struct options){ .flavors = "allocate,create", .skip = "", .seconds = 0.15 };
+    opterr = rank == 0;
+    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (c) {
+        case 'f': o->flavors = optarg; break;
+        case 'r': o->rows = optarg; break;
+        case 'x': o->skip = optarg; break;
+        case 's':
+            o->seconds = strtod(optarg, &end);
+            if (*end != '\0' || !(o->seconds >= 0.001 && o->seconds <= 100))
+                return finish(rank, 2, "rma_bench: --seconds is 0.001 to 100\n");
+            break;
+        case 'l':
+            if (rank == 0)
+                list_rows();
+            return finish(rank, 0, "");
+        case 'h': return finish(rank, 0, help);
+        default: return finish(rank, 2, "Try 'rma_bench --help'.\n");
+        }
+    }
+    return optind == argc ? -1 : finish(rank, 2, "rma_bench: unexpected argument\n");
+}
+
+static void set_up_peer(struct bench *b)
+{
+    MPI_Group world;
+    int other = 1 - b->rank;
+
+    b->peer = MPI_GROUP_NULL;
+    b->target = b->size > 1 ? 1 : 0;
+    if (b->size != 2)
+        return;
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &other, &b->peer);
+    MPI_Group_free(&world);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench b = { .win = MPI_WIN_NULL };
+    struct options o;
+    const char *wrong;
+    int status;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &b.size);
+    status = parse(argc, argv, b.rank, &o);
+    if (status >= 0)
+        return status;
+    b.local = calloc(1, BENCH_LONG);
+    b.memory = aligned_alloc(RAW_PAGE, BENCH_LONG);
+    wrong = b.local == NULL || b.memory == NULL ? "no memory" : raw_open(&b.raw, BENCH_LONG);
+    if (wrong != NULL) {
+        fprintf(stderr, "rma_bench: %s\n", wrong);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memset(b.memory, 0, BENCH_LONG);
+    set_up_peer(&b);
+    for (int f = ALLOCATE; f < FLAVORS; f++) {
+        b.flavor = (enum flavor)f;
+        if (listed(o.flavors, flavor_names[f]))
+            run_flavor(&b, &o);
+    }
+    if (b.peer != MPI_GROUP_NULL)
+        MPI_Group_free(&b.peer);
+    raw_close(&b.raw);
+    free(b.local);
+    free(b.memory);
+    return finish(b.rank, 0, "");
+}
