@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "run.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <loco/barrier.h>
+#include <loco/fork.h>
+
+struct job {
+    const char *const *settings;
+    weak_fn *fn;
+    void *arg;
+};
+
+static void log_line(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    if (level <= LOCO_LOG_ERROR && getenv("TEST_VERBOSE") != NULL)
+        fprintf(stderr, "%s\n", text);
+}
+
+static int member(const struct loco_bootstrap *boot, void *arg)
+{
+    const struct job *job = arg;
+    struct loco_bootstrap mine = *boot;
+    loco_runtime_t *rt;
+    int status;
+
+    mine.settings = job->settings;
+    if (mine.log == NULL)
+        mine.log = log_line;
+    status = loco_runtime_open(&mine, &rt);
+    if (status != LOCO_OK) {
+        fprintf(stderr, "rank %d: no runtime: %s\n", boot->exchange.rank, loco_strerror(status));
+        return 99;
+    }
+    status = job->fn(rt, boot->exchange.rank, job->arg);
+    loco_runtime_close(rt);
+    return status & 0xff;
+}
+
+static int run_forked(int n, const char *const *settings, weak_fn *fn, void *arg)
+{
+    struct job job = { settings, fn, arg };
+    int statuses[64] = { 0 }, result = loco_fork_run(n, member, &job, statuses);
+
+    for (int i = 0; i < n; i++)
+        if (statuses[i] != 0 && statuses[i] != RUN_KILLED) {
+            fprintf(stderr, "forked: rank %d ended with %d\n", i, statuses[i]);
+            return statuses[i];
+        }
+    return result == LOCO_ERR_PEER_DEAD ? 0 : result;
+}
+
+int run_on(enum run_fabric fabric, int n, uint64_t seed, const char *const *settings, weak_fn *fn,
+           void *arg)
+{
+    if (fabric == RUN_WEAK)
+        return weak_run(n, seed, settings, fn, arg);
+    return run_forked(n, settings, fn, arg);
+}
+
+int run_meet(loco_runtime_t *rt)
+{
+    loco_barrier_t *barrier;
+    int status = loco_barrier_create(rt, "test", "meet", loco_everyone(rt), &barrier);
+
+    if (status != LOCO_OK)
+        return status;
+    status = loco_runtime_wait_ready(rt, INT64_C(20000000000));
+    if (status == LOCO_OK)
+        status = loco_barrier_wait(barrier);
+    loco_barrier_destroy(barrier);
+    return status;
+}
+
+struct one_thread {
+    run_thread_fn *fn;
+    void *arg;
+    int number, result;
+};
+
+static void *thread_main(void *arg)
+{
+    struct one_thread *t = arg;
+
+    t->result = t->fn(t->arg, t->number);
+    return NULL;
+}
+
+int run_threads(int n, run_thread_fn *fn, void *arg)
+{
+    struct one_thread one[64];
+    pthread_t thread[64];
+    int result = 0;
+
+    for (int i = 0; i < n; i++) {
+        one[i] = (struct one_thread){ fn, arg, i, 0 };
+        if (pthread_create(&thread[i], NULL, thread_main, &one[i]) != 0)
+            abort();
+    }
+    for (int i = 0; i < n; i++) {
+        pthread_join(thread[i], NULL);
+        result = result == 0 ? one[i].result : result;
+    }
+    return result;
+}
+
+int run_budget_ms(int normal)
+{
+    const char *scale = getenv("TEST_SCALE");
+    double ms = normal * (scale == NULL ? 1.0 : atof(scale));
+
+    return ms < 1 ? 1 : (int)ms;
+}
+
+int64_t run_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_RUN_H
+#define TESTS_RUN_H
+
+#include <stdio.h>
+
+#include <loco/runtime.h>
+
+#include "weak.h"
+
+/* One test body, several fabrics: forked processes over shm, and threads over the weak fabric. */
+
+enum run_fabric { RUN_SHM, RUN_WEAK };
+
+#define RUN_KILLED (-9)     /* a forked process may end so: by kill(getpid(), SIGKILL) */
+
+/* Run fn(rt, rank, arg) in n processes; 0 if all returned 0. Seed is for RUN_WEAK. With RUN_SHM
+ * what fn writes through `arg` stays in its process. */
+int run_on(enum run_fabric fabric, int n, uint64_t seed, const char *const *settings, weak_fn *fn,
+           void *arg);
+
+/* All members come together: afterwards each may destroy what others used. Threads of one process
+ * in turn. */
+int run_meet(loco_runtime_t *rt);
+
+/* n threads that run fn(arg, thread); 0 or the first other result. */
+typedef int run_thread_fn(void *arg, int thread);
+int run_threads(int n, run_thread_fn *fn, void *arg);
+
+/* Milliseconds that a test with a budget may use: `normal`, times TEST_SCALE of the environment. */
+int run_budget_ms(int normal);
+/* Nanoseconds of the monotonic clock. */
+int64_t run_now(void);
+
+/* In the body of a weak_fn: leave it with a line on stderr. */
+#define CHECK(condition)                                                                          \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);               \
+            return 1;                                                                             \
+        }                                                                                         \
+    } while (0)
+#define CHECK_EQ(a, b)                                                                            \
+    do {                                                                                          \
+        long long check_a = (long long)(a), check_b = (long long)(b);                             \
+        if (check_a != check_b) {                                                                 \
+            fprintf(stderr, "%s:%d: %s is %lld, %s is %lld\n", __FILE__, __LINE__, #a, check_a,   \
+                    #b, check_b);                                                                 \
+            return 1;                                                                             \
+        }                                                                                         \
+    } while (0)
+#define CHECK_OK(call) CHECK_EQ(call, LOCO_OK)
+
+#endif

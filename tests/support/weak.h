@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_WEAK_H
+#define TESTS_WEAK_H
+
+#include <loco/runtime.h>
+
+/* A fabric for tests that is as weak as RDMA may be: several runtimes in one process, a thread
+ * each, that cannot map each other's memory.
+ *
+ *   - A write's source is read some time between its post and its completion.
+ *   - A completed write is placed when a later read, atomic or place on its lane passes it, or
+ *     some random time later: sooner or later, but rarely at once.
+ *   - Writes of one lane are placed in order; lanes have no order among them.
+ *   - More than 8 bytes are placed in pieces, which others see.
+ *   - Posting is refused now and then (LOCO_ERR_AGAIN).
+ *
+ * So a fence that is missing shows. Random choices come from the seed; the order of threads does
+ * not. */
+
+typedef int weak_fn(loco_runtime_t *rt, int rank, void *arg);
+
+/* Run fn in n threads, each with its own open runtime, and close them when all have returned.
+ * Settings as in struct loco_bootstrap. 0 if all returned 0, else the first other value (and a
+ * line on stderr for each). */
+int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, void *arg);
+
+/* The process of this runtime dies: others are told, its writes in flight are lost. Afterwards it
+ * may destroy its channels, and return. */
+void weak_die(loco_runtime_t *rt);
+
+/* Lines logged in all runtimes of this run so far that contain `text`. */
+int weak_logged(loco_runtime_t *rt, const char *text);
+
+#endif

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "endpoint.h"
+#include "rma.h"
+#include "run.h"
+#include "service.h"
+#include "wait.h"
+
+#define SECOND INT64_C(1000000000)
+
+static struct loci_endpoint_spec spec_of(loco_runtime_t *rt, const char *name, size_t len)
+{
+    return (struct loci_endpoint_spec){
+        .name = name, .signature = 7, .group = loco_everyone(rt), .nregions = 2,
+        .region = { { "data", len, 0, LOCI_FROM_ALL }, { "root", 64, 0, 0 } },
+    };
+}
+
+/* ---- connecting ---- */
+
+static int all_flags(void *arg)
+{
+    struct loci_endpoint *ep = arg;
+    unsigned char *flags = loci_mem_ptr(loci_endpoint_mem(ep, ep->group.rank, 0)) + 128;
+
+    for (int i = 0; i < ep->group.size; i++)
+        if (loci_load64(flags + 8 * i) == 0)
+            return 0;
+    return 1;
+}
+
+/* Nobody waits on another's memory, so that all may destroy theirs afterwards. */
+static int everybody_is_here(loco_runtime_t *rt, struct loci_endpoint *ep)
+{
+    const struct loci_reason why = { .what = "all", .peer = -1, .timeout_ns = 10 * SECOND };
+
+    for (int i = 0; i < ep->group.size; i++) {
+        int status = loci_write64(rt, loci_endpoint_mem(ep, i, 0),
+                                  128 + 8 * (uint64_t)ep->group.rank, 1, NULL);
+
+        if (status != LOCO_OK)
+            return status;
+    }
+    return loci_wait(rt, &why, all_flags, ep);
+}
+
+static int connect_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "a", 256);
+    int n = loco_group_size(loco_everyone(rt));
+    struct loci_endpoint *ep;
+    uint64_t got;
+
+    usleep((useconds_t)(rank == *(int *)arg ? 30000 : 0));
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_OK(loco_runtime_wait_ready(rt, 10 * SECOND));
+    for (int i = 0; i < n; i++)
+        CHECK_OK(loci_write64(rt, loci_endpoint_mem(ep, i, 0), 8 * (uint64_t)rank,
+                              100 + (uint64_t)rank, NULL));
+    CHECK_OK(loci_fetch_add(rt, loci_endpoint_mem(ep, 0, 1), 0, 1, &got, NULL));
+    CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
+    CHECK_OK(everybody_is_here(rt, ep));
+    for (int i = 0; i < n; i++) {
+        CHECK_OK(loci_read64(rt, loci_endpoint_mem(ep, rank, 0), 8 * (uint64_t)i, &got, NULL));
+        CHECK_EQ(got, 100 + i);
+    }
+    CHECK_EQ(loci_endpoint_mem(ep, (rank + 1) % n, 1)->key.kind != LOCI_MEM_NONE,
+             (rank + 1) % n == 0);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(endpoint, whoever_comes_late_is_connected)
+{
+    for (int late = 0; late < 4; late++) {
+        cr_assert_eq(run_on(RUN_WEAK, 4, (uint64_t)late, NULL, connect_body, &late), 0);
+        cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, connect_body, &late), 0);
+    }
+}
+
+static int again_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    unsigned seed = (unsigned)rank + 1;
+
+    (void)arg;
+    for (int i = 0; i < 40; i++) {
+        struct loci_endpoint_spec spec = spec_of(rt, "again", 64 * (size_t)(i % 3 + 1));
+        struct loci_endpoint *ep;
+
+        if (rand_r(&seed) % 3 == 0)
+            usleep((useconds_t)(rand_r(&seed) % 3000));
+        CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+        CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+        loci_endpoint_destroy(ep);
+    }
+    return 0;
+}
+
+Test(endpoint, is_made_again_under_its_name)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 3, 5, NULL, again_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, again_body, NULL), 0);
+}
+
+static int subset_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    static const int ranks[2][2] = { { 0, 1 }, { 3, 2 } };
+    struct loci_endpoint_spec spec = spec_of(rt, "part", 64);
+    struct loci_endpoint *ep;
+    loco_group_t *half;
+
+    (void)arg;
+    CHECK_OK(loco_group_subset(loco_everyone(rt), 2, ranks[rank / 2], &half));
+    spec.group = half;
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+    CHECK_EQ(ep->group.rank, rank < 2 ? rank : 3 - rank);
+    loci_endpoint_destroy(ep);
+    loco_group_destroy(half);
+    CHECK_OK(loco_group_subset(loco_everyone(rt), 1, (const int[]){ (rank + 1) % 4 }, &half));
+    spec.group = half;
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &ep), LOCO_ERR_ARG);
+    loco_group_destroy(half);
+    return 0;
+}
+
+Test(endpoint, two_groups_may_use_one_name)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 4, 1, NULL, subset_body, NULL), 0);
+}
+
+/* ---- callbacks ---- */
+
+struct heard {
+    _Atomic int joined[4], connected[4];
+};
+
+static void on_join(struct loci_endpoint *ep, int rank, void *ctx)
+{
+    struct heard *heard = ctx;
+
+    (void)ep;
+    atomic_fetch_add(&heard->joined[rank], 1);
+}
+
+static void on_connect(struct loci_endpoint *ep, int rank, void *ctx)
+{
+    struct heard *heard = ctx;
+
+    if (loci_endpoint_mem(ep, rank, 0)->key.kind != LOCI_MEM_NONE)
+        atomic_fetch_add(&heard->connected[rank], 1);
+}
+
+static int callback_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "c", 64);
+    struct heard heard = { 0 };
+    struct loci_endpoint *ep;
+
+    (void)arg;
+    spec.on_join = on_join;
+    spec.on_connect = on_connect;
+    spec.ctx = &heard;
+    usleep((useconds_t)rank * 5000);
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+    for (int round = 0, all = 0; all < 6 && round < 2000; round++) {
+        usleep(1000);
+        all = 0;
+        for (int i = 0; i < 4; i++)
+            all += atomic_load(&heard.joined[i]) + atomic_load(&heard.connected[i]);
+    }
+    loci_endpoint_destroy(ep);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(atomic_load(&heard.joined[i]), i != rank);
+        CHECK_EQ(atomic_load(&heard.connected[i]), i != rank);
+    }
+    return 0;
+}
+
+Test(endpoint, callbacks_come_once_per_member)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 4, 1, NULL, callback_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, callback_body, NULL), 0);
+}
+
+/* ---- what does not fit ---- */
+
+static int mismatch_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "m", 64);
+    struct loci_endpoint *ep, *other;
+    int kind = *(int *)arg;
+
+    if (rank == 1) {
+        if (kind == 0)
+            spec.region[0].len = 128;
+        if (kind == 1)
+            spec.region[1].name = "toor";
+        if (kind == 2)
+            spec.signature = 8;
+        if (kind == 3)
+            spec.nregions = 1;
+        if (kind == 4)
+            spec.region[1].from = 1;
+        usleep(10000);
+    }
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loco_runtime_wait_ready(rt, 10 * SECOND), LOCO_ERR_MISMATCH);
+    CHECK_EQ(loci_endpoint_ready(ep, 10 * SECOND), LOCO_ERR_MISMATCH);
+    loci_endpoint_destroy(ep);
+    /* The runtime goes on, under that name too. */
+    spec = spec_of(rt, "m", 192);
+    CHECK_OK(loci_endpoint_create(rt, &spec, &other));
+    CHECK_OK(loco_runtime_wait_ready(rt, 10 * SECOND));
+    loci_endpoint_destroy(other);
+    return 0;
+}
+
+Test(endpoint, what_differs_is_an_error_at_both_ends)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        cr_assert_eq(run_on(RUN_WEAK, 2, (uint64_t)kind, NULL, mismatch_body, &kind), 0,
+                     "kind %d", kind);
+        cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, mismatch_body, &kind), 0, "kind %d", kind);
+    }
+}
+
+static int named_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "n", rank == 0 ? 64 : 4096);
+    struct loci_endpoint *ep;
+
+    (void)arg;
+    spec.parent = "top";
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loci_endpoint_ready(ep, 10 * SECOND), LOCO_ERR_MISMATCH);
+    CHECK(weak_logged(rt, "top/n") >= 1);
+    if (rank == 0)
+        CHECK(weak_logged(rt, "region top/n.data has 64 bytes at rank 0 (here) and 4096 bytes at "
+                          "rank 1") >= 1);
+    else
+        CHECK(weak_logged(rt, "region top/n.data has 4096 bytes at rank 1 (here) and 64 bytes at "
+                          "rank 0") >= 1);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(endpoint, the_log_names_both_sides)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 3, NULL, named_body, NULL), 0);
+}
+
+static int names_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    char name[LOCI_NAME_MAX + 8];
+    struct loci_endpoint_spec spec = spec_of(rt, "x", 64);
+    struct loci_endpoint *ep, *second;
+
+    (void)rank;
+    (void)arg;
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_NAME);
+    spec.name = "";
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_NAME);
+    spec.name = NULL;
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_NAME);
+    memset(name, 'y', sizeof name);
+    name[LOCI_NAME_MAX] = '\0';
+    spec.name = name;
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_NAME);
+    name[LOCI_NAME_MAX - 1] = '\0';
+    CHECK_OK(loci_endpoint_create(rt, &spec, &second));
+    loci_endpoint_destroy(second);
+    spec.parent = "p";
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_NAME);
+    spec = spec_of(rt, "z", 64);
+    spec.region[0].from = 1;
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_ARG);
+    spec.nregions = LOCI_REGIONS_MAX + 1;
+    CHECK_EQ(loci_endpoint_create(rt, &spec, &second), LOCO_ERR_ARG);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(endpoint, bad_names_are_refused)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 1, 3, NULL, names_body, NULL), 0);
+}
+
+/* ---- waiting in vain ---- */
+
+static int timeout_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "alone", 64);
+    struct loci_endpoint *ep;
+
+    (void)arg;
+    if (rank != 0)
+        return 0;
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loco_runtime_wait_ready(rt, SECOND / 20), LOCO_ERR_TIMEOUT);
+    CHECK_EQ(loco_runtime_wait_ready(rt, 0), LOCO_ERR_TIMEOUT);
+    CHECK_EQ(loco_runtime_wait_ready(rt, -7), LOCO_ERR_ARG);
+    loci_endpoint_destroy(ep);
+    CHECK_OK(loco_runtime_wait_ready(rt, 0));
+    return 0;
+}
+
+Test(endpoint, a_wait_may_time_out)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 3, NULL, timeout_body, NULL), 0);
+}
+
+static int death_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "d", 64);
+    struct loci_endpoint *ep;
+
+    (void)arg;
+    if (rank == 2) {
+        usleep(20000);
+        weak_die(rt);
+        return 0;
+    }
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loco_runtime_wait_ready(rt, LOCO_FOREVER), LOCO_ERR_PEER_DEAD);
+    loci_endpoint_destroy(ep);
+    /* Known to be dead beforehand. */
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loci_endpoint_ready(ep, LOCO_FOREVER), LOCO_ERR_PEER_DEAD);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(endpoint, a_dead_member_ends_the_wait)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 3, 3, NULL, death_body, NULL), 0);
+}
+
+/* ---- messages from elsewhere ---- */
+
+static struct loci_control valid_message(void)
+{
+    struct loci_control m = {
+        .magic = LOCI_CONTROL_MAGIC, .version = LOCI_CONTROL_VERSION,
+        .type = LOCI_CONTROL_JOIN, .len = (uint32_t)loci_control_len(2), .rank = 1, .from = 3,
+        .signature = 7, .members = 9, .size = 2, .nregions = 2, .name = "fuzz",
+        .region = { { .name = "data", .len = 64, .from = -1 },
+                    { .name = "root", .len = 64, .from = 0 } },
+    };
+
+    return m;
+}
+
+Test(control, parses_what_is_right)
+{
+    struct loci_control m = valid_message(), out;
+    const char *why;
+
+    cr_assert_eq(loci_control_parse(&m, m.len, &out, &why), LOCO_OK);
+    cr_assert_eq(memcmp(&m, &out, sizeof m), 0);
+}
+
+Test(control, refuses_each_kind_of_wrong)
+{
+    struct loci_control out;
+    const char *why = NULL;
+
+#define REFUSED(change)                                                                           \
+    do {                                                                                          \
+        struct loci_control m = valid_message();                                                  \
+        change;                                                                                   \
+        cr_assert_eq(loci_control_parse(&m, loci_control_len(2), &out, &why),                     \
+                     LOCO_ERR_PROTOCOL, #change);                                                 \
+        cr_assert_not_null(why);                                                                  \
+    } while (0)
+    REFUSED(m.magic++);
+    REFUSED(m.version++);
+    REFUSED(m.type = 0);
+    REFUSED(m.type = 4);
+    REFUSED(m.len--);
+    REFUSED(m.nregions = 1);
+    REFUSED(m.nregions = LOCI_REGIONS_MAX + 1);
+    REFUSED(m.nregions = UINT32_MAX);
+    REFUSED(m.rank = -1);
+    REFUSED(m.rank = 2);
+    REFUSED(m.size = 0);
+    REFUSED(m.size = UINT32_MAX);
+    REFUSED(m.from = 0);
+    REFUSED(m.to = 1);
+    REFUSED(m.type = LOCI_CONTROL_CONNECT);
+    REFUSED(m.name[0] = '\0');
+    REFUSED(memset(m.name, 'x', sizeof m.name));
+    REFUSED(m.region[1].name[0] = '\0');
+    REFUSED(memset(m.region[1].name, 'x', LOCI_REGION_NAME));
+    REFUSED(m.region[1].from = -2);
+    REFUSED(m.region[1].from = 2);
+}
+
+Test(control, any_length_is_refused_but_the_right_one)
+{
+    struct loci_control m = valid_message(), out;
+    unsigned char big[LOCI_CONTROL_MAX] = { 0 };
+    const char *why;
+
+    memcpy(big, &m, sizeof m);
+    for (size_t len = 0; len <= sizeof big; len++) {
+        unsigned char *exact = malloc(len + 1);     /* so that reading past the end shows */
+
+        memcpy(exact, big, len);
+        cr_assert_eq(loci_control_parse(exact, len, &out, &why),
+                     len == loci_control_len(2) ? LOCO_OK : LOCO_ERR_PROTOCOL);
+        free(exact);
+    }
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+/* Random changes to a right message, given to a live endpoint as if its peer had sent them. */
+static int fuzz_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_endpoint_spec spec = spec_of(rt, "fuzz", 64);
+    uint64_t state = 88172645463325252u + (uint64_t)rank;
+    struct loci_endpoint *ep;
+    int budget = *(int *)arg;
+
+    if (rank == 1)
+        return 0;       /* its runtime takes the answers */
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    for (int i = 0; i < budget; i++) {
+        struct loci_control m = valid_message();
+        unsigned char bytes[sizeof m];
+        size_t len = i % 4 == 0 ? next_random(&state) % sizeof m : loci_control_len(2);
+        int changes = (int)(next_random(&state) % 8);
+
+        m.type = (uint16_t)(1 + next_random(&state) % 3);
+        m.to = m.type == LOCI_CONTROL_JOIN ? 0 : 1;
+        memcpy(bytes, &m, sizeof m);
+        for (int c = 0; c < changes; c++)
+            bytes[next_random(&state) % sizeof m] = (unsigned char)next_random(&state);
+        loci_control_receive(rt, 1, bytes, len);
+        if (i % 64 == 63) {     /* most end up failed: begin afresh */
+            loci_endpoint_destroy(ep);
+            CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+        }
+    }
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(control, nothing_that_a_peer_sends_breaks_an_endpoint)
+{
+    int budget = 20000;
+
+    cr_assert_eq(run_on(RUN_WEAK, 2, 3, NULL, fuzz_body, &budget), 0);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Own network memory: sub-ranges never overlap, begin zeroed, come back, and are refused when
+ * there is not enough. One process, the production fabric. */
+
+#include <criterion/criterion.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory.h"
+#include "rma.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int gather_one(void *ctx, const void *mine, size_t len, void *all)
+{
+    (void)ctx;
+    memcpy(all, mine, len);
+    return LOCO_OK;
+}
+
+static loco_runtime_t *open_with(const char *const *settings)
+{
+    struct loco_bootstrap boot = {
+        .identity = 42,
+        .exchange = { .rank = 0, .size = 1, .allgather = gather_one },
+        .settings = settings,
+    };
+    loco_runtime_t *rt = NULL;
+
+    cr_assert_eq(loco_runtime_open(&boot, &rt), LOCO_OK);
+    return rt;
+}
+
+static unsigned char *ptr_of(struct loci_mem *mem)
+{
+    return loci_mem_ptr(mem);
+}
+
+static bool is_zero(const unsigned char *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+Test(memory, is_aligned_and_zeroed_also_when_used_again)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem a, b;
+    uint64_t base;
+
+    cr_assert_eq(loci_alloc(rt, 1000, 0, &a), LOCO_OK);
+    cr_assert_eq((uintptr_t)ptr_of(&a) % LOCI_CACHE_LINE, 0);
+    cr_assert(is_zero(ptr_of(&a), 1000));
+    memset(ptr_of(&a), 0xff, 1000);
+    base = a.key.base;
+    loci_free(rt, &a);
+    cr_assert_eq(loci_alloc(rt, 1000, 0, &a), LOCO_OK);
+    cr_expect_eq(a.key.base, base, "first fit takes the same range");
+    cr_assert(is_zero(ptr_of(&a), 1000));
+    cr_assert_eq(loci_alloc(rt, 10, MIB, &b), LOCO_OK);
+    cr_assert_eq((uintptr_t)ptr_of(&b) % MIB, 0);
+    loci_free(rt, &a);
+    loci_free(rt, &b);
+    loco_runtime_close(rt);
+}
+
+Test(memory, bad_requests_are_refused)
+{
+    const char *const limit[] = { "LOCO_MEM_LIMIT=64M", NULL };
+    loco_runtime_t *rt = open_with(limit);
+    struct loci_mem a, b;
+
+    cr_expect_eq(loci_alloc(rt, 8, 3, &a), LOCO_ERR_ARG);
+    cr_expect_eq(loci_alloc(rt, 8, 4 * MIB, &a), LOCO_ERR_ARG);
+    cr_expect_eq(loci_alloc(rt, SIZE_MAX, 0, &a), LOCO_ERR_NO_MEMORY);
+    cr_expect_eq(loci_alloc(rt, 65 * MIB, 0, &a), LOCO_ERR_NO_MEMORY);
+    cr_assert_eq(loci_alloc(rt, 40 * MIB, 0, &a), LOCO_OK);
+    cr_expect_eq(loci_alloc(rt, 40 * MIB, 0, &b), LOCO_ERR_NO_MEMORY);
+    loci_free(rt, &a);
+    cr_assert_eq(loci_alloc(rt, 40 * MIB, 0, &b), LOCO_OK, "what came back can be had again");
+    memset(ptr_of(&b), 1, 40 * MIB);
+    loci_free(rt, &b);
+    loco_runtime_close(rt);
+}
+
+/* Random requests against a model: each live range holds its own pattern. */
+#define LIVE 300
+Test(memory, ranges_never_overlap, .timeout = 60)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    static struct loci_mem live[LIVE];
+    size_t len[LIVE] = { 0 };
+    unsigned seed = 7;
+
+    for (int step = 0; step < 60000; step++) {
+        int at = rand_r(&seed) % LIVE;
+
+        if (len[at] != 0) {
+            for (size_t i = 0; i < len[at]; i += 61)
+                cr_assert_eq(ptr_of(&live[at])[i], (unsigned char)(at * 7 + 1));
+            loci_free(rt, &live[at]);
+            len[at] = 0;
+            continue;
+        }
+        len[at] = 1 + (size_t)rand_r(&seed) % (rand_r(&seed) % 50 == 0 ? MIB : 3000);
+        cr_assert_eq(loci_alloc(rt, len[at], 0, &live[at]), LOCO_OK);
+        cr_assert(is_zero(ptr_of(&live[at]), len[at]));
+        memset(ptr_of(&live[at]), at * 7 + 1, len[at]);
+    }
+    for (int at = 0; at < LIVE; at++)
+        if (len[at] != 0)
+            loci_free(rt, &live[at]);
+    cr_expect_eq(rt->extents->used, 0);
+    cr_expect_null(rt->extents->next, "emptied extents are given back, but the oldest");
+    cr_assert_eq(loci_alloc(rt, rt->extents->len, 0, &live[0]), LOCO_OK);
+    cr_expect_eq(live[0].key.extent, rt->extents->number, "neighbours are joined again");
+    loci_free(rt, &live[0]);
+    loco_runtime_close(rt);
+}
+
+Test(memory, keys_lead_back_to_own_memory)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem mine, again;
+    struct loci_memkey bad;
+    char user[64];
+
+    cr_assert_eq(loci_alloc(rt, 100, 0, &mine), LOCO_OK);
+    cr_assert_eq(loci_mem_import(rt, LOCI_SELF, &mine.key, &again), LOCO_OK);
+    cr_expect_eq(ptr_of(&again), ptr_of(&mine));
+    bad = mine.key;
+    bad.kind = 77;
+    cr_expect_eq(loci_mem_import(rt, LOCI_SELF, &bad, &again), LOCO_ERR_PROTOCOL);
+    bad = mine.key;
+    bad.base = SIZE_MAX - 5;
+    cr_expect_eq(loci_mem_import(rt, LOCI_SELF, &bad, &again), LOCO_ERR_PROTOCOL);
+    bad = mine.key;
+    bad.extent = 999;
+    cr_expect_eq(loci_mem_import(rt, LOCI_SELF, &bad, &again), LOCO_ERR_PROTOCOL);
+    loci_free(rt, &mine);
+    cr_assert_eq(loci_user_add(rt, user, sizeof user, &mine), LOCO_OK);
+    cr_expect_eq(ptr_of(&mine), (unsigned char *)user);
+    loci_user_remove(rt, &mine);
+    loco_runtime_close(rt);
+}
+
+Test(memory, memrefs_are_reused_and_large_ones_too)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loco_memref a, b, big;
+
+    cr_assert_eq(loci_memref_get(rt, 4096, &a), LOCO_OK);
+    cr_assert_eq(loci_memref_get(rt, 1, &b), LOCO_OK);
+    cr_assert_neq(ptr_of(&a.mem), ptr_of(&b.mem));
+    memset(ptr_of(&a.mem), 1, 4096);
+    memset(ptr_of(&b.mem), 2, 4096);
+    cr_expect_eq(ptr_of(&a.mem)[4095], 1);
+    unsigned char *was = ptr_of(&b.mem);
+    loci_memref_put(rt, &b);
+    cr_assert_eq(loci_memref_get(rt, 8, &b), LOCO_OK);
+    cr_expect_eq(ptr_of(&b.mem), was);
+    cr_assert_eq(loci_memref_get(rt, 5 * MIB, &big), LOCO_OK);
+    memset(ptr_of(&big.mem), 3, 5 * MIB);
+    loci_memref_put(rt, &big);
+    loci_memref_put(rt, &a);
+    loci_memref_put(rt, &b);
+    loco_runtime_close(rt);
+}
+
+Test(memory, a_bad_tunable_is_an_error_and_leaks_nothing)
+{
+    const char *const bad[] = { "LOCO_EXTENT_MIN=banana", NULL };
+    struct loco_bootstrap boot = {
+        .identity = 1, .exchange = { .size = 1, .allgather = gather_one }, .settings = bad,
+    };
+    loco_runtime_t *rt = (loco_runtime_t *)&boot;
+
+    cr_assert_eq(loco_runtime_open(&boot, &rt), LOCO_ERR_ARG);
+    cr_assert_eq(rt, (loco_runtime_t *)&boot, "outputs are written on success only");
+}

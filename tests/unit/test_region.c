@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <loco/loco.h>
+
+#include "run.h"
+
+#define FOREVER LOCO_FOREVER
+
+static int open_region(loco_runtime_t *rt, size_t len, loco_region_t **region)
+{
+    CHECK_OK(loco_region_create(rt, NULL, "r", loco_everyone(rt), len, region));
+    CHECK_OK(loco_runtime_wait_ready(rt, FOREVER));
+    return 0;
+}
+
+static int all_to_all_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int n = loco_group_size(loco_everyone(rt));
+    size_t piece = *(size_t *)arg;
+    unsigned char *bytes = malloc(piece), *back = malloc(piece);
+    loco_ack_t ack = LOCO_ACK_INIT;
+    loco_region_t *region;
+
+    CHECK_OK(open_region(rt, piece * (size_t)n, &region));
+    memset(bytes, 'a' + rank, piece);
+    for (int i = 0; i < n; i++)
+        CHECK_OK(i % 2 == 0 ? loco_region_write(region, i, (uint64_t)rank * piece, bytes, piece)
+                            : loco_region_write_ack(region, i, (uint64_t)rank * piece, bytes,
+                                                    piece, &ack));
+    CHECK_OK(loco_ack_wait(rt, &ack));
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < n; i++) {
+        ack = (loco_ack_t)LOCO_ACK_INIT;
+        memset(bytes, 'a' + i, piece);
+        CHECK_EQ(memcmp((char *)loco_region_local(region) + (size_t)i * piece, bytes, piece), 0);
+        CHECK_OK(loco_region_read_ack(region, (rank + 1) % n, (uint64_t)i * piece, back, piece,
+                                      &ack));
+        CHECK_OK(loco_ack_wait(rt, &ack));
+        CHECK_EQ(memcmp(back, bytes, piece), 0);
+        memset(back, 0, piece);
+        CHECK_OK(loco_region_read(region, (rank + 2) % n, (uint64_t)i * piece, back, piece));
+        CHECK_EQ(memcmp(back, bytes, piece), 0);
+    }
+    CHECK_EQ(loco_region_len(region), piece * (size_t)n);
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(region);
+    free(bytes);
+    free(back);
+    return 0;
+}
+
+Test(region, what_is_written_is_read_everywhere)
+{
+    static const size_t pieces[] = { 1, 8, 13, 4096, 100001 };
+
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        size_t piece = pieces[i];
+
+        cr_assert_eq(run_on(RUN_WEAK, 4, i, NULL, all_to_all_body, &piece), 0);
+        cr_assert_eq(run_on(RUN_SHM, 4, i, NULL, all_to_all_body, &piece), 0);
+    }
+}
+
+struct adders {
+    loco_runtime_t *rt;
+    loco_region_t *region;
+    int rank;
+};
+
+#define ADDS 200
+
+static int add(void *arg, int thread)
+{
+    struct adders *a = arg;
+    uint64_t old;
+
+    for (int i = 0; i < ADDS; i++) {
+        CHECK_OK(loco_region_fetch_add(a->region, 0, 8, 1, NULL));
+        if (thread % 2 == 0) {
+            loco_ack_t ack = LOCO_ACK_INIT;
+
+            CHECK_OK(loco_region_fetch_add_ack(a->region, 1, 0, 3, &old, &ack));
+            CHECK_OK(loco_ack_wait(a->rt, &ack));
+        } else {
+            uint64_t seen = 0, want;
+
+            do {
+                want = seen;
+                CHECK_OK(loco_region_compare_swap(a->region, 1, 0, want, want + 3, &seen));
+            } while (seen != want);
+        }
+    }
+    return 0;
+}
+
+static int atomics_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct adders a = { rt, NULL, rank };
+    int n = loco_group_size(loco_everyone(rt)), threads = *(int *)arg;
+    uint64_t got;
+
+    CHECK_OK(open_region(rt, 16, &a.region));
+    CHECK_OK(run_threads(threads, add, &a));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_region_read64(a.region, 0, 8, &got));
+    CHECK_EQ(got, n * threads * ADDS);
+    CHECK_OK(loco_region_read64(a.region, 1, 0, &got));
+    CHECK_EQ(got, 3 * n * threads * ADDS);
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(a.region);
+    return 0;
+}
+
+Test(region, atomics_of_many_threads_all_count)
+{
+    int threads = 3;
+
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, atomics_body, &threads), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 4, 2, NULL, atomics_body, &threads), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 2, NULL, atomics_body, &threads), 0);
+}
+
+/* Data, fence, flag; who sees the flag sees the data: on other peers, too. */
+static int publish_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_region_t *region;
+    uint64_t got, data[8];
+
+    (void)arg;
+    CHECK_OK(open_region(rt, 128, &region));
+    for (uint64_t round = 1; round <= 50; round++) {
+        if (rank == 0) {
+            for (int i = 0; i < 8; i++)
+                data[i] = round * 100 + (uint64_t)i;
+            CHECK_OK(loco_region_write(region, 2, 64, data, sizeof data));
+            CHECK_OK(loco_fence(rt, LOCO_FENCE_THREAD, LOCO_ALL_PEERS));
+            CHECK_OK(loco_region_write64(region, 1, 0, round));
+        } else if (rank == 1) {
+            do
+                CHECK_OK(loco_region_read64(region, 1, 0, &got));
+            while (got < round);
+            CHECK_OK(loco_region_read(region, 2, 64, data, sizeof data));
+            for (int i = 0; i < 8; i++)
+                CHECK_EQ(data[i], round * 100 + (uint64_t)i);
+        }
+        CHECK_OK(run_meet(rt));
+    }
+    loco_region_destroy(region);
+    return 0;
+}
+
+Test(region, a_fence_orders_data_before_the_flag)
+{
+    for (uint64_t seed = 0; seed < 3; seed++)
+        cr_assert_eq(run_on(RUN_WEAK, 3, seed, NULL, publish_body, NULL), 0);
+}
+
+static int bounds_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t value = 7, out;
+    unsigned char bytes[80] = { 0 };
+    loco_region_t *region;
+
+    (void)arg;
+    CHECK_OK(open_region(rt, 64, &region));
+    CHECK_EQ(loco_region_write(region, 1 - rank, 1, bytes, 64), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_write(region, 1 - rank, 65, bytes, 0), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_read(region, 1 - rank, 0, bytes, 65), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_read(region, 1 - rank, UINT64_MAX - 3, bytes, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_write(region, 1 - rank, 8, bytes, SIZE_MAX), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_write64(region, 1 - rank, 64, 1), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_region_write64(region, 1 - rank, 4, 1), LOCO_ERR_ARG);
+    CHECK_EQ(loco_region_fetch_add(region, 1 - rank, 63, 1, &out), LOCO_ERR_ARG);
+    CHECK_EQ(loco_region_compare_swap(region, 2, 0, 0, 1, &out), LOCO_ERR_ARG);
+    CHECK_EQ(loco_region_read64(region, -1, 0, &out), LOCO_ERR_ARG);
+    CHECK_OK(loco_region_write(region, 1 - rank, 64, bytes, 0));
+    CHECK_OK(loco_region_write64(region, 1 - rank, 56, value));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_region_read64(region, rank, 56, &out));
+    CHECK_EQ(out, 7);
+    for (int i = 0; i < 56; i++)
+        CHECK_EQ(((unsigned char *)loco_region_local(region))[i], 0);
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(region);
+    return 0;
+}
+
+Test(region, outside_is_an_error_and_moves_nothing)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, bounds_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, bounds_body, NULL), 0);
+}
+
+static int sizes_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_region_t *region, *second;
+
+    (void)arg;
+    CHECK_OK(loco_region_create(rt, NULL, "s", loco_everyone(rt), rank == 0 ? 64 : 128, &region));
+    CHECK_EQ(loco_region_create(rt, NULL, "s", loco_everyone(rt), 64, &second), LOCO_ERR_NAME);
+    CHECK_EQ(loco_runtime_wait_ready(rt, FOREVER), LOCO_ERR_MISMATCH);
+    loco_region_destroy(region);
+    CHECK_OK(run_meet(rt));
+    return 0;
+}
+
+Test(region, one_name_and_two_sizes_is_an_error)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, sizes_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, sizes_body, NULL), 0);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <loco/loco.h>
+
+#include "run.h"
+
+#define SECOND INT64_C(1000000000)
+
+/* Writers keep four words equal and count in them; readers see them equal. */
+struct mix {
+    loco_runtime_t *rt;
+    loco_rw_lock_t *lock;
+    loco_region_t *region;
+    int rank, threads, rounds, data_at;
+    enum loco_fence_scope scope;
+    _Atomic uint64_t written;
+};
+
+static int write_words(struct mix *m)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    uint64_t value[4];
+
+    CHECK_OK(loco_region_read(m->region, m->data_at, 0, value, sizeof value));
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(value[i], value[0]);
+        CHECK_OK(loco_region_write64_ack(m->region, m->data_at, 8 * (uint64_t)i, value[0] + 1,
+                                         &ack));
+    }
+    atomic_fetch_add(&m->written, 1);
+    return 0;
+}
+
+static int read_words(struct mix *m, uint64_t *last)
+{
+    uint64_t value[4];
+
+    CHECK_OK(loco_region_read(m->region, m->data_at, 0, value, sizeof value));
+    for (int i = 1; i < 4; i++)
+        CHECK_EQ(value[i], value[0]);
+    CHECK(value[0] >= *last);
+    *last = value[0];
+    return 0;
+}
+
+static int mix_thread(void *arg, int thread)
+{
+    struct mix *m = arg;
+    unsigned seed = (unsigned)(m->rank * 16 + thread + 1);
+    uint64_t last = 0;
+
+    for (int i = 0; i < m->rounds; i++) {
+        bool try = rand_r(&seed) % 4 == 0;
+
+        if (rand_r(&seed) % 3 == 0) {
+            int status = try ? loco_rw_lock_try_exclusive(m->lock)
+                             : loco_rw_lock_acquire_exclusive(m->lock);
+
+            if (try && status == LOCO_ERR_AGAIN)
+                continue;
+            CHECK_OK(status);
+            if (write_words(m) != 0)
+                return 1;
+            CHECK_OK(loco_rw_lock_release_exclusive(m->lock, m->scope, LOCO_ALL_PEERS));
+        } else {
+            int status = try ? loco_rw_lock_try_shared(m->lock)
+                             : loco_rw_lock_acquire_shared(m->lock);
+
+            if (try && status == LOCO_ERR_AGAIN)
+                continue;
+            CHECK_OK(status);
+            if (read_words(m, &last) != 0)
+                return 1;
+            CHECK_OK(loco_rw_lock_release_shared(m->lock, LOCO_FENCE_NONE, 0));
+        }
+    }
+    return 0;
+}
+
+static int mix_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct mix m = *(struct mix *)arg;
+    loco_atomic_var_t *total;
+    uint64_t all, got;
+
+    m.rt = rt;
+    m.rank = rank;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &m.lock));
+    CHECK_OK(loco_region_create(rt, NULL, "r", loco_everyone(rt), 64, &m.region));
+    CHECK_OK(loco_atomic_var_create(rt, NULL, "t", loco_everyone(rt), 0, &total));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_threads(m.threads, mix_thread, &m));
+    CHECK_OK(loco_atomic_var_fetch_add(total, atomic_load(&m.written), NULL));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_atomic_var_load(total, &all));
+    CHECK_OK(loco_region_read64(m.region, m.data_at, 8, &got));
+    CHECK_EQ(got, all);
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(m.lock);
+    loco_region_destroy(m.region);
+    loco_atomic_var_destroy(total);
+    return 0;
+}
+
+static const char *const patient[] = { "LOCO_LOCK_PATIENCE=inf", NULL };
+static const char *const impatient[] = { "LOCO_LOCK_PATIENCE=0", NULL };
+
+Test(rw_lock, readers_and_writers_keep_apart, .timeout = 120)
+{
+    const char *const *settings[] = { NULL, patient, impatient };
+
+    for (int i = 0; i < 3; i++) {
+        struct mix m = { .threads = 2, .rounds = 60, .data_at = 1, .scope = LOCO_FENCE_THREAD };
+
+        cr_assert_eq(run_on(RUN_WEAK, 2, (uint64_t)i, settings[i], mix_body, &m), 0);
+        m.threads = 1;
+        cr_assert_eq(run_on(RUN_WEAK, 3, (uint64_t)i, settings[i], mix_body, &m), 0);
+        m.data_at = 0;
+        m.scope = LOCO_ORDER;
+        cr_assert_eq(run_on(RUN_WEAK, 3, (uint64_t)i, settings[i], mix_body, &m), 0);
+        m.threads = 3;
+        m.rounds = 2000;
+        cr_assert_eq(run_on(RUN_SHM, 4, 0, settings[i], mix_body, &m), 0);
+    }
+}
+
+/* Tickets are 16 bits: with no patience every wait takes one. */
+Test(rw_lock, tickets_wrap_around, .timeout = 120)
+{
+    struct mix m = { .threads = 2, .rounds = 80000, .scope = LOCO_ORDER };
+
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, impatient, mix_body, &m), 0);
+}
+
+/* ---- nobody starves ---- */
+
+struct crowd {
+    loco_rw_lock_t *lock;
+    loco_atomic_var_t *stop;
+    bool exclusive;             /* the crowd's way */
+};
+
+static int crowd_thread(void *arg, int thread)
+{
+    struct crowd *c = arg;
+    int64_t until = run_now() + 20 * SECOND;
+    uint64_t stop = 0;
+
+    (void)thread;
+    while (stop == 0) {
+        CHECK(run_now() < until);
+        CHECK_OK(c->exclusive ? loco_rw_lock_acquire_exclusive(c->lock)
+                              : loco_rw_lock_acquire_shared(c->lock));
+        usleep(100);            /* two of them, and one always holds it */
+        CHECK_OK(c->exclusive
+                 ? loco_rw_lock_release_exclusive(c->lock, LOCO_FENCE_NONE, 0)
+                 : loco_rw_lock_release_shared(c->lock, LOCO_FENCE_NONE, 0));
+        CHECK_OK(loco_atomic_var_load(c->stop, &stop));
+    }
+    return 0;
+}
+
+static int crowd_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct crowd c = { .exclusive = *(int *)arg != 0 };
+
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &c.lock));
+    CHECK_OK(loco_atomic_var_create(rt, NULL, "s", loco_everyone(rt), 0, &c.stop));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank != 0)
+        CHECK_OK(run_threads(3, crowd_thread, &c));
+    usleep(100000);
+    for (int i = 0; rank == 0 && i < 20; i++) {
+        int64_t start = run_now();
+
+        CHECK_OK(c.exclusive ? loco_rw_lock_acquire_shared(c.lock)
+                             : loco_rw_lock_acquire_exclusive(c.lock));
+        CHECK(run_now() - start < SECOND);
+        CHECK_OK(c.exclusive
+                 ? loco_rw_lock_release_shared(c.lock, LOCO_FENCE_NONE, 0)
+                 : loco_rw_lock_release_exclusive(c.lock, LOCO_FENCE_NONE, 0));
+    }
+    if (rank == 0)
+        CHECK_OK(loco_atomic_var_store(c.stop, 1));
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(c.lock);
+    loco_atomic_var_destroy(c.stop);
+    return 0;
+}
+
+Test(rw_lock, neither_readers_nor_writers_starve, .timeout = 60)
+{
+    for (int exclusive = 0; exclusive < 2; exclusive++)
+        cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, crowd_body, &exclusive), 0);
+}
+
+/* ---- names, misuse ---- */
+
+static int names_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_rw_lock_t *lock;
+    int holder;
+
+    (void)arg;
+    CHECK_EQ(loco_rw_lock_create(rt, NULL, "x", loco_everyone(rt), 9, &lock), LOCO_ERR_ARG);
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 1, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_EQ(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_OK(loco_rw_lock_holder(lock, &holder));
+    CHECK_EQ(holder, -1);
+    CHECK_OK(run_meet(rt));
+    if (rank == 2)
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_rw_lock_holder(lock, &holder));
+    CHECK_EQ(holder, 2);
+    CHECK_EQ(loco_rw_lock_try_shared(lock), LOCO_ERR_AGAIN);
+    CHECK_EQ(loco_rw_lock_try_exclusive(lock), LOCO_ERR_AGAIN);
+    CHECK_EQ(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_OK(run_meet(rt));
+    if (rank == 2)
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_rw_lock_try_shared(lock));
+    CHECK_OK(run_meet(rt));
+    CHECK_EQ(loco_rw_lock_try_exclusive(lock), LOCO_ERR_AGAIN);
+    CHECK_EQ(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+    CHECK_EQ(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, names_its_holder_and_tells_misuse)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 3, 0, NULL, names_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, names_body, NULL), 0);
+}
+
+/* ---- groups ---- */
+
+#define MEMBERS 5
+
+struct grouped {
+    loco_rw_group_t *locks;
+    loco_region_t *region;      /* a pair of words per member, at the next rank */
+    int rank, n, rounds;
+};
+
+static int group_change(struct grouped *g, int member, int by)
+{
+    uint64_t value[2];
+    int at = (member + 1) % g->n;
+
+    CHECK_OK(loco_region_read(g->region, at, 16 * (uint64_t)member, value, sizeof value));
+    CHECK_EQ(value[0], value[1]);
+    for (uint64_t i = 0; by != 0 && i < 2; i++)
+        CHECK_OK(loco_region_write64(g->region, at, 16 * (uint64_t)member + 8 * i,
+                                     value[i] + (uint64_t)by));
+    return 0;
+}
+
+static int group_exclusive(struct grouped *g, int member)
+{
+    CHECK_OK(loco_rw_group_acquire_exclusive(g->locks, member, false));
+    if (group_change(g, member, 1) != 0)
+        return 1;
+    if (member % 2 == 0 && member + 1 < MEMBERS) {      /* a second one, upwards */
+        CHECK_OK(loco_rw_group_acquire_exclusive(g->locks, member + 1, true));
+        if (group_change(g, member + 1, 1) != 0)
+            return 1;
+        CHECK_OK(loco_rw_group_release_exclusive(g->locks, member + 1, LOCO_FENCE_THREAD,
+                                                 LOCO_ALL_PEERS));
+    }
+    CHECK_OK(loco_rw_group_release_exclusive(g->locks, member, LOCO_FENCE_THREAD,
+                                             LOCO_ALL_PEERS));
+    return 0;
+}
+
+static int group_thread(void *arg, int thread)
+{
+    struct grouped *g = arg;
+    unsigned seed = (unsigned)(g->rank * 16 + thread + 1);
+
+    for (int i = 0; i < g->rounds; i++) {
+        int member = (int)((unsigned)rand_r(&seed) % MEMBERS), what = rand_r(&seed) % 4;
+
+        if (what == 0) {
+            CHECK_OK(loco_rw_group_acquire_all(g->locks, false));
+            for (int m = 0; m < MEMBERS; m++)
+                if (group_change(g, m, 0) != 0)
+                    return 1;
+            CHECK_OK(loco_rw_group_release_all(g->locks, LOCO_FENCE_NONE, 0));
+        } else if (what == 1) {
+            CHECK_OK(loco_rw_group_acquire_shared(g->locks, member, false));
+            if (group_change(g, member, 0) != 0)
+                return 1;
+            CHECK_OK(loco_rw_group_release_shared(g->locks, member, LOCO_FENCE_NONE, 0));
+        } else if (group_exclusive(g, member) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int group_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct grouped g = { .rank = rank, .n = loco_group_size(loco_everyone(rt)),
+                         .rounds = *(int *)arg };
+
+    CHECK_OK(loco_rw_group_create(rt, NULL, "g", loco_everyone(rt), MEMBERS, &g.locks));
+    CHECK_OK(loco_region_create(rt, NULL, "r", loco_everyone(rt), 16 * MEMBERS, &g.region));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(loco_rw_group_acquire_shared(g.locks, MEMBERS, false), LOCO_ERR_ARG);
+    CHECK_EQ(loco_rw_group_release_exclusive(g.locks, 0, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_EQ(loco_rw_group_release_all(g.locks, LOCO_FENCE_NONE, 0), LOCO_ERR_STATE);
+    CHECK_OK(run_threads(2, group_thread, &g));
+    CHECK_OK(run_meet(rt));
+    loco_rw_group_destroy(g.locks);
+    loco_region_destroy(g.region);
+    return 0;
+}
+
+Test(rw_lock, all_members_and_single_ones_keep_apart, .timeout = 120)
+{
+    int rounds = 40;
+
+    cr_assert_eq(run_on(RUN_WEAK, 2, 0, NULL, group_body, &rounds), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, impatient, group_body, &rounds), 0);
+    rounds = 2000;
+    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, group_body, &rounds), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 0, impatient, group_body, &rounds), 0);
+}
+
+/* ---- deaths ---- */
+
+static int death_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int exclusive = *(int *)arg, status;
+    loco_rw_lock_t *lock;
+    int64_t start;
+
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 1 && exclusive < 2)
+        CHECK_OK(exclusive ? loco_rw_lock_acquire_exclusive(lock)
+                           : loco_rw_lock_acquire_shared(lock));
+    CHECK_OK(run_meet(rt));
+    start = run_now();
+    if (rank == 1) {
+        usleep(100000);
+        kill(getpid(), SIGKILL);
+    }
+    usleep((useconds_t)rank * 70000);
+    status = loco_rw_lock_acquire_exclusive(lock);
+    CHECK_EQ(status, exclusive == 2 ? LOCO_OK : LOCO_ERR_PEER_DEAD);
+    CHECK(run_now() - start < 3 * SECOND / 2);
+    if (status == LOCO_OK)
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    usleep(600000);
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = 30)
+{
+    for (int exclusive = 0; exclusive < 3; exclusive++)
+        cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &exclusive), 0, "%d", exclusive);
+}

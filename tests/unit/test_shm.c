@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The fabric of one node: memory, mapped and copied. */
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "shm_world.h"
+
+/* ---- pool memory ---- */
+
+static int uses_pool(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    uint64_t old, value = 0;
+    int next;
+
+    NEED(enter(&w, boot, arg) == 0);
+    next = (w.me + 1) % w.n;
+    for (int i = 0; i < 1000; i++)
+        for (int to = 0; to < w.n; to++)
+            NEED(loci_fetch_add(w.rt, &w.pools[to], 0, 1, &old, NULL) == LOCO_OK);
+    NEED(loci_mem_ptr(&w.pools[next]) != NULL);
+    NEED(loci_write64(w.rt, &w.pools[next], LEN - 8, (uint64_t)w.me + 7, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    NEED(loci_load64(w.pool.ptr) == 1000u * (unsigned)w.n);
+    NEED(loci_load64(w.pool.ptr + LEN - 8) == (uint64_t)(w.me + w.n - 1) % (uint64_t)w.n + 7);
+    NEED(loci_compare_swap(w.rt, &w.pools[next], 8, 0, (uint64_t)w.me + 1, &old, NULL)
+         == LOCO_OK && old == 0);
+    NEED(loci_read64(w.rt, &w.pools[next], 8, &value, NULL) == LOCO_OK);
+    NEED(value == (uint64_t)w.me + 1);
+    return leave(&w);
+}
+
+Test(shm, memory_of_peers_is_mapped)
+{
+    run(2, uses_pool, &plain);
+    run(4, uses_pool, &plain);
+}
+
+Test(shm, descriptors_are_passed_where_proc_does_not_help)
+{
+    run(3, uses_pool, &foreign);
+}
+
+/* Memory files that are mapped here, own ones included. */
+static int count_maps(void)
+{
+    char line[512];
+    FILE *f = fopen("/proc/self/maps", "re");
+    int n = 0;
+
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        n += strstr(line, "memfd:loco") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+static int wait_for_maps(int most)
+{
+    int n = 0;
+
+    for (int i = 0; i < 2000; i++) {
+        n = count_maps();
+        if (n <= most)
+            return n;
+        usleep(1000);
+    }
+    return n;
+}
+
+static int maps_own_extents(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    struct loci_mem big, others[8];
+    uint64_t old;
+    int maps = 0, fds = 0;
+
+    NEED(enter(&w, boot, arg) == 0);
+    for (int i = 0; i < 100; i++) {
+        int next = (w.me + 1) % w.n;
+
+        /* Larger than what is left of the first extent: its own. */
+        NEED(loci_alloc(w.rt, (size_t)40 << 20, 0, &big) == LOCO_OK);
+        NEED(share(&w, &big, others) == 0);
+        for (int j = 0; j < 3; j++)
+            NEED(loci_fetch_add(w.rt, &others[next], 4096, 1, &old, NULL) == LOCO_OK
+                 && old == (uint64_t)j);
+        NEED(loci_mem_ptr(&others[next]) != NULL);
+        NEED(together(&w) == LOCO_OK);
+        loci_free(w.rt, &big);
+        if (i == 1) {
+            NEED(together(&w) == LOCO_OK);
+            maps = wait_for_maps(1);
+            fds = count_fds();
+        }
+    }
+    NEED(together(&w) == LOCO_OK);
+    NEED(wait_for_maps(maps) <= maps);
+    NEED(count_fds() <= fds);
+    return leave(&w);
+}
+
+Test(shm, mappings_of_freed_extents_go, .timeout = 60)
+{
+    static const struct setup small = { .settings = { "LOCO_EXTENT_MIN=2M" } };
+    static const struct setup small_foreign = { .foreign = true,
+                                                .settings = { "LOCO_EXTENT_MIN=2M" } };
+
+    run(3, maps_own_extents, &small);
+    run(2, maps_own_extents, &small_foreign);
+}
+
+/* All copies go through the owner's service thread. */
+static const struct setup by_service = {
+    .settings = { "LOCO_CMA=never", "LOCO_OFFERS=never" },
+};
+
+/* Have the next mapping of that peer's memory fail. Sanitizers map memory of their own all the
+ * time, so with them the failure is only remembered, not met. */
+static void stop_mapping(struct world *w, int rank)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    struct shm_peer *p = loci_peer(w->rt, w->pools[rank].peer)->fabric_data;
+    struct shm_mapping *m = calloc(1, sizeof *m);
+
+    m->extent = w->pools[rank].key.extent;
+    m->next = p->mappings;
+    p->mappings = m;
+#else
+    struct rlimit limit = { .rlim_cur = 1, .rlim_max = RLIM_INFINITY };
+
+    (void)w;
+    (void)rank;
+    free(malloc((size_t)100 << 10));    /* the heap keeps that: small pieces are still to be had */
+    setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
+static int copies_what_it_cannot_map(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+    uint64_t old, value = 0;
+    int next;
+
+    NEED(enter(&w, boot, arg) == 0);
+    next = (w.me + 1) % w.n;
+    NEED(loci_write64(w.rt, &w.users[next], 0, 5, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);      /* both have mapped the area for the other's copies */
+    if (w.me == 0)
+        stop_mapping(&w, next);
+    NEED(loci_write64(w.rt, &w.pools[next], 64, 5, NULL) == LOCO_OK);
+    NEED(loci_fetch_add(w.rt, &w.pools[next], 64, 3, &old, NULL) == LOCO_OK && old == 5);
+    NEED(loci_compare_swap(w.rt, &w.pools[next], 64, 8, 9, &old, NULL) == LOCO_OK && old == 8);
+    NEED(loci_compare_swap(w.rt, &w.pools[next], 64, 8, 10, &old, NULL) == LOCO_OK && old == 9);
+    NEED(loci_read64(w.rt, &w.pools[next], 64, &value, NULL) == LOCO_OK && value == 9);
+    NEED((loci_mem_ptr(&w.pools[next]) == NULL) == (w.me == 0));
+    NEED(setrlimit(RLIMIT_AS, &unlimited) == 0);
+    return leave(&w);
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+/* An owner that cannot map what the copy goes through says so: nobody waits for ever. */
+static int cannot_copy_for_others(const struct loco_bootstrap *boot, void *arg)
+{
+    const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    if (w.me == 0)
+        stop_mapping(&w, 1);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 1)
+        for (int i = 0; i < 3; i++)
+            NEED(loci_write64(w.rt, &w.users[0], 0, 5, NULL) == LOCO_ERR_NO_MEMORY);
+    NEED(together(&w) == LOCO_OK);
+    NEED(setrlimit(RLIMIT_AS, &unlimited) == 0);
+    return leave(&w);
+}
+
+Test(shm, an_owner_that_cannot_copy_says_so, .timeout = 20)
+{
+    run(2, cannot_copy_for_others, &by_service);
+}
+#endif
+
+Test(shm, memory_that_cannot_be_mapped_is_copied_by_its_owner)
+{
+    run(2, copies_what_it_cannot_map, &by_service);
+}
+
+/* ---- memory of the user ---- */
+
+/* What member `from` writes at `at`. */
+static unsigned char pattern(int from, size_t at)
+{
+    return (unsigned char)((size_t)from * 31 + at * 7 + at / 251);
+}
+
+/* Spans of many sizes, disjoint, over the first half of the range; some empty. */
+static int make_spans(struct loci_op *ops, int most, struct loci_mem *mem, unsigned char *local,
+                      enum loci_op_kind kind)
+{
+    unsigned seed = 12345;
+    size_t at = 0;
+    int n = 0;
+
+    while (n < most && at < LEN / 2) {
+        size_t len = rand_r(&seed) % 700;
+
+        ops[n] = (struct loci_op){ .kind = kind, .mem = mem, .offset = at, .local = local + at,
+                                   .len = len };
+        n++;
+        at += len + (size_t)rand_r(&seed) % 30;
+    }
+    return n;
+}
+
+static int copies_user_memory(const struct loco_bootstrap *boot, void *arg)
+{
+    enum { MOST = 4000 };
+    static struct loci_op ops[MOST];
+    unsigned char *local = malloc(LEN), *back = malloc(LEN);
+    struct world w;
+    int n, next, before, posted = 0;
+
+    NEED(local != NULL && back != NULL && enter(&w, boot, arg) == 0);
+    next = (w.me + 1) % w.n;
+    before = (w.me + w.n - 1) % w.n;
+    for (size_t i = 0; i < LEN; i++)
+        local[i] = pattern(w.me, i);
+    memset(w.memory, 1, LEN);
+    NEED(together(&w) == LOCO_OK);
+    n = make_spans(ops, MOST, &w.users[next], local, LOCI_WRITE);
+    NEED(n > 1000);
+    NEED(loci_post_spans(w.rt, ops, n, NULL) == LOCO_OK);
+    NEED(loci_write(w.rt, &w.users[next], LEN / 2, local + LEN / 2, LEN / 2, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    for (size_t i = LEN / 2; i < LEN; i++)
+        NEED(w.memory[i] == pattern(before, i));
+    for (size_t i = 0, at = 0; at < LEN / 2; at++) {
+        while (i < (size_t)n && at >= ops[i].offset + ops[i].len)
+            i++;
+        NEED(w.memory[at] == (i < (size_t)n && at >= ops[i].offset ? pattern(before, at) : 1));
+    }
+    memset(back, 1, LEN);
+    n = make_spans(ops, MOST, &w.users[next], back, LOCI_READ);
+    NEED(loci_post_spans(w.rt, ops, n, NULL) == LOCO_OK);
+    NEED(loci_read(w.rt, &w.users[next], LEN / 2, back + LEN / 2, LEN / 2, NULL) == LOCO_OK);
+    for (size_t i = LEN / 2; i < LEN; i++)
+        NEED(back[i] == local[i]);
+    for (int i = 0; i < n; i++)
+        NEED(memcmp(back + ops[i].offset, local + ops[i].offset, ops[i].len) == 0);
+    NEED(w.rt->ops->post(w.rt->fabric, loci_lane(loci_self(w.rt), w.users[next].peer, &n), ops, 0,
+                         &posted) == LOCO_OK && posted == 0);
+    free(local);
+    free(back);
+    return leave(&w);
+}
+
+Test(shm, memory_of_the_user_is_copied)
+{
+    run(2, copies_user_memory, &plain);
+    run(4, copies_user_memory, &plain);
+}
+
+Test(shm, memory_of_the_user_is_copied_by_its_owner)
+{
+    run(2, copies_user_memory, &never);
+    run(4, copies_user_memory, &never);
+    run(2, copies_user_memory, &foreign);
+}
+
+struct copier {
+    struct world *w;
+    int next;
+    uint64_t base;
+    int status;
+};
+
+static void *copy_much(void *arg)
+{
+    struct copier *c = arg;
+    uint64_t value = 0;
+
+    for (uint64_t i = 1; i <= 500 && c->status == LOCO_OK; i++) {
+        c->status = loci_write64(c->w->rt, &c->w->users[c->next], c->base, i, NULL);
+        if (c->status == LOCO_OK)
+            c->status = loci_read64(c->w->rt, &c->w->users[c->next], c->base, &value, NULL);
+        if (c->status == LOCO_OK && value != i)
+            c->status = -999;
+    }
+    return NULL;
+}
+
+static int copies_with_threads(const struct loco_bootstrap *boot, void *arg)
+{
+    enum { THREADS = 12 };      /* more than there are slots */
+    pthread_t threads[THREADS];
+    struct copier copiers[THREADS];
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        copiers[i] = (struct copier){ &w, (w.me + 1) % w.n, (uint64_t)i * 8, LOCO_OK };
+        NEED(pthread_create(&threads[i], NULL, copy_much, &copiers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        NEED(copiers[i].status == LOCO_OK);
+    }
+    return leave(&w);
+}
+
+Test(shm, many_threads_copy_at_once)
+{
+    run(2, copies_with_threads, &never);
+    run(2, copies_with_threads, &plain);
+}
+
+static int asks_for_what_is_not_registered(const struct loco_bootstrap *boot, void *arg)
+{
+    unsigned char bytes[64] = { 1 };
+    struct world w;
+    struct loci_mem wrong;
+    uint64_t old = 77;
+
+    NEED(enter(&w, boot, arg) == 0);
+    if (w.me == 0) {
+        wrong = w.users[1];
+        wrong.key.extent += 1000;
+        NEED(loci_write(w.rt, &wrong, 0, bytes, 64, NULL) == LOCO_ERR_RANGE);
+        wrong = w.users[1];
+        NEED(loci_write(w.rt, &wrong, LEN - 63, bytes, 64, NULL) == LOCO_ERR_RANGE);
+        wrong.key.base -= 1;
+        NEED(loci_write(w.rt, &wrong, 0, bytes, 64, NULL) == LOCO_ERR_RANGE);
+        NEED(loci_read(w.rt, &wrong, 0, bytes, 64, NULL) == LOCO_ERR_RANGE);
+        wrong.key.base = UINT64_MAX - 10;
+        NEED(loci_read(w.rt, &wrong, 0, bytes, 64, NULL) == LOCO_ERR_RANGE);
+        NEED(bytes[0] == 1);
+        NEED(loci_fetch_add(w.rt, &w.users[1], 0, 1, &old, NULL) == LOCO_ERR_UNSUPPORTED);
+        NEED(loci_compare_swap(w.rt, &w.users[1], 0, 0, 1, &old, NULL) == LOCO_ERR_UNSUPPORTED);
+        NEED(old == 77);
+    }
+    NEED(together(&w) == LOCO_OK);
+    for (size_t i = 0; i < LEN; i++)
+        NEED(w.memory[i] == 0);
+    return leave(&w);
+}
+
+Test(shm, owner_copies_only_what_is_registered)
+{
+    run(2, asks_for_what_is_not_registered, &never);
+}
+
+static int copies_from_what_is_not_there(const struct loco_bootstrap *boot, void *arg)
+{
+    unsigned char bytes[64];
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    if (w.me == 1)
+        NEED(munmap(w.memory, LEN) == 0);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 0) {
+        NEED(loci_read(w.rt, &w.users[1], 0, bytes, 64, NULL) == LOCO_ERR_SYSTEM);
+        NEED(loci_write(w.rt, &w.users[1], 0, bytes, 64, NULL) == LOCO_ERR_SYSTEM);
+    }
+    return leave(&w);
+}
+
+Test(shm, unmapped_memory_of_the_user_is_an_error)
+{
+    run(2, copies_from_what_is_not_there, &plain);
+}
+
+/* ---- nodes ---- */
+
+static int lives_on_its_own_node(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(!loci_peer(w.rt, 1)->reachable);
+    NEED(loci_write64(w.rt, &w.pools[1 - w.me], 0, 5, NULL) == LOCO_ERR_UNSUPPORTED);
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 5, NULL) == LOCO_ERR_UNSUPPORTED);
+    NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, 1), "x", 1)
+         == LOCO_ERR_UNSUPPORTED);
+    return leave(&w);
+}
+
+Test(shm, other_nodes_are_not_reached)
+{
+    static const struct setup nodes = { .own_node = true };
+
+    run(2, lives_on_its_own_node, &nodes);
+}
+
+/* ---- limits, and the program's own forks ---- */
+
+static int asks_for_too_much(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    struct loci_mem mem;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(loci_alloc(w.rt, (size_t)64 << 20, 0, &mem) == LOCO_ERR_NO_MEMORY);
+    NEED(loci_alloc(w.rt, (size_t)1 << 62, 0, &mem) == LOCO_ERR_NO_MEMORY);
+    NEED(loci_alloc(w.rt, (size_t)8 << 20, 0, &mem) == LOCO_OK);
+    memset(mem.ptr, 1, (size_t)8 << 20);
+    loci_free(w.rt, &mem);
+    return leave(&w);
+}
+
+Test(shm, memory_beyond_the_limit_is_refused)
+{
+    static const struct setup limited = { .settings = { "LOCO_MEM_LIMIT=32M" },
+                                          .log = count_dropped };
+
+    run(2, asks_for_too_much, &limited);
+}
+
+static int forks_itself(const struct loco_bootstrap *boot, void *arg)
+{
+    char *const argv[] = { (char *)"true", NULL };
+    struct world w;
+    uint64_t old;
+    int first = count_fds();
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(loci_fetch_add(w.rt, &w.pools[1 - w.me], 0, 1, &old, NULL) == LOCO_OK);
+    for (int fd = 3; fd < 1024; fd++) {
+        char path[32], name[128] = "";
+        int flags = fcntl(fd, F_GETFD);
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (flags < 0 || (flags & FD_CLOEXEC) || readlink(path, name, sizeof name - 1) < 0)
+            continue;
+        first--;    /* was there before us, then: no more than those */
+    }
+    NEED(first >= 0);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        int status;
+
+        if (pid == 0 && i % 2)
+            execv("/bin/true", argv);
+        if (pid == 0)
+            _exit(0);
+        NEED(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        NEED(loci_fetch_add(w.rt, &w.pools[1 - w.me], 0, 1, &old, NULL) == LOCO_OK);
+        NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 1, NULL) == LOCO_OK);
+    }
+    return leave(&w);
+}
+
+Test(shm, programs_may_fork)
+{
+    run(2, forks_itself, &plain);
+    run(2, forks_itself, &never);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The fabric of one node: deaths and goodbyes. */
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "shm_world.h"
+
+/* ---- life and death ---- */
+
+static int never_ready(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int64_t wait_for_death(struct world *w, int peer, int *status)
+{
+    const struct loci_reason why = { .what = "a death", .peer = peer, .timeout_ns = 5000000000 };
+    int64_t start = loci_now(w->rt);
+
+    *status = loci_wait(w->rt, &why, never_ready, NULL);
+    return loci_now(w->rt) - start;
+}
+
+/* The last member kills itself in the middle; the others notice, and go on. */
+static int outlives(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    uint64_t old, all[8];
+    int last, status;
+
+    NEED(enter(&w, boot, arg) == 0);
+    last = w.n - 1;
+    for (int to = 0; to < w.n; to++)
+        NEED(loci_fetch_add(w.rt, &w.pools[to], 0, 1, &old, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == last)
+        kill(getpid(), SIGKILL);
+    NEED(wait_for_death(&w, w.pools[last].peer, &status) < 1000000000);
+    NEED(status == LOCO_ERR_PEER_DEAD);
+    NEED(atomic_load(&w.rt->peers[w.pools[last].peer]->state) == LOCI_PEER_DEAD);
+    NEED(loci_write64(w.rt, &w.users[last], 0, 1, NULL) == LOCO_ERR_PEER_DEAD);
+    /* What was mapped stays: no fault, whoever still uses it. */
+    NEED(loci_fetch_add(w.rt, &w.pools[last], 0, 1, &old, NULL) == LOCO_OK);
+    for (int to = 0; to < last; to++) {
+        NEED(loci_fetch_add(w.rt, &w.pools[to], 0, 1, &old, NULL) == LOCO_OK);
+        NEED(loci_write64(w.rt, &w.users[to], 8 * (uint64_t)w.me, 1, NULL) == LOCO_OK);
+        NEED(loci_peer_alive(w.rt, w.pools[to].peer));
+    }
+    NEED(w.exchange->allgather(w.exchange->ctx, &old, sizeof old, all) == LOCO_ERR_PEER_DEAD);
+    /* Nobody may free before all have used: a counter takes the barrier's place. */
+    for (int to = 0; to < last; to++)
+        NEED(loci_fetch_add(w.rt, &w.pools[to], 64, 1, &old, NULL) == LOCO_OK);
+    while (loci_load64(w.pool.ptr + 64) < (uint64_t)last)
+        sched_yield();
+    usleep(50000);
+    loco_runtime_close(w.rt);
+    return 0;
+}
+
+static void run_with_a_death(int n, const struct setup *setup)
+{
+    int statuses[8];
+
+    cr_assert_eq(loco_fork_run(n, outlives, (void *)setup, statuses), LOCO_ERR_PEER_DEAD);
+    for (int i = 0; i < n - 1; i++)
+        cr_expect_eq(statuses[i], 0, "member %d ended with %d", i, statuses[i]);
+    cr_expect_eq(statuses[n - 1], -SIGKILL);
+}
+
+Test(shm, death_is_noticed)
+{
+    static const struct setup silent = { .log = count_dropped };
+
+    run_with_a_death(2, &silent);
+    run_with_a_death(4, &silent);
+}
+
+Test(shm, death_is_noticed_by_the_connection)
+{
+    static const struct setup silent = { .foreign = true, .log = count_dropped };
+
+    run_with_a_death(2, &silent);
+    run_with_a_death(4, &silent);
+}
+
+/* The owner is stopped in the middle of a copy for us, then killed. */
+static int copies_for_the_dead(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    pid_t pid, helper;
+    int64_t start;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 1, NULL) == LOCO_OK);
+    pid = w.rt->peers[1]->address.pid;
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 1) {
+        usleep(20000000);
+        return 0;
+    }
+    kill(pid, SIGSTOP);
+    usleep(50000);          /* until it has */
+    helper = fork();
+    if (helper == 0) {
+        usleep(100000);
+        kill(pid, SIGKILL);
+        _exit(0);
+    }
+    start = loci_now(w.rt);
+    NEED(loci_write64(w.rt, &w.users[1], 0, 2, NULL) == LOCO_ERR_PEER_DEAD);
+    NEED(loci_now(w.rt) - start > 50000000);
+    NEED(loci_now(w.rt) - start < 1100000000);
+    waitpid(helper, NULL, 0);
+    loco_runtime_close(w.rt);
+    return 0;
+}
+
+Test(shm, copying_ends_when_the_owner_dies)
+{
+    static const struct setup silent_never = { .log = count_dropped,
+                                               .settings = { "LOCO_CMA=never" } };
+    int statuses[2];
+
+    loco_fork_run(2, copies_for_the_dead, (void *)&silent_never, statuses);
+    cr_assert_eq(statuses[0], 0);
+    cr_assert_eq(statuses[1], -SIGKILL);
+}
+
+static _Atomic int warnings;
+
+static void count_warnings(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    (void)text;
+    if (level <= LOCO_LOG_WARN)
+        atomic_fetch_add(&warnings, 1);
+}
+
+/* Who closes its runtime has left, and nobody warns of it, also when all close at once. */
+static int says_goodbye(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    int status;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == w.n - 1) {
+        loco_runtime_close(w.rt);
+        NEED(together(&w) == LOCO_OK);
+        return 0;
+    }
+    NEED(wait_for_death(&w, w.pools[w.n - 1].peer, &status) < 1000000000);
+    NEED(atomic_load(&w.rt->peers[w.pools[w.n - 1].peer]->state) == LOCI_PEER_LEFT);
+    NEED(together(&w) == LOCO_OK);
+    loco_runtime_close(w.rt);
+    NEED(atomic_load(&warnings) == 0);
+    return 0;
+}
+
+Test(shm, goodbye_is_no_death)
+{
+    static const struct setup hear = { .log = count_warnings };
+    static const struct setup hear_foreign = { .foreign = true, .log = count_warnings };
+
+    for (int i = 0; i < 5; i++) {
+        run(4, says_goodbye, &hear);
+        run(3, says_goodbye, &hear_foreign);
+    }
+}

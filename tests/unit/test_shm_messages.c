@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The fabric of one node: control messages, and what strangers send. */
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "shm_world.h"
+
+/* ---- control messages ---- */
+
+static int sends_much(const struct loco_bootstrap *boot, void *arg)
+{
+    enum { MANY = 20000 };
+    unsigned char message[LOCI_CONTROL_MAX] = { 0 };
+    struct world w;
+    int peer;
+
+    NEED(enter(&w, boot, arg) == 0);
+    peer = w.rt->everyone->peer[1 - w.me];
+    for (int i = 0; i < MANY; i++)
+        NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message,
+                                     1 + (size_t)i % sizeof message) == LOCO_OK);
+    for (int i = 0; i < 20000 && atomic_load(&dropped) < MANY; i++)
+        usleep(1000);
+    NEED(atomic_load(&dropped) == MANY);
+    NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message, 0)
+         == LOCO_ERR_ARG);
+    NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message, 4097)
+         == LOCO_ERR_ARG);
+    return leave(&w);
+}
+
+Test(shm, no_control_message_is_lost, .timeout = 60)
+{
+    static const struct setup counted = { .log = count_dropped };
+
+    run(2, sends_much, &counted);
+}
+
+/* A peer that is stopped does not stop us. */
+static int sends_to_the_stopped(const struct loco_bootstrap *boot, void *arg)
+{
+    unsigned char message[LOCI_CONTROL_MAX] = { 0 };
+    struct world w;
+    int64_t start;
+
+    NEED(enter(&w, boot, arg) == 0);
+    if (w.me == 1) {
+        NEED(together(&w) == LOCO_OK);
+        raise(SIGSTOP);
+        return leave(&w);
+    }
+    NEED(together(&w) == LOCO_OK);
+    usleep(50000);
+    start = loci_now(w.rt);
+    for (int i = 0; i < 1000; i++)
+        NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, 1), message, 4096) == LOCO_OK);
+    NEED(loci_now(w.rt) - start < 2000000000);
+    kill(w.rt->peers[1]->address.pid, SIGCONT);
+    return leave(&w);
+}
+
+Test(shm, a_stopped_peer_stops_nobody)
+{
+    static const struct setup silent = { .log = count_dropped };
+
+    run(2, sends_to_the_stopped, &silent);
+}
+
+/* ---- what strangers send ---- */
+
+static int raw_link(const struct loci_address *to)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "loco.%016llx.%016llx",
+                       (unsigned long long)to->identity, (unsigned long long)to->token);
+
+    if (connect(fd, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static void say_hello(int fd, const struct loci_address *me)
+{
+    struct shm_message m = {
+        .head = { SHM_MAGIC, SHM_VERSION, SHM_HELLO, sizeof m.head + sizeof m.body.hello, 0, 0 },
+        .body.hello = { me->identity, me->token },
+    };
+
+    (void)!send(fd, &m, m.head.len, MSG_NOSIGNAL);
+}
+
+/* Messages that are nearly right, and random ones. */
+static size_t make_message(struct shm_message *m, unsigned *seed)
+{
+    static const uint16_t types[] = {
+        SHM_HELLO, SHM_CONTROL, SHM_WANT_FD, SHM_HERE_IS_FD, SHM_MAPPED, SHM_UNMAP, SHM_AREA,
+        SHM_COPY, 77, 0,
+    };
+    unsigned char *bytes = (unsigned char *)m;
+    size_t len = sizeof m->head + (size_t)rand_r(seed) % (rand_r(seed) % 2 ? 64 : 1500);
+
+    for (size_t i = 0; i < sizeof *m; i++)
+        bytes[i] = (unsigned char)(rand_r(seed) % 3 == 0 ? rand_r(seed) : 0);
+    m->head = (struct shm_head){
+        .magic = SHM_MAGIC, .version = SHM_VERSION, .type = types[rand_r(seed) % 10],
+        .extent = (uint32_t)rand_r(seed) % 4, .call = (uint64_t)rand_r(seed) % 3,
+    };
+    if (m->head.type == SHM_UNMAP)
+        m->head.extent += 1000;     /* of its own extents it would be believed */
+    if (m->head.type != SHM_CONTROL && m->head.type != SHM_COPY && rand_r(seed) % 2)
+        len = sizeof m->head;
+    if (m->head.type == SHM_COPY) {
+        m->body.copy.nspans = (uint32_t)rand_r(seed) % (SHM_SPANS + 3);
+        m->body.copy.kind = (uint32_t)rand_r(seed) % 4;
+        m->body.copy.number = (uint32_t)rand_r(seed) % 3;
+        m->body.copy.op = (uint32_t)rand_r(seed) % 6;
+        if (rand_r(seed) % 4)
+            len = sizeof m->head + offsetof(struct shm_copy, span)
+                  + m->body.copy.nspans * sizeof m->body.copy.span[0];
+    }
+    len = len > sizeof *m ? sizeof *m : len;
+    m->head.len = (uint32_t)len;
+    if (rand_r(seed) % 5 == 0) {
+        size_t at = (size_t)rand_r(seed) % sizeof m->head;
+
+        if (at < 6 || at > 15)      /* so would a goodbye */
+            bytes[at] ^= (unsigned char)(1u << rand_r(seed) % 8);
+    }
+    return rand_r(seed) % 20 == 0 ? (size_t)rand_r(seed) % sizeof *m : len;
+}
+
+/* Sometimes a descriptor goes along. */
+static void send_message(int fd, const struct shm_message *m, size_t len, int extra)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control;
+    struct iovec part = { (void *)m, len };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+    int fds[3] = { extra, extra, extra };
+
+    if (extra >= 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        CMSG_FIRSTHDR(&message)->cmsg_level = SOL_SOCKET;
+        CMSG_FIRSTHDR(&message)->cmsg_type = SCM_RIGHTS;
+        CMSG_FIRSTHDR(&message)->cmsg_len = CMSG_LEN(sizeof fds);
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), fds, sizeof fds);
+    }
+    (void)!sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+static int talks_nonsense(const struct loco_bootstrap *boot, void *arg)
+{
+    static struct shm_message m;
+    struct world w;
+    unsigned seed = 20240229;
+    uint64_t old;
+    int before, fd = -1, odd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+
+    NEED(enter(&w, boot, arg) == 0);
+    /* Everything that is set up once is there before descriptors are counted. */
+    NEED(loci_fetch_add(w.rt, &w.pools[1 - w.me], 0, 1, &old, NULL) == LOCO_OK);
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 1, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    usleep(100000);
+    before = count_fds();
+    NEED(together(&w) == LOCO_OK);
+    for (int i = 0; w.me == 1 && i < 20000; i++) {
+        if (fd < 0 || i % 500 == 0) {
+            close(fd);
+            fd = raw_link(&w.rt->peers[1]->address);
+            NEED(fd >= 0);
+            if (rand_r(&seed) % 8)
+                say_hello(fd, &w.rt->address);
+        }
+        send_message(fd, &m, make_message(&m, &seed), rand_r(&seed) % 10 == 0 ? odd : -1);
+    }
+    if (fd >= 0)
+        close(fd);
+    NEED(together(&w) == LOCO_OK);
+    /* Its copies may answer requests that its threads make meanwhile: all must be read. */
+    for (int i = 0; i < 5000 && count_fds() > before; i++)
+        usleep(1000);
+    NEED(count_fds() <= before);
+    NEED(together(&w) == LOCO_OK);
+    NEED(loci_peer_alive(w.rt, 1));
+    NEED(loci_fetch_add(w.rt, &w.pools[1 - w.me], 0, 1, &old, NULL) == LOCO_OK);
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 1, NULL) == LOCO_OK);
+    close(odd);
+    return leave(&w);
+}
+
+Test(shm, nonsense_is_dropped, .timeout = 60)
+{
+    static const struct setup silent = { .log = count_dropped };
+    static const struct setup silent_never = { .log = count_dropped,
+                                               .settings = { "LOCO_CMA=never" } };
+
+    run(2, talks_nonsense, &silent);
+    run(2, talks_nonsense, &silent_never);
+}
+
+Test(shm, messages_are_checked)
+{
+    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1 } };
+    size_t len = sizeof m.head;
+
+    cr_assert(loci_shm_message_error(&m, len) == NULL);
+    cr_assert(loci_shm_message_error(&m, len - 1) != NULL);
+    cr_assert(loci_shm_message_error(&m, 3) != NULL);
+    m.head.len++;
+    cr_assert(loci_shm_message_error(&m, len + 1) != NULL, "body that its type does not have");
+    m.head.type = SHM_CONTROL;
+    cr_assert(loci_shm_message_error(&m, len + 1) == NULL);
+    m.head.magic++;
+    cr_assert(loci_shm_message_error(&m, len + 1) != NULL);
+    m.head = (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1 };
+    cr_assert(loci_shm_message_error(&m, len) != NULL);
+    m.head.version = SHM_VERSION;
+    m.head.type = SHM_COPY;
+    len += offsetof(struct shm_copy, span);
+    m.head.len = (uint32_t)len;
+    m.body.copy.nspans = 1;
+    cr_assert(loci_shm_message_error(&m, len) != NULL);
+    m.body.copy.nspans = SHM_SPANS + 1;
+    len += (SHM_SPANS + 1) * sizeof m.body.copy.span[0];
+    m.head.len = (uint32_t)len;
+    cr_assert(loci_shm_message_error(&m, len) != NULL);
+}

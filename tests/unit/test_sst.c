@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <loco/loco.h>
+
+#include "run.h"
+
+static int columns_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int n = loco_group_size(loco_everyone(rt)), flags = *(int *)arg;
+    uint64_t row[5], values[3] = { 11, 12, 13 };
+    loco_ack_t ack = LOCO_ACK_INIT;
+    loco_sst_t *sst;
+
+    CHECK_OK(loco_sst_create(rt, NULL, "t", loco_everyone(rt), 5, flags, &sst));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(loco_sst_rows(sst), n);
+    CHECK_EQ(loco_sst_columns(sst), 5);
+    for (int i = 0; i < n; i++) {
+        CHECK_OK(loco_sst_row(sst, i, row));
+        for (int c = 0; c < 5; c++)
+            CHECK_EQ(row[c], 0);
+    }
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_sst_set(sst, 0, 100 + (uint64_t)rank));
+    CHECK_OK(loco_sst_set_range(sst, 2, 3, values));
+    CHECK_OK(loco_sst_push(sst, 0, 1, (rank + 1) % n));
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_sst_row(sst, (rank + n - 1) % n, row));
+    CHECK_EQ(row[0], 100 + (rank + n - 1) % n);
+    CHECK_EQ(row[2], flags == LOCO_SST_ROWS ? 11 : 0);      /* was not pushed */
+    CHECK_OK(loco_sst_row(sst, (rank + 1) % n, row));
+    CHECK_EQ(row[0], n == 2 ? 100 + 1 - rank : 0);
+    CHECK_OK(run_meet(rt));
+    CHECK_OK(loco_sst_push_all_ack(sst, 2, 2, &ack));
+    CHECK_OK(loco_ack_wait(rt, &ack));
+    CHECK_OK(loco_sst_push_some(sst, 4, 1, (const int[]){ 0, 1 }, 2));
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < n; i++) {
+        uint64_t got;
+
+        CHECK_OK(loco_sst_get(sst, i, 3, &got));
+        CHECK_EQ(got, 12);
+        CHECK_OK(loco_sst_get(sst, i, 4, &got));
+        CHECK_EQ(got, rank < 2 || i == rank || flags == LOCO_SST_ROWS ? 13 : 0);
+    }
+    CHECK_EQ(loco_sst_set(sst, 5, 1), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_sst_set(sst, -1, 1), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_sst_push_all(sst, 4, 2), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_sst_push_all(sst, 0, 0), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_sst_push(sst, 0, 1, n), LOCO_ERR_ARG);
+    CHECK_EQ(loco_sst_get(sst, n, 0, row), LOCO_ERR_ARG);
+    CHECK_OK(run_meet(rt));
+    loco_sst_destroy(sst);
+    return 0;
+}
+
+Test(sst, shows_what_was_pushed)
+{
+    for (int flags = 0; flags < 2; flags++) {
+        cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, columns_body, &flags), 0);
+        cr_assert_eq(run_on(RUN_WEAK, 4, 2, NULL, columns_body, &flags), 0);
+        cr_assert_eq(run_on(RUN_SHM, 4, 2, NULL, columns_body, &flags), 0);
+    }
+}
+
+struct table {
+    loco_runtime_t *rt;
+    loco_sst_t *sst;
+    int rank, rounds;
+    _Atomic uint64_t next;
+};
+
+#define COLUMNS 40
+
+/* Every push is a row of one number; two threads of the owner take turns. */
+static int write_rows(void *arg, int thread)
+{
+    struct table *t = arg;
+    uint64_t row[COLUMNS];
+
+    (void)thread;
+    for (int i = 0; i < t->rounds; i++) {
+        uint64_t number = atomic_fetch_add(&t->next, 1);
+
+        for (int c = 0; c < COLUMNS; c++)
+            row[c] = number;
+        CHECK_OK(loco_sst_set_range(t->sst, 0, COLUMNS, row));
+        CHECK_OK(loco_sst_push_all(t->sst, 0, COLUMNS));
+    }
+    return 0;
+}
+
+static int rows_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct table t = { .rt = rt, .rank = rank, .rounds = *(int *)arg, .next = 1 };
+    int n = loco_group_size(loco_everyone(rt));
+    uint64_t row[COLUMNS];
+
+    CHECK_OK(loco_sst_create(rt, NULL, "t", loco_everyone(rt), COLUMNS, LOCO_SST_ROWS, &t.sst));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 0) {
+        CHECK_OK(run_threads(2, write_rows, &t));
+        memset(row, 0xff, sizeof row);
+        CHECK_OK(loco_sst_set_range(t.sst, 0, COLUMNS, row));
+        CHECK_OK(loco_sst_push_all(t.sst, 0, COLUMNS));
+    } else {
+        do {
+            CHECK_OK(loco_sst_row(t.sst, 0, row));
+            for (int c = 1; c < COLUMNS; c++)
+                CHECK_EQ(row[c], row[0]);
+        } while (row[0] != UINT64_MAX);
+    }
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < n; i++) {
+        CHECK_OK(loco_sst_get(t.sst, i, COLUMNS - 1, row));
+        CHECK_EQ(row[0], i == 0 ? UINT64_MAX : 0);
+    }
+    loco_sst_destroy(t.sst);
+    return 0;
+}
+
+Test(sst, rows_are_whole_when_asked_for, .timeout = 60)
+{
+    int rounds = 200;
+
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, rows_body, &rounds), 0);
+    rounds = 20000;
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, rows_body, &rounds), 0);
+}
+
+static int refused_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_sst_t *sst;
+
+    (void)rank;
+    (void)arg;
+    CHECK_EQ(loco_sst_create(rt, NULL, "t", loco_everyone(rt), 0, 0, &sst), LOCO_ERR_ARG);
+    CHECK_EQ(loco_sst_create(rt, NULL, "t", loco_everyone(rt), 1, 2, &sst), LOCO_ERR_ARG);
+    CHECK_EQ(loco_sst_create(rt, NULL, "t", NULL, 1, 0, &sst), LOCO_ERR_ARG);
+    return 0;
+}
+
+Test(sst, impossible_ones_are_refused)
+{
+    cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, refused_body, NULL), 0);
+}

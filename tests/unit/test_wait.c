@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Waiting, with a host of our own: a clock that the test moves, an idle hook that counts. */
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "runtime.h"
+#include "wait.h"
+
+struct fake {
+    int64_t now;
+    unsigned idles;
+    struct loco_runtime *rt;
+    int die_at;                 /* round of idling at which the peer is reported dead */
+};
+
+static int64_t fake_now(void *ctx)
+{
+    return ((struct fake *)ctx)->now;
+}
+
+static uint64_t fake_random(void *ctx)
+{
+    (void)ctx;
+    return 5;
+}
+
+static void fake_idle(void *ctx, unsigned rounds)
+{
+    struct fake *f = ctx;
+
+    (void)rounds;
+    f->now += 1000;
+    f->idles++;
+    if (f->die_at != 0 && f->idles == (unsigned)f->die_at) {
+        atomic_store(&f->rt->peers[1]->state, LOCI_PEER_DEAD);
+        atomic_fetch_add(&f->rt->deaths, 1);
+    }
+}
+
+/* A runtime that is only good for waiting: two peers, a synchronous fabric. */
+static const struct loci_fabric_ops no_ops = { .name = "none", .synchronous = true };
+static struct loci_peer self, other;
+static struct loci_peer *peers[2] = { &self, &other };
+
+static void set_up(struct loco_runtime *rt, struct fake *f)
+{
+    memset(rt, 0, sizeof *rt);
+    memset(f, 0, sizeof *f);
+    memset(&self, 0, sizeof self);
+    memset(&other, 0, sizeof other);
+    f->now = 1000;
+    f->rt = rt;
+    rt->host = (struct loci_host){
+        .ctx = f, .now = fake_now, .random = fake_random, .idle = fake_idle,
+    };
+    rt->ops = &no_ops;
+    rt->peers = peers;
+    atomic_store(&rt->peer_count, 2);
+    rt->tunables.spin = 10;
+}
+
+static int count_down(void *arg)
+{
+    return --*(int *)arg <= 0;
+}
+
+static int never(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int fails(void *arg)
+{
+    (void)arg;
+    return LOCO_ERR_STATE;
+}
+
+Test(wait, spins_first_then_idles)
+{
+    struct loco_runtime rt;
+    struct fake f;
+    const struct loci_reason why = { .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER };
+    int left = 8;
+
+    set_up(&rt, &f);
+    cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_OK);
+    cr_assert_eq(f.idles, 0);
+    left = 31;
+    cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_OK);
+    cr_assert_eq(f.idles, 20);
+}
+
+Test(wait, ends_with_the_status_of_the_predicate)
+{
+    struct loco_runtime rt;
+    struct fake f;
+    const struct loci_reason why = { .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER };
+
+    set_up(&rt, &f);
+    cr_assert_eq(loci_wait(&rt, &why, fails, NULL), LOCO_ERR_STATE);
+}
+
+Test(wait, times_out_and_with_zero_asks_once)
+{
+    struct loco_runtime rt;
+    struct fake f;
+    struct loci_reason why = { .what = "test", .peer = -1, .timeout_ns = 1000000 };
+    int left = 2;
+
+    set_up(&rt, &f);
+    cr_assert_eq(loci_wait(&rt, &why, never, NULL), LOCO_ERR_TIMEOUT);
+    cr_assert_geq(f.now, 1000000);
+    why.timeout_ns = 0;
+    cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_ERR_TIMEOUT);
+    cr_assert_eq(left, 1);
+}
+
+Test(wait, ends_when_a_needed_peer_dies_and_only_then, .timeout = 10)
+{
+    struct loco_runtime rt;
+    struct fake f;
+    struct loci_reason why = { .what = "test", .peer = 1, .timeout_ns = LOCO_FOREVER };
+    int members[2] = { 0, 1 }, left = 50;
+    struct loco_group both = { .rt = &rt, .size = 2, .rank = 0, .peer = members };
+
+    set_up(&rt, &f);
+    f.die_at = 5;
+    cr_assert_eq(loci_wait(&rt, &why, never, NULL), LOCO_ERR_PEER_DEAD);
+    cr_assert_eq(f.idles, 5);
+
+    /* It died before this wait began. */
+    cr_assert_eq(loci_wait(&rt, &why, never, NULL), LOCO_ERR_PEER_DEAD);
+    why.peer = -1;
+    why.group = &both;
+    cr_assert_eq(loci_wait(&rt, &why, never, NULL), LOCO_ERR_PEER_DEAD);
+
+    /* What was there before the death was noticed counts; others' deaths do not matter. */
+    left = 1;
+    cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_OK);
+    why.group = NULL;
+    why.peer = 0;
+    left = 50;
+    cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_OK);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Dynamic windows: attached regions, those that are not any more, tables that grow. */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "member.h"
+#include "window.h"
+
+static int tell(struct member *m, const void *mine, size_t len, void *all)
+{
+    return m->exchange.allgather(m->exchange.ctx, mine, len, all);
+}
+
+static uint64_t address(const void *p)
+{
+    return (uintptr_t)p;
+}
+
+/* ---- attach and detach ---- */
+
+static int regions_body(struct member *m)
+{
+    unsigned char *block = calloc(1, 4096);
+    uint64_t at, all[8], x = 77, y = 0;
+    int target = (m->rank + 1) % m->n;
+    loco_window_t *win;
+
+    CHECK(block != NULL);
+    at = address(block);
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK(loco_window_base(win) == NULL);
+    CHECK_OK(loco_window_attach(win, block + 1024, 1024));
+    CHECK_EQ(loco_window_attach(win, block + 1024, 1), LOCO_ERR_ATTACH);
+    CHECK_EQ(loco_window_attach(win, block, 1025), LOCO_ERR_ATTACH);
+    CHECK_EQ(loco_window_attach(win, block + 2047, 1), LOCO_ERR_ATTACH);
+    CHECK_EQ(loco_window_attach(win, NULL, 1), LOCO_ERR_ARG);
+    CHECK_EQ(loco_window_detach(win, block), LOCO_ERR_ATTACH);
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    CHECK_EQ(member_put(win, target, all[target] + 1016, &x, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(member_put(win, target, all[target] + 1020, &x, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(member_put(win, target, all[target] + 2044, &x, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(member_put(win, target, 0, &x, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(member_get(win, target, UINT64_MAX, &y, 8), LOCO_ERR_RANGE);
+    CHECK_OK(member_put(win, target, all[target] + 2040, &x, 8));
+    CHECK_OK(loco_window_flush(win, target));
+    CHECK_OK(tell(m, &at, 8, all));
+    memcpy(&y, block + 2040, 8);
+    CHECK_EQ(y, 77);
+    CHECK_EQ(block[1023], 0);
+
+    /* A second region that adjoins: a run may cross from one to the other. */
+    CHECK_OK(loco_window_attach(win, block + 2048, 1024));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(member_put(win, target, all[target] + 2044, &x, 8));
+    CHECK_OK(member_accumulate(win, target, LOCO_TYPE_U64, LOCO_OP_SUM, all[target] + 2044, &x,
+                               &y, 1));
+    CHECK_EQ(y, 77);
+    CHECK_OK(loco_window_flush(win, target));
+    CHECK_OK(tell(m, &at, 8, all));
+    memcpy(&y, block + 2044, 8);
+    CHECK_EQ(y, 154);
+
+    /* Detached: refused as soon as the call has returned. */
+    CHECK_OK(loco_window_detach(win, block + 1024));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_EQ(member_put(win, target, all[target] + 1024, &x, 8), LOCO_ERR_RANGE);
+    CHECK_EQ(member_put(win, target, all[target] + 2044, &x, 8), LOCO_ERR_RANGE);
+    CHECK_OK(member_get(win, target, all[target] + 2048, &y, 4));
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_attach(win, block, 2048));
+    CHECK_OK(loco_window_fence(win, 0));
+    CHECK_OK(loco_window_destroy(win));
+    free(block);
+    return 0;
+}
+
+Test(window_dynamic, what_is_attached_is_reached_and_nothing_else)
+{
+    for (int n = 1; n <= 4; n *= 2) {
+        cr_assert_eq(member_run(RUN_SHM, n, regions_body, NULL, NULL), 0);
+        cr_assert_eq(member_run(RUN_WEAK, n, regions_body, NULL, NULL), 0);
+    }
+}
+
+/* Regions come and go in random order, thousands of them; each holds a number that its neighbour
+ * adds to. */
+static int many_body(struct member *m)
+{
+    enum { MANY = 3000 };
+    int many = *(int *)m->arg, target = (m->rank + 1) % m->n;
+    uint64_t *cells = calloc(MANY * 2, 8), at = address(cells), all[4], one = 1;
+    bool *attached = calloc(MANY, sizeof *attached);
+    loco_window_t *win;
+
+    CHECK(cells != NULL && attached != NULL && many <= MANY);
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK_OK(tell(m, &at, 8, all));
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < many; i++) {
+            int k = (i * 7919 + m->rank) % many;
+
+            /* After the round, the cells whose number has that bit are attached. */
+            bool want = round == 3 || (k >> round) % 2 == 0;
+
+            if (want && !attached[k])
+                CHECK_OK(loco_window_attach(win, &cells[2 * k], 8));
+            if (!want && attached[k])
+                CHECK_OK(loco_window_detach(win, &cells[2 * k]));
+            attached[k] = want;
+        }
+        CHECK_OK(loco_window_fence(win, 0));
+        CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, target, 0));
+        for (int k = 0; k < many; k += 13) {
+            bool there = round == 3 || (k >> round) % 2 == 0;
+
+            CHECK_EQ(member_accumulate(win, target, LOCO_TYPE_U64, LOCO_OP_SUM,
+                                       all[target] + 16 * (uint64_t)k, &one, NULL, 1),
+                     there ? LOCO_OK : LOCO_ERR_RANGE);
+        }
+        CHECK_OK(loco_window_unlock(win, target));
+        CHECK_OK(loco_window_fence(win, 0));
+    }
+    for (int k = 0; k < many; k++) {
+        int want = 1;
+
+        for (int round = 0; round < 3; round++)
+            want += (k >> round) % 2 == 0;
+        CHECK_EQ(cells[2 * k], k % 13 == 0 ? want : 0);
+        CHECK_EQ(cells[2 * k + 1], 0);
+    }
+    CHECK_OK(loco_window_fence(win, 0));
+    CHECK_OK(loco_window_destroy(win));
+    free(cells);
+    free(attached);
+    return 0;
+}
+
+Test(window_dynamic, thousands_of_regions, .timeout = 60)
+{
+    int many = 3000;
+
+    cr_assert_eq(member_run(RUN_SHM, 2, many_body, &many, NULL), 0);
+    many = 200;
+    cr_assert_eq(member_run(RUN_WEAK, 3, many_body, &many, NULL), 0);
+}
+
+/* One member attaches and detaches all the time beside a region that stays; the others use that
+ * one: they never see it gone, whatever the table is doing. */
+static int busy_table_body(struct member *m)
+{
+    uint64_t *cells = calloc(200, 8), at = address(cells), all[4], seen, one = 1;
+    int64_t end;
+    loco_window_t *win;
+
+    CHECK(cells != NULL);
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK_OK(loco_window_attach(win, &cells[100], 8));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_fence(win, 0));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    end = run_now() + 300000000;
+    for (int i = 0; run_now() < end; i++) {
+        if (m->rank == 0) {
+            int k = i % 80;
+
+            CHECK_OK(loco_window_attach(win, &cells[k], 8));
+            CHECK_OK(loco_window_attach(win, &cells[101 + k], 8));
+            CHECK_OK(loco_window_detach(win, &cells[k]));
+            CHECK_OK(loco_window_detach(win, &cells[101 + k]));
+        } else {
+            CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, all[0] + 800, &one,
+                                       &seen, 1));
+            CHECK_OK(member_get(win, 0, all[0] + 800, &seen, 8));
+            CHECK(seen >= (uint64_t)(i + 1));
+        }
+    }
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_fence(win, 0));
+    CHECK_OK(loco_window_destroy(win));
+    free(cells);
+    return 0;
+}
+
+Test(window_dynamic, a_table_that_changes_under_use, .timeout = 60)
+{
+    cr_assert_eq(member_run(RUN_SHM, 3, busy_table_body, NULL, NULL), 0);
+    cr_assert_eq(member_run(RUN_WEAK, 3, busy_table_body, NULL, NULL), 0);
+}
+
+static int dead_owner_body(struct member *m)
+{
+    uint64_t cell = 0, at = address(&cell), all[2];
+    int64_t begin;
+    loco_window_t *win;
+
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK_OK(loco_window_attach(win, &cell, 8));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    if (m->rank == 1)
+        _exit(99);
+    begin = run_now();
+    while (member_put(win, 1, all[1], &cell, 8) == LOCO_OK)
+        CHECK(run_now() - begin < (int64_t)run_budget_ms(1000) * 1000000);
+    CHECK_EQ(member_put(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
+    CHECK_EQ(member_get(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
+    CHECK_OK(member_put(win, 0, all[0], &at, 8));
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
+    return 0;
+}
+
+Test(window_dynamic, memory_of_the_dead)
+{
+    int statuses[2];
+
+    member_run(RUN_SHM, 2, dead_owner_body, NULL, statuses);
+    cr_assert(statuses[0] == 0 && statuses[1] == 99);
+}
