@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+
+# LOCO_MISSING(WHAT, PACKAGE): remember that WHAT was not found and which Debian package has it.
+# LOCO_REPORT_MISSING names all of it at once, so that one round of installing is enough.
+AC_DEFUN([LOCO_MISSING], [
+    loco_missing="${loco_missing}
+  $1: package $2"
+    loco_missing_packages="${loco_missing_packages} $2"
+])
+
+AC_DEFUN([LOCO_REPORT_MISSING], [
+    AS_IF([test -n "$loco_missing"], [
+        AC_MSG_ERROR([not found (the package names are Debian's):$loco_missing
+Install them: apt-get install$loco_missing_packages
+or do without: see ./configure --help for --without-... switches.])])
+])
+
+# LOCO_TRY_CFLAGS(VARIABLE, FLAGS...): append to VARIABLE each flag that the compiler takes.
+AC_DEFUN([LOCO_TRY_CFLAGS], [
+    loco_save_cflags=$CFLAGS
+    for loco_flag in $2; do
+        AC_MSG_CHECKING([whether $CC takes $loco_flag])
+        CFLAGS="$loco_save_cflags -Werror $loco_flag"
+        AC_COMPILE_IFELSE([AC_LANG_PROGRAM([], [])],
+            [AC_MSG_RESULT([yes])
+             $1="${$1} $loco_flag"],
+            [AC_MSG_RESULT([no])])
+    done
+    CFLAGS=$loco_save_cflags
+])
+
+# LOCO_TRY_LDFLAGS(VARIABLE, FLAGS...): the same for the linker.
+AC_DEFUN([LOCO_TRY_LDFLAGS], [
+    loco_save_ldflags=$LDFLAGS
+    for loco_flag in $2; do
+        AC_MSG_CHECKING([whether the linker takes $loco_flag])
+        LDFLAGS="$loco_save_ldflags $loco_flag"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])],
+            [AC_MSG_RESULT([yes])
+             $1="${$1} $loco_flag"],
+            [AC_MSG_RESULT([no])])
+    done
+    LDFLAGS=$loco_save_ldflags
+])
+
+# LOCO_PKG(VARIABLE, MODULE, WHAT, PACKAGE): a pkg-config module that must be there.
+AC_DEFUN([LOCO_PKG], [
+    PKG_CHECK_MODULES([$1], [$2], [], [LOCO_MISSING([$3], [$4])])
+])

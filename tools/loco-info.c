@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* loco-info: what is there. Versions, the node, fabrics and why not, tunables and their origin.
+ *
+ * Everything is gathered into one struct info and printed by one of two printers, so that text
+ * and JSON cannot disagree. */
+#include "config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef LOCO_HAVE_HWLOC
+#include <hwloc.h>
+#endif
+#ifdef LOCO_HAVE_VERBS
+#include <infiniband/verbs.h>
+#endif
+
+#include <loco/runtime.h>
+
+#include "tunables.h"
+
+#define TEXT 256
+#define MAX_ITEMS (LOCI_TUNABLES_MAX + 64)
+
+/* One line of the report. */
+struct item {
+    const char *section;        /* "versions", "node", "fabrics", "tunables" */
+    char key[TEXT];
+    char value[TEXT];
+    char note[TEXT];            /* why not; origin of a tunable; or empty */
+    const char *help;           /* of a tunable; or NULL */
+};
+
+struct info {
+    struct item item[MAX_ITEMS];
+    int n;
+};
+
+__attribute__((format(printf, 4, 5)))
+static struct item *add(struct info *info, const char *section, const char *key,
+                        const char *fmt, ...)
+{
+    struct item *item = &info->item[info->n < MAX_ITEMS - 1 ? info->n++ : info->n];
+    va_list args;
+
+    memset(item, 0, sizeof *item);
+    item->section = section;
+    snprintf(item->key, sizeof item->key, "%s", key);
+    va_start(args, fmt);
+    vsnprintf(item->value, sizeof item->value, fmt, args);
+    va_end(args);
+    return item;
+}
+
+static void note(struct item *item, const char *text)
+{
+    snprintf(item->note, sizeof item->note, "%s", text);
+}
+
+/* ---- versions ---- */
+
+static void add_api(struct info *info, const char *key, unsigned version)
+{
+    add(info, "versions", key, "%u.%u.%u", version >> 16, (version >> 8) & 255, version & 255);
+}
+
+static void add_versions(struct info *info)
+{
+    struct utsname name;
+
+    add(info, "versions", "release", "%s", PACKAGE_VERSION);
+    add_api(info, "api of this program", LOCO_API_VERSION);
+    add_api(info, "api of libloco", loco_api_version());
+#ifdef LOCO_OPENMPI_VERSION
+    add(info, "versions", "built for Open MPI", "%s", LOCO_OPENMPI_VERSION);
+    add(info, "versions", "component directory", "%s", LOCO_MCA_DIR);
+#else
+    note(add(info, "versions", "built for Open MPI", "none"), "configured --without-mpi");
+#endif
+#ifdef LOCO_HAVE_HWLOC
+    add(info, "versions", "hwloc", "%u.%u.%u", hwloc_get_api_version() >> 16,
+        (hwloc_get_api_version() >> 8) & 255, hwloc_get_api_version() & 255);
+#else
+    note(add(info, "versions", "hwloc", "none"), "configured --without-hwloc");
+#endif
+    if (uname(&name) == 0)
+        add(info, "versions", "kernel", "%s %s %s", name.sysname, name.release, name.machine);
+}
+
+/* ---- node ---- */
+
+#ifdef LOCO_HAVE_HWLOC
+static void add_count(struct info *info, hwloc_topology_t topology, const char *key,
+                      hwloc_obj_type_t type)
+{
+    add(info, "node", key, "%d", hwloc_get_nbobjs_by_type(topology, type));
+}
+
+static void add_numa_nodes(struct info *info, hwloc_topology_t topology)
+{
+    hwloc_obj_t node = NULL;
+
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != NULL) {
+        char key[TEXT], cpus[TEXT];
+
+        hwloc_bitmap_list_snprintf(cpus, sizeof cpus, node->cpuset);
+        snprintf(key, sizeof key, "NUMA node %u", node->os_index);
+        add(info, "node", key, "%.1f GiB, threads %s",
+            (double)node->attr->numanode.local_memory / (1 << 30), cpus);
+    }
+}
+
+static void add_node(struct info *info)
+{
+    hwloc_topology_t topology;
+
+    if (hwloc_topology_init(&topology) != 0)
+        return;
+    if (hwloc_topology_load(topology) != 0) {
+        note(add(info, "node", "topology", "unknown"), "hwloc cannot read it");
+        hwloc_topology_destroy(topology);
+        return;
+    }
+    add_count(info, topology, "packages", HWLOC_OBJ_PACKAGE);
+    add_count(info, topology, "cores", HWLOC_OBJ_CORE);
+    add_count(info, topology, "hardware threads", HWLOC_OBJ_PU);
+    add_numa_nodes(info, topology);
+    hwloc_topology_destroy(topology);
+}
+#else
+static void add_node(struct info *info)
+{
+    note(add(info, "node", "hardware threads", "%ld", sysconf(_SC_NPROCESSORS_ONLN)),
+         "configured --without-hwloc");
+}
+#endif
+
+static void add_memory(struct info *info)
+{
+    double page = (double)sysconf(_SC_PAGESIZE) / (1 << 30);
+
+    add(info, "node", "memory", "%.1f GiB, %.1f GiB free", page * (double)sysconf(_SC_PHYS_PAGES),
+        page * (double)sysconf(_SC_AVPHYS_PAGES));
+}
+
+static void add_boot_id(struct info *info)
+{
+    char id[TEXT] = "";
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+    if (f == NULL || fgets(id, sizeof id, f) == NULL)
+        note(add(info, "node", "boot id", "unknown"), strerror(errno));
+    else
+        add(info, "node", "boot id", "%.*s", (int)strcspn(id, "\n"), id);
+    if (f != NULL)
+        fclose(f);
+}
+
+/* ---- fabrics ---- */
+
+/* The first line of a small file, or "". */
+static void read_line(const char *path, char *line, size_t len)
+{
+    FILE *f = fopen(path, "r");
+
+    line[0] = '\0';
+    if (f == NULL)
+        return;
+    if (fgets(line, (int)len, f) != NULL)
+        line[strcspn(line, "\n")] = '\0';
+    fclose(f);
+}
+
+static void add_memory_files(struct info *info)
+{
+    int fd = memfd_create("loco-info", MFD_CLOEXEC);
+    struct item *item;
+
+    if (fd < 0) {
+        item = add(info, "fabrics", "shm", "not available");
+        snprintf(item->note, sizeof item->note, "memfd_create: %s", strerror(errno));
+        return;
+    }
+    close(fd);
+    add(info, "fabrics", "shm", "available");
+}
+
+/* Whether a process may copy from one that is not its child: as the ranks of a job are to each
+ * other. The child tries its parent. */
+static int copy_error(void)
+{
+    static char word[8] = "copied";
+    pid_t parent = getpid(), child = fork();
+    int status;
+
+    if (child == 0) {
+        char buf[sizeof word] = "";
+        struct iovec here = { buf, sizeof buf }, there = { word, sizeof word };
+        ssize_t n = process_vm_readv(parent, &here, 1, &there, 1, 0);
+
+        _exit(n == (ssize_t)sizeof word && strcmp(buf, "copied") == 0 ? 0 : n < 0 ? errno : EIO);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return errno != 0 ? errno : EIO;
+    return WEXITSTATUS(status);
+}
+
+static void add_copying(struct info *info)
+{
+    char scope[16];
+    struct item *item;
+    int error = copy_error();
+
+    if (error == 0) {
+        add(info, "fabrics", "shm: user memory", "copied directly (process_vm_readv)");
+        return;
+    }
+    item = add(info, "fabrics", "shm: user memory", "copied by the owner's service thread");
+    read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
+    snprintf(item->note, sizeof item->note, "process_vm_readv: %s%s%s%s", strerror(error),
+             scope[0] != '\0' ? " (kernel.yama.ptrace_scope = " : "", scope,
+             scope[0] != '\0' ? "; peers are permitted one by one where they can be)" : "");
+}
+
+static void add_huge_pages(struct info *info)
+{
+    char setting[TEXT];
+    const char *chosen;
+
+    read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", setting, sizeof setting);
+    chosen = strchr(setting, '[');
+    if (chosen == NULL) {
+        note(add(info, "fabrics", "shm: huge pages", "none"), "not in this kernel");
+        return;
+    }
+    note(add(info, "fabrics", "shm: huge pages", "%.*s", (int)strcspn(chosen + 1, "]"),
+             chosen + 1), "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+}
+
+#ifdef LOCO_HAVE_VERBS
+static void add_verbs(struct info *info)
+{
+    int n = 0;
+    struct ibv_device **list = ibv_get_device_list(&n);
+
+    note(add(info, "fabrics", "verbs", "not available"),
+         "not built in this version: devices are listed, not used");
+    if (list == NULL)
+        note(add(info, "fabrics", "verbs: devices", "none"),
+             errno == ENOSYS ? "the kernel has no RDMA support loaded (ib_uverbs)"
+                             : strerror(errno));
+    else if (n == 0)
+        note(add(info, "fabrics", "verbs: devices", "none"),
+             "no RDMA device, or its driver is not loaded");
+    for (int i = 0; list != NULL && i < n; i++) {
+        char key[TEXT];
+
+        snprintf(key, sizeof key, "verbs: %s", ibv_get_device_name(list[i]));
+        add(info, "fabrics", key, "%s", ibv_node_type_str(list[i]->node_type));
+    }
+    if (list != NULL)
+        ibv_free_device_list(list);
+}
+#else
+static void add_verbs(struct info *info)
+{
+    note(add(info, "fabrics", "verbs", "not available"), "configured --without-verbs");
+}
+#endif
+
+/* ---- tunables ---- */
+
+static void log_line(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    fprintf(stderr, "loco-info: %s: %s\n", loci_log_level_name(level), text);
+}
+
+static int add_tunables(struct info *info)
+{
+    struct loci_log log = { log_line, NULL, LOCO_LOG_WARN };
+    struct loci_tunables tunables;
+    size_t n;
+    const struct loci_tunable_row *row = loci_tunables_rows(&n);
+    int rc = loci_tunables_load(&tunables, &log);
+
+    for (size_t i = 0; i < n; i++) {
+        char value[TEXT], range[TEXT];
+        struct item *item;
+
+        loci_tunables_text(&tunables, &row[i], value, sizeof value);
+        loci_tunables_range(&row[i], range, sizeof range);
+        item = add(info, "tunables", row[i].name, "%s", value);
+        snprintf(item->note, sizeof item->note, "%s; allowed %.200s",
+                 loci_tunables_origin_name(tunables.origin[i]), range);
+        item->help = row[i].help;
+    }
+    return rc;
+}
+
+/* ---- printers ---- */
+
+static void print_text(const struct info *info)
+{
+    const char *section = "";
+
+    for (int i = 0; i < info->n; i++) {
+        const struct item *item = &info->item[i];
+
+        if (strcmp(section, item->section) != 0) {
+            printf("%s%s\n", i > 0 ? "\n" : "", item->section);
+            section = item->section;
+        }
+        printf("  %-22s %s", item->key, item->value);
+        if (item->note[0] != '\0')
+            printf("  (%s)", item->note);
+        putchar('\n');
+        if (item->help != NULL)
+            printf("  %22s %s\n", "", item->help);
+    }
+}
+
+static void print_json_string(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
+    }
+    putchar('"');
+}
+
+/* { "versions": { "release": { "value": "0.1.0", "note": "" } ... } ... } */
+static void print_json(const struct info *info)
+{
+    const char *section = "";
+
+    printf("{");
+    for (int i = 0; i < info->n; i++) {
+        const struct item *item = &info->item[i];
+        bool same = strcmp(section, item->section) == 0;
+
+        if (!same)
+            printf("%s\n  \"%s\": {", i > 0 ? "\n  }," : "", item->section);
+        printf("%s\n    ", same ? "," : "");
+        print_json_string(item->key);
+        printf(": { \"value\": ");
+        print_json_string(item->value);
+        printf(", \"note\": ");
+        print_json_string(item->note);
+        printf(" }");
+        section = item->section;
+    }
+    printf("\n  }\n}\n");
+}
+
+static void usage(FILE *to)
+{
+    fprintf(to,
+            "usage: loco-info [--json]\n"
+            "Show versions, this node's topology, the fabrics that are available or why not, and\n"
+            "the tunables with their values and where these came from.\n\n"
+            "  --json     as JSON\n"
+            "  --version  the release\n"
+            "  --help     this text\n\n"
+            "Exit status: 0; 1 where a tunable in the environment is wrong; 2 for wrong use.\n");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "json", no_argument, NULL, 'j' },
+        { "version", no_argument, NULL, 'V' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 }
+    };
+    static struct info info;
+    bool json = false;
+    int c, rc;
+
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (c) {
+        case 'j': json = true; break;
+        case 'V': printf("loco-info %s\n", PACKAGE_VERSION); return 0;
+        case 'h': usage(stdout); return 0;
+        default: usage(stderr); return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "loco-info: unexpected argument \"%s\"\n", argv[optind]);
+        usage(stderr);
+        return 2;
+    }
+    add_versions(&info);
+    add_node(&info);
+    add_memory(&info);
+    add_boot_id(&info);
+    add_memory_files(&info);
+    add_copying(&info);
+    add_huge_pages(&info);
+    add_verbs(&info);
+    rc = add_tunables(&info);
+    (json ? print_json : print_text)(&info);
+    return rc != LOCO_OK || ferror(stdout) ? 1 : 0;
+}
