@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "machine.h"
+#include "run.h"
 
 #define LEN ((size_t)4 << 20)
 #define ROUNDS 2000
@@ -136,7 +137,7 @@ static int outlives(const struct loco_bootstrap *boot, void *arg)
         raise(SIGKILL);
     start = loci_now(w.rt);
     NEED(loci_wait(w.rt, &why, never_ready, NULL) == LOCO_ERR_PEER_DEAD);
-    NEED(loci_now(w.rt) - start < 1000000000);
+    NEED(loci_now(w.rt) - start < run_limit(1000000000));
     loco_runtime_close(w.rt);
     return 0;
 }

@@ -10,7 +10,7 @@
 
 /* Stress tests: real processes on shared memory, each case for a bounded time. They print TAP. */
 
-#define STRESS_MS 1500      /* per case; times TEST_SCALE of the environment */
+#define STRESS_NS INT64_C(1500000000)       /* per case */
 
 struct stress_case {
     const char *name;

@@ -70,7 +70,7 @@ int run_meet(loco_runtime_t *rt)
 
     if (status != LOCO_OK)
         return status;
-    status = loco_runtime_wait_ready(rt, INT64_C(20000000000));
+    status = loco_runtime_wait_ready(rt, LOCO_FOREVER);     /* the test has a limit of its own */
     if (status == LOCO_OK)
         status = loco_barrier_wait(barrier);
     loco_barrier_destroy(barrier);
@@ -109,12 +109,24 @@ int run_threads(int n, run_thread_fn *fn, void *arg)
     return result;
 }
 
-int run_budget_ms(int normal)
+static double scale_of_time(void)
 {
     const char *scale = getenv("TEST_SCALE");
-    double ms = normal * (scale == NULL ? 1.0 : atof(scale));
+    double times = scale == NULL ? 1.0 : atof(scale);
 
-    return ms < 1 ? 1 : (int)ms;
+    return times > 0 ? times : 1.0;
+}
+
+int64_t run_limit(int64_t ns)
+{
+    return (int64_t)((double)ns * scale_of_time());
+}
+
+int run_rounds(int normal)
+{
+    double rounds = normal / scale_of_time();
+
+    return rounds < 1 ? 1 : (int)rounds;
 }
 
 int64_t run_now(void)

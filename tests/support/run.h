@@ -27,8 +27,11 @@ int run_meet(loco_runtime_t *rt);
 typedef int run_thread_fn(void *arg, int thread);
 int run_threads(int n, run_thread_fn *fn, void *arg);
 
-/* Milliseconds that a test with a budget may use: `normal`, times TEST_SCALE of the environment. */
-int run_budget_ms(int normal);
+/* Nanoseconds that something may take: as many, times TEST_SCALE of the environment, by which a
+ * build with a sanitizer is slower. */
+int64_t run_limit(int64_t ns);
+/* Rounds of a long loop: `normal`, fewer by TEST_SCALE. */
+int run_rounds(int normal);
 /* Nanoseconds of the monotonic clock. */
 int64_t run_now(void);
 

@@ -189,7 +189,7 @@ static bool as_expected(const struct criterion_test *test, int status)
     return report->finished != 0;
 }
 
-static bool run(const struct criterion_test *test, double timeout, FILE *tap)
+static bool run(const struct criterion_test *test, double timeout, double scale, FILE *tap)
 {
     const struct criterion_suite *suite = suite_of(test);
     double start = now();
@@ -202,6 +202,7 @@ static bool run(const struct criterion_test *test, double timeout, FILE *tap)
         timeout = suite->data->timeout;
     if (test->data->timeout > 0)
         timeout = test->data->timeout;
+    timeout *= scale;
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
@@ -227,7 +228,8 @@ static bool run(const struct criterion_test *test, double timeout, FILE *tap)
 int main(int argc, char **argv)
 {
     const char *filter = "*";
-    double timeout = 60;
+    const char *slow = getenv("TEST_SCALE");
+    double timeout = 60, scale = slow != NULL && atof(slow) > 1 ? atof(slow) : 1;
     bool list = false, ok = true;
     FILE *tap = stderr;
     int selected = 0;
@@ -258,7 +260,7 @@ int main(int argc, char **argv)
         else if ((*t)->data->kind_ != CR_TEST_NORMAL)
             fprintf(tap, "not ok - %s has parameters, which this runner does not know\n", name);
         else
-            ok = run(*t, timeout, tap) && ok;
+            ok = run(*t, timeout, scale, tap) && ok;
         fflush(tap);
     }
     fprintf(tap, "1..%d\n", selected);

@@ -17,6 +17,7 @@
 
 #include "fabric/shm/shm.h"
 #include "rma.h"
+#include "run.h"
 #include "wait.h"
 
 /* Members end by _exit, so that the address sanitizer has to be asked for leaks. */

@@ -37,7 +37,7 @@ static int all_flags(void *arg)
 /* Nobody waits on another's memory, so that all may destroy theirs afterwards. */
 static int everybody_is_here(loco_runtime_t *rt, struct loci_endpoint *ep)
 {
-    const struct loci_reason why = { .what = "all", .peer = -1, .timeout_ns = 10 * SECOND };
+    const struct loci_reason why = { .what = "all", .peer = -1, .timeout_ns = run_limit(10 * SECOND) };
 
     for (int i = 0; i < ep->group.size; i++) {
         int status = loci_write64(rt, loci_endpoint_mem(ep, i, 0),
@@ -58,7 +58,7 @@ static int connect_body(loco_runtime_t *rt, int rank, void *arg)
 
     usleep((useconds_t)(rank == *(int *)arg ? 30000 : 0));
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    CHECK_OK(loco_runtime_wait_ready(rt, 10 * SECOND));
+    CHECK_OK(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)));
     for (int i = 0; i < n; i++)
         CHECK_OK(loci_write64(rt, loci_endpoint_mem(ep, i, 0), 8 * (uint64_t)rank,
                               100 + (uint64_t)rank, NULL));
@@ -95,7 +95,7 @@ static int again_body(loco_runtime_t *rt, int rank, void *arg)
         if (rand_r(&seed) % 3 == 0)
             usleep((useconds_t)(rand_r(&seed) % 3000));
         CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-        CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+        CHECK_OK(loci_endpoint_ready(ep, run_limit(10 * SECOND)));
         loci_endpoint_destroy(ep);
     }
     return 0;
@@ -118,7 +118,7 @@ static int subset_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_group_subset(loco_everyone(rt), 2, ranks[rank / 2], &half));
     spec.group = half;
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+    CHECK_OK(loci_endpoint_ready(ep, run_limit(10 * SECOND)));
     CHECK_EQ(ep->group.rank, rank < 2 ? rank : 3 - rank);
     loci_endpoint_destroy(ep);
     loco_group_destroy(half);
@@ -168,7 +168,7 @@ static int callback_body(loco_runtime_t *rt, int rank, void *arg)
     spec.ctx = &heard;
     usleep((useconds_t)rank * 5000);
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    CHECK_OK(loci_endpoint_ready(ep, 10 * SECOND));
+    CHECK_OK(loci_endpoint_ready(ep, run_limit(10 * SECOND)));
     for (int round = 0, all = 0; all < 6 && round < 2000; round++) {
         usleep(1000);
         all = 0;
@@ -211,13 +211,13 @@ static int mismatch_body(loco_runtime_t *rt, int rank, void *arg)
         usleep(10000);
     }
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    CHECK_EQ(loco_runtime_wait_ready(rt, 10 * SECOND), LOCO_ERR_MISMATCH);
-    CHECK_EQ(loci_endpoint_ready(ep, 10 * SECOND), LOCO_ERR_MISMATCH);
+    CHECK_EQ(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)), LOCO_ERR_MISMATCH);
+    CHECK_EQ(loci_endpoint_ready(ep, run_limit(10 * SECOND)), LOCO_ERR_MISMATCH);
     loci_endpoint_destroy(ep);
     /* The runtime goes on, under that name too. */
     spec = spec_of(rt, "m", 192);
     CHECK_OK(loci_endpoint_create(rt, &spec, &other));
-    CHECK_OK(loco_runtime_wait_ready(rt, 10 * SECOND));
+    CHECK_OK(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)));
     loci_endpoint_destroy(other);
     return 0;
 }
@@ -239,7 +239,7 @@ static int named_body(loco_runtime_t *rt, int rank, void *arg)
     (void)arg;
     spec.parent = "top";
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    CHECK_EQ(loci_endpoint_ready(ep, 10 * SECOND), LOCO_ERR_MISMATCH);
+    CHECK_EQ(loci_endpoint_ready(ep, run_limit(10 * SECOND)), LOCO_ERR_MISMATCH);
     CHECK(weak_logged(rt, "top/n") >= 1);
     if (rank == 0)
         CHECK(weak_logged(rt, "region top/n.data has 64 bytes at rank 0 (here) and 4096 bytes at "

@@ -326,7 +326,7 @@ static int words(const struct loco_bootstrap *boot, void *arg)
     for (size_t i = 0; i < 4; i++) {
         struct loci_op op = { .kind = LOCI_FETCH_ADD, .mem = &w.user_of[TARGET],
                               .offset = 16 * i, .len = sizes[i], .operand = 1, .result = &old };
-        int64_t end = run_now() + INT64_C(20000000000);
+        int64_t end = run_now() + run_limit(INT64_C(20000000000));
 
         while (loci_try_update(w.rt, &op) != LOCO_OK)
             CHECK(run_now() < end);
@@ -571,7 +571,7 @@ static int all_are_noticed(void *arg)
 static int until_origins_die(const struct loco_bootstrap *boot, void *arg)
 {
     const struct loci_reason why = { .what = "deaths", .peer = -1,
-                                     .timeout_ns = INT64_C(30000000000) };
+                                     .timeout_ns = LOCO_FOREVER };
     struct stage *stage = arg;
     unsigned char data[512] = { 0 };
     struct world w;

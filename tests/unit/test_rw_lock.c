@@ -124,7 +124,7 @@ Test(rw_lock, readers_and_writers_keep_apart, .timeout = 120)
         m.scope = LOCO_ORDER;
         cr_assert_eq(run_on(RUN_WEAK, 3, (uint64_t)i, settings[i], mix_body, &m), 0);
         m.threads = 3;
-        m.rounds = 2000;
+        m.rounds = run_rounds(2000);
         cr_assert_eq(run_on(RUN_SHM, 4, 0, settings[i], mix_body, &m), 0);
     }
 }
@@ -148,7 +148,7 @@ struct crowd {
 static int crowd_thread(void *arg, int thread)
 {
     struct crowd *c = arg;
-    int64_t until = run_now() + 20 * SECOND;
+    int64_t until = run_now() + run_limit(20 * SECOND);
     uint64_t stop = 0;
 
     (void)thread;
@@ -180,7 +180,7 @@ static int crowd_body(loco_runtime_t *rt, int rank, void *arg)
 
         CHECK_OK(c.exclusive ? loco_rw_lock_acquire_shared(c.lock)
                              : loco_rw_lock_acquire_exclusive(c.lock));
-        CHECK(run_now() - start < SECOND);
+        CHECK(run_now() - start < run_limit(SECOND));
         CHECK_OK(c.exclusive
                  ? loco_rw_lock_release_shared(c.lock, LOCO_FENCE_NONE, 0)
                  : loco_rw_lock_release_exclusive(c.lock, LOCO_FENCE_NONE, 0));
@@ -362,7 +362,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     usleep((useconds_t)rank * 70000);
     status = loco_rw_lock_acquire_exclusive(lock);
     CHECK_EQ(status, exclusive == 2 ? LOCO_OK : LOCO_ERR_PEER_DEAD);
-    CHECK(run_now() - start < 3 * SECOND / 2);
+    CHECK(run_now() - start < run_limit(3 * SECOND / 2));
     if (status == LOCO_OK)
         CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
     usleep(600000);

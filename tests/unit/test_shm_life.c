@@ -38,7 +38,7 @@ static int outlives(const struct loco_bootstrap *boot, void *arg)
     NEED(together(&w) == LOCO_OK);
     if (w.me == last)
         kill(getpid(), SIGKILL);
-    NEED(wait_for_death(&w, w.pools[last].peer, &status) < 1000000000);
+    NEED(wait_for_death(&w, w.pools[last].peer, &status) < run_limit(1000000000));
     NEED(status == LOCO_ERR_PEER_DEAD);
     NEED(atomic_load(&w.rt->peers[w.pools[last].peer]->state) == LOCI_PEER_DEAD);
     NEED(loci_write64(w.rt, &w.users[last], 0, 1, NULL) == LOCO_ERR_PEER_DEAD);
@@ -152,7 +152,7 @@ static int says_goodbye(const struct loco_bootstrap *boot, void *arg)
         NEED(together(&w) == LOCO_OK);
         return 0;
     }
-    NEED(wait_for_death(&w, w.pools[w.n - 1].peer, &status) < 1000000000);
+    NEED(wait_for_death(&w, w.pools[w.n - 1].peer, &status) < run_limit(1000000000));
     NEED(atomic_load(&w.rt->peers[w.pools[w.n - 1].peer]->state) == LOCI_PEER_LEFT);
     NEED(together(&w) == LOCO_OK);
     loco_runtime_close(w.rt);

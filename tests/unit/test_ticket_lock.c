@@ -424,7 +424,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     if (role == DIES_AS_HOLDER || (role == DIES_IN_QUEUE && rank == 3)
         || (role == DIES_AS_HOST && rank != 0)) {
         CHECK_EQ(status, LOCO_ERR_PEER_DEAD);
-        CHECK(run_now() - start < 5 * SECOND / 4);
+        CHECK(run_now() - start < run_limit(5 * SECOND / 4));
     } else {
         CHECK_OK(status);
         usleep(rank == 0 ? 400000 : 10000);

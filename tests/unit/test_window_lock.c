@@ -212,7 +212,7 @@ static int fair_body(struct member *m)
     bool is_one = m->rank == m->n - 1;
     int kind = kinds[is_one], turns = 0;
     uint64_t stop = 0;
-    int64_t end = run_now() + 20 * SECOND;
+    int64_t end = run_now() + run_limit(20 * SECOND);
     loco_window_t *win;
 
     CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 16, &win));
@@ -344,7 +344,7 @@ static int killed_body(struct member *m)
         raise(SIGKILL);
     begin = run_now();
     CHECK_EQ(loco_window_lock(win, LOCO_LOCK_EXCLUSIVE, 2, 0), LOCO_ERR_PEER_DEAD);
-    CHECK(run_now() - begin < (int64_t)run_budget_ms(1000) * 1000000);
+    CHECK(run_now() - begin < run_limit(SECOND));
     CHECK_EQ(loco_window_lock(win, LOCO_LOCK_SHARED, 1, 0), LOCO_ERR_PEER_DEAD);
     /* Shared locks elsewhere do not need the dead; nor, after a mere shared lock, do exclusive
      * ones elsewhere and lock_all. */
