@@ -142,18 +142,23 @@ static struct shm_peer *peer_named(struct shm_fabric *f, uint64_t identity, uint
 static bool accept_hello(struct shm_conn *c, const struct shm_hello *hello)
 {
     struct shm_fabric *f = c->fabric;
+    bool keep = true;
 
     pthread_mutex_lock(&f->lock);
     c->peer = peer_named(f, hello->identity, hello->token);
-    if (c->peer == NULL && f->parked < PARKED_MANY) {
-        c->identity = hello->identity;
-        c->token = hello->token;
-        c->parked = true;
-        f->parked++;
-        loci_service_unwatch(f->rt, c->fd);
+    if (c->peer == NULL) {
+        keep = f->parked < PARKED_MANY;
+        if (keep) {
+            c->identity = hello->identity;
+            c->token = hello->token;
+            c->parked = true;
+            f->parked++;
+            loci_service_unwatch(f->rt, c->fd);
+        }
     }
+    /* From here on whoever meets its sender may unpark it: it is not ours to look at. */
     pthread_mutex_unlock(&f->lock);
-    return c->peer != NULL || c->parked;
+    return keep;
 }
 
 void loci_shm_unpark(struct shm_peer *p)
