@@ -26,12 +26,20 @@ static inline void loci_store64(void *word, uint64_t value)
 /* Copies of any length, torn as the hardware likes. */
 static inline void loci_copy_out(void *to, const void *network, size_t len)
 {
+#ifdef LOCO_SIM
+    loci_sim_copy(to, network, len, 0);
+#else
     memcpy(to, network, len);
+#endif
 }
 
 static inline void loci_copy_in(void *network, const void *from, size_t len)
 {
+#ifdef LOCO_SIM
+    loci_sim_copy(network, from, len, 1);
+#else
     memcpy(network, from, len);
+#endif
 }
 
 static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)

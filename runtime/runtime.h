@@ -41,6 +41,8 @@ struct loci_host {
     /* A waiter has polled `rounds` times in vain since it last made progress. */
     void (*idle)(void *ctx, unsigned rounds);
     struct loci_thread *(*self)(void *ctx);         /* NULL: thread-local in self.c */
+    /* Nullable. A wait begins that is not over at the first look: for this. */
+    void (*waits)(void *ctx, const char *what);
 };
 
 /* ---- peers (peer.c) ---- */
@@ -184,6 +186,9 @@ int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct lo
 
 /* self.c: this thread's context; made on its first call. NULL only when memory is exhausted. */
 struct loci_thread *loci_self(struct loco_runtime *rt);
+/* A context for a thread that has none: one that was left, or a new one. NULL without memory. For
+ * hosts that know their threads themselves. */
+struct loci_thread *loci_thread_attach(struct loco_runtime *rt);
 int loci_threads_open(struct loco_runtime *rt);
 void loci_threads_close(struct loco_runtime *rt);
 

@@ -67,14 +67,19 @@ static struct loci_thread *make(struct loco_runtime *rt)
     return t;
 }
 
+struct loci_thread *loci_thread_attach(struct loco_runtime *rt)
+{
+    struct loci_thread *t = adopt(rt);
+
+    return t != NULL ? t : make(rt);
+}
+
 static struct loci_thread *find_self(struct loco_runtime *rt)
 {
     struct loci_thread *t = pthread_getspecific(rt->thread_key);
 
     if (t == NULL) {
-        t = adopt(rt);
-        if (t == NULL)
-            t = make(rt);
+        t = loci_thread_attach(rt);
         if (t == NULL)
             return NULL;
         pthread_setspecific(rt->thread_key, t);

@@ -145,6 +145,8 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
             if (status != LOCO_OK)
                 return status;
         }
+        if (rounds == 0 && rt->host.waits != NULL)
+            rt->host.waits(rt->host.ctx, why->what);
         loci_wait_round(rt, &rounds);
     }
 }

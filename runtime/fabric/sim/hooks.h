@@ -67,7 +67,8 @@ void loci_sim_copy(void *to, const void *from, size_t len, int to_network);
 #undef atomic_compare_exchange_weak_explicit
 #undef atomic_compare_exchange_weak
 
-/* Each argument is evaluated once, before the step. */
+/* Each argument is evaluated once, before the step; one may hold such an operation itself. */
+#pragma GCC diagnostic ignored "-Wshadow"
 #define SIM_LET(p) __auto_type sim_p = (p)
 
 #define atomic_load_explicit(p, o)                                                                \
@@ -157,6 +158,11 @@ void loci_sim_cond_broadcast(struct loci_sim_cond *cond);
 #define pthread_key_create(key, end) ((void)(key), (void)(end), 0)
 #define pthread_key_delete(key) ((void)(key))
 #define pthread_getspecific(key) ((void)(key), (void *)0)
-#define pthread_setspecific(key, value) ((void)(key), (void)(value), 0)
+static inline int loci_sim_setspecific(void *value)
+{
+    (void)value;
+    return 0;
+}
+#define pthread_setspecific(key, value) loci_sim_setspecific(value)
 
 #endif

@@ -123,7 +123,8 @@ void loci_sim_run(const struct loci_sim_config *config, loci_sim_body *body, voi
 /* n threads of this process, each fn(arg, thread); returns when all have: 0, or the first other
  * result. */
 int loci_sim_threads(loco_runtime_t *rt, int n, int (*fn)(void *arg, int thread), void *arg);
-/* This is not so: ends the run, with its cause. Returns 1, for `return loci_sim_fail(...)`. */
+/* This is not so: ends the run, with its cause; said after loci_sim_run it changes that run's
+ * result. Returns 1, for `return loci_sim_fail(...)`. */
 int loci_sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A line of the trace. */
 void loci_sim_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Control messages, the service thread, and who is alive.
+ *
+ * A process's letters come in the order of each sender; which sender's is next is chosen. The
+ * service thread is a fiber that sleeps until there is one. What is garbled here is a random byte
+ * or the length: what a parser has to withstand. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "service.h"
+#include "world.h"
+
+/* ---- letters ---- */
+
+static void append(struct sim_process *to, int from, enum sim_letter_kind kind,
+                   const void *bytes, size_t len)
+{
+    struct sim_letter *letter = malloc(sizeof *letter + len);
+
+    if (letter == NULL)
+        abort();
+    *letter = (struct sim_letter){ .kind = kind, .from = from, .len = len };
+    if (len > 0)
+        memcpy(letter->bytes, bytes, len);
+    *to->last_letter = letter;
+    to->last_letter = &letter->next;
+}
+
+static bool happens(struct sim_world *w, int per_mille)
+{
+    return per_mille > 0 && !w->quiet && (int)(loci_sim_random(w, 1) % 1000) < per_mille;
+}
+
+static void garble(struct sim_world *w, struct sim_letter *letter)
+{
+    uint64_t draw = loci_sim_random(w, 1);
+
+    if (letter->len == 0)
+        return;
+    if (draw % 4 == 0)
+        letter->len = (draw >> 8) % letter->len;
+    else
+        letter->bytes[(draw >> 8) % letter->len] ^= (unsigned char)(1 << (draw >> 4) % 8);
+}
+
+void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind kind,
+                          const void *bytes, size_t len)
+{
+    struct sim_world *w = to->world;
+    const struct loci_sim_faults *faults = &w->config->faults;
+
+    if (to->stopped || to->rt == NULL)
+        return;
+    if (kind == SIM_CONTROL && happens(w, faults->lose)) {
+        SIM_TRACE(w, from, -1, "message lost", 0, to->rank, "%zu bytes", len);
+        return;
+    }
+    append(to, from, kind, bytes, len);
+    if (kind == SIM_CONTROL && happens(w, faults->twice)) {
+        SIM_TRACE(w, from, -1, "message doubled", 0, to->rank, "%zu bytes", len);
+        append(to, from, kind, bytes, len);
+    } else if (kind == SIM_CONTROL && happens(w, faults->garble)) {
+        struct sim_letter *letter = to->letters;
+
+        while (letter->next != NULL)
+            letter = letter->next;
+        garble(w, letter);
+        SIM_TRACE(w, from, -1, "message garbled", 0, to->rank, "%zu bytes", letter->len);
+    }
+    w->barren = 0;
+}
+
+/* The first letter of a sender; of which is chosen. */
+static struct sim_letter *take_letter(struct sim_process *p)
+{
+    struct sim_world *w = p->world;
+    struct sim_letter **firsts[64], *letter;
+    uint32_t n = 0;
+
+    for (struct sim_letter **at = &p->letters; *at != NULL && n < 64; at = &(*at)->next) {
+        bool earlier = false;
+
+        for (struct sim_letter *l = p->letters; l != *at; l = l->next)
+            earlier = earlier || l->from == (*at)->from;
+        if (!earlier)
+            firsts[n++] = at;
+        if (w->count > 64)      /* scale: as they came */
+            break;
+    }
+    n = w->quiet || n == 1 ? 0
+        : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
+    letter = *firsts[n];
+    *firsts[n] = letter->next;
+    for (p->last_letter = &p->letters; *p->last_letter != NULL;
+         p->last_letter = &(*p->last_letter)->next)
+        ;
+    return letter;
+}
+
+static void handle(struct sim_process *p, const struct sim_letter *letter)
+{
+    struct loci_peer *from = p->peers[letter->from];
+
+    if (from == NULL)
+        return;
+    switch (letter->kind) {
+    case SIM_CONTROL:
+        SIM_TRACE(p->world, p->rank, -1, "message handled", 0, letter->from, "%zu bytes",
+                  letter->len);
+        loci_control_receive(p->rt, from->index, letter->bytes, letter->len);
+        break;
+    case SIM_GOODBYE:
+        loci_peer_gone(p->rt, from, LOCI_PEER_LEFT, "it has closed its runtime");
+        break;
+    default:
+        SIM_TRACE(p->world, p->rank, -1, "is told that", 0, letter->from, "p%d has stopped",
+                  letter->from);
+        loci_peer_gone(p->rt, from, LOCI_PEER_DEAD, "it has stopped");
+        break;
+    }
+    sim_changed(p);
+}
+
+void loci_sim_serve(void *arg)
+{
+    struct sim_fiber *f = arg;
+    struct sim_process *p = f->process;
+
+    for (;;) {
+        while (p->letters == NULL && !p->closing)
+            loci_sim_block(SIM_MAIL);
+        if (p->closing)
+            break;
+        struct sim_letter *letter = take_letter(p);
+
+        handle(p, letter);
+        free(letter);
+    }
+    loci_sim_block(SIM_DONE);
+}
+
+void loci_sim_letters_free(struct sim_process *p)
+{
+    while (p->letters != NULL) {
+        struct sim_letter *letter = p->letters;
+
+        p->letters = letter->next;
+        free(letter);
+    }
+    p->last_letter = &p->letters;
+}
+
+/* ---- service.h ---- */
+
+int loci_service_open(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    p->rt = rt;
+    p->service = loci_sim_start(p, -1, loci_sim_serve);
+    return LOCO_OK;
+}
+
+void loci_service_close(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    p->closing = true;
+    p->rt = NULL;
+}
+
+/* Fabrics with descriptors use these; there are none here. */
+int loci_service_watch(struct loco_runtime *rt, int fd, uint32_t events, loci_service_fn *fn,
+                       void *ctx)
+{
+    (void)rt;
+    (void)fd;
+    (void)events;
+    (void)fn;
+    (void)ctx;
+    return LOCO_ERR_UNSUPPORTED;
+}
+
+void loci_service_unwatch(struct loco_runtime *rt, int fd)
+{
+    (void)rt;
+    (void)fd;
+}
+
+bool loci_service_is_self(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    return p->world->current == p->service;
+}
+
+/* ---- the fabric's life and peers ---- */
+
+int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
+                         struct loci_fabric **fabric);
+void loci_sim_fabric_close(struct loci_fabric *fabric);
+int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
+void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
+                          size_t len);
+
+int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
+                         struct loci_fabric **fabric)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    mine->node = p->world->config->one_node ? 1 : 1 + (uint64_t)p->rank;
+    *fabric = &p->fabric;
+    return LOCO_OK;
+}
+
+void loci_sim_fabric_close(struct loci_fabric *fabric)
+{
+    (void)fabric;
+}
+
+int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    p->peers[peer->address.identity - SIM_IDENTITY] = peer;
+    return LOCO_OK;
+}
+
+void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_GOODBYE, NULL, 0);
+}
+
+int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
+                          size_t len)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
+    if (!loci_peer_alive(p->rt, peer->index))
+        return LOCO_ERR_PEER_DEAD;
+    p->counts.messages++;
+    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_CONTROL, message, len);
+    return LOCO_OK;
+}

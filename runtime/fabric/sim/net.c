@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Lanes: what happens to a posted operation, by the rules of sim.h.
+ *
+ * Lane events are carried out by whichever fiber gives way at that time, so nothing here may step,
+ * but what the poster and poller call (post, poll). */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "world.h"
+
+#define POISON 0xd5
+
+/* ---- memory ---- */
+
+static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct sim_process *p = sim_process_of(fabric);
+    struct sim_extent *more;
+    void *base = mmap(NULL, extent->len, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (base == MAP_FAILED)
+        return LOCO_ERR_NO_MEMORY;
+    more = realloc(p->extents, (size_t)(p->extent_count + 1) * sizeof *more);
+    if (more == NULL) {
+        munmap(base, extent->len);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    p->extents = more;
+    more[p->extent_count++] = (struct sim_extent){ extent->number, base, extent->len };
+    extent->base = base;
+    return LOCO_OK;
+}
+
+static int extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed)
+{
+    (void)fabric;
+    (void)extent;
+    (void)committed;
+    return LOCO_OK;
+}
+
+static void extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    for (int i = 0; i < p->extent_count; i++)
+        if (p->extents[i].base == extent->base)
+            p->extents[i] = p->extents[--p->extent_count];
+    munmap(extent->base, extent->len);
+}
+
+static int user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key)
+{
+    (void)fabric;
+    (void)base;
+    (void)len;
+    key->extent = 0;
+    return LOCO_OK;
+}
+
+static void user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
+{
+    (void)fabric;
+    (void)key;
+}
+
+static unsigned char *no_map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    (void)fabric;
+    (void)mem;
+    return NULL;
+}
+
+/* Where a range is; NULL for memory that is not there (any more). */
+static unsigned char *resolve(struct sim_process *to, const struct loci_memkey *key,
+                              uint64_t offset, size_t len)
+{
+    if (offset + len > key->len)
+        return NULL;
+    if (key->kind == LOCI_MEM_USER)
+        return (unsigned char *)(uintptr_t)key->base + offset;
+    for (int i = 0; i < to->extent_count; i++)
+        if (to->extents[i].number == key->extent && key->base + key->len <= to->extents[i].len)
+            return to->extents[i].base + key->base + offset;
+    return NULL;
+}
+
+/* ---- pieces: aligned words, more of them at a time where there are many ---- */
+
+static size_t piece_len(size_t len)
+{
+    size_t words = (len + 14) / 8, each = (words + SIM_PIECES - 1) / SIM_PIECES;
+
+    return each * 8;
+}
+
+/* The first piece ends where the network side is aligned. */
+static int piece_count(const unsigned char *at, size_t len)
+{
+    size_t head = (8 - (uintptr_t)at % 8) % 8, each = piece_len(len);
+
+    if (head >= len)
+        return len > 0;
+    return (head > 0) + (int)((len - head + each - 1) / each);
+}
+
+static void piece(const struct sim_op *op, int i, size_t *from, size_t *len)
+{
+    size_t head = (8 - (uintptr_t)op->target % 8) % 8, each = piece_len(op->op.len);
+    size_t begin, end;
+
+    if (head > op->op.len)
+        head = op->op.len;
+    if (head > 0 && i-- == 0) {
+        *from = 0;
+        *len = head;
+        return;
+    }
+    begin = head + (size_t)i * each;
+    end = begin + each < op->op.len ? begin + each : op->op.len;
+    *from = begin;
+    *len = end - begin;
+}
+
+/* One of the pieces that are left, any. */
+static int take_piece(struct sim_world *w, struct sim_op *op)
+{
+    uint32_t n = (uint32_t)__builtin_popcount(op->left), skip, left = op->left;
+    int at;
+
+    skip = n == 1 ? 0 : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
+    while (skip-- > 0)
+        left &= left - 1;
+    at = __builtin_ctz(left);
+    op->left &= ~(UINT32_C(1) << at);
+    return at;
+}
+
+/* ---- lanes ---- */
+
+/* What can happen next: the first operation that is not sent, the first write that is not placed,
+ * the first other that is not executed and has only placed writes before it... */
+static void refresh(struct sim_lane *lane)
+{
+    bool unsent = false, unplaced = false, unexecuted = false;
+    unsigned can = 0;
+
+    for (struct sim_op *p = lane->first; p != NULL; p = p->next) {
+        if (p->stage == SIM_POSTED && !unsent) {
+            unsent = true;
+            can |= SIM_SEND;
+        }
+        if (p->op.kind == LOCI_WRITE) {
+            if (p->left != 0 && p->stage == SIM_SENT && !unplaced)
+                can |= SIM_PLACE;
+            unplaced = unplaced || p->left != 0;
+            continue;
+        }
+        if ((p->stage == SIM_SENT || p->stage == SIM_FETCHED) && !unexecuted && !unplaced) {
+            const struct sim_op *device = lane->to->device;
+
+            if (p->op.kind < LOCI_FETCH_ADD || p->op.kind == LOCI_PLACE || device == NULL
+                || device == p)
+                can |= SIM_EXECUTE;
+        }
+        unexecuted = unexecuted || p->stage < SIM_EXECUTED;
+        if (p->stage == SIM_EXECUTED)
+            can |= SIM_RESPOND;
+    }
+    lane->can = can;
+}
+
+/* A device that is free again may be what others wait for. */
+static void refresh_all_to(struct sim_world *w, const struct sim_process *to)
+{
+    for (int i = 0; i < w->lane_count; i++)
+        if (w->lanes[i]->to == to)
+            refresh(w->lanes[i]);
+}
+
+static const char *kind_name(const struct sim_op *op)
+{
+    static const char *const names[] = {
+        [LOCI_WRITE] = "write", [LOCI_READ] = "read", [LOCI_FETCH_ADD] = "fetch_add",
+        [LOCI_COMPARE_SWAP] = "compare_swap", [LOCI_PLACE] = "place",
+    };
+
+    return names[op->op.kind];
+}
+
+void loci_sim_op_text(const struct sim_lane *lane, const struct sim_op *op, char *text, size_t len)
+{
+    char where[128] = "";
+
+    if (op->target == NULL
+        || !loci_sim_place_of(lane->from->world, op->target, where, sizeof where))
+        snprintf(where, sizeof where, "p%d", lane->to->rank);
+    snprintf(text, len, "#%llu %s of %zu bytes by p%d.t%d at %s", (unsigned long long)op->id,
+             kind_name(op), op->op.len, lane->from->rank, lane->thread, where);
+}
+
+static void trace_op(struct sim_lane *lane, struct sim_op *op, const char *what)
+{
+    struct sim_world *w = lane->from->world;
+    char text[256];
+
+    if (!sim_traced(w))
+        return;
+    loci_sim_op_text(lane, op, text, sizeof text);
+    loci_sim_trace_line(w, lane->from->rank, -1, what, op->id, lane->to->rank, "%s", text);
+}
+
+static void race(struct sim_lane *lane, struct sim_op *op)
+{
+    struct sim_world *w = lane->from->world;
+    char text[256];
+
+    loci_sim_op_text(lane, op, text, sizeof text);
+    snprintf(w->result->text, sizeof w->result->text,
+             "data race: the source of %s was changed before the write was complete", text);
+    loci_sim_end(LOCI_SIM_RACE);
+}
+
+/* ---- events ---- */
+
+static void send_next(struct sim_lane *lane)
+{
+    struct sim_op *p = lane->first;
+
+    while (p->stage != SIM_POSTED)
+        p = p->next;
+    if (p->op.kind == LOCI_WRITE && !p->op.by_value
+        && memcmp(p->data, p->op.local, p->op.len) != 0)
+        race(lane, p);
+    p->stage = SIM_SENT;
+    trace_op(lane, p, p->op.kind == LOCI_WRITE ? "source read, complete" : "sent");
+    if (p->op.kind == LOCI_WRITE)
+        sim_changed(lane->from);
+}
+
+static void place_piece(struct sim_lane *lane)
+{
+    struct sim_op *p = lane->first;
+    size_t from, len;
+
+    while (p->op.kind != LOCI_WRITE || p->left == 0)
+        p = p->next;
+    piece(p, take_piece(lane->from->world, p), &from, &len);
+    memcpy(p->target + from, p->data + from, len);
+    sim_changed(lane->to);
+    trace_op(lane, p, p->left == 0 ? "placed" : "partly placed");
+}
+
+static void execute_atomic(struct sim_lane *lane, struct sim_op *p)
+{
+    struct sim_world *w = lane->from->world;
+    uint64_t word;
+
+    memcpy(&word, p->target, sizeof word);
+    if (p->stage == SIM_SENT) {
+        p->word = word;
+        p->stage = SIM_FETCHED;
+        lane->to->device = p;
+        refresh_all_to(w, lane->to);
+        trace_op(lane, p, "word read");
+        return;
+    }
+    word = p->op.kind == LOCI_FETCH_ADD ? p->word + p->op.operand
+           : p->word == p->op.compare ? p->op.operand : p->word;
+    if (p->op.kind == LOCI_FETCH_ADD || p->word == p->op.compare)
+        memcpy(p->target, &word, sizeof word);
+    p->stage = SIM_EXECUTED;
+    lane->to->device = NULL;
+    sim_changed(lane->to);
+    refresh_all_to(w, lane->to);
+    trace_op(lane, p, "executed");
+}
+
+static void execute_next(struct sim_lane *lane)
+{
+    struct sim_op *p = lane->first;
+    size_t from, len;
+
+    while (p->op.kind == LOCI_WRITE || p->stage >= SIM_EXECUTED)
+        p = p->next;
+    if (p->op.kind == LOCI_FETCH_ADD || p->op.kind == LOCI_COMPARE_SWAP) {
+        execute_atomic(lane, p);
+        return;
+    }
+    if (p->left != 0) {
+        piece(p, take_piece(lane->from->world, p), &from, &len);
+        memcpy(p->data + from, p->target + from, len);
+    }
+    if (p->left == 0)
+        p->stage = SIM_EXECUTED;
+    trace_op(lane, p, p->left == 0 ? "executed" : "partly read");
+}
+
+static void respond(struct sim_lane *lane)
+{
+    struct sim_op *p = lane->first;
+
+    while (p->stage != SIM_EXECUTED)
+        p = p->next;
+    if (p->op.kind == LOCI_READ)
+        memcpy(p->op.local, p->data, p->op.len);
+    else if (p->op.kind != LOCI_PLACE)
+        *p->op.result = p->word;
+    p->stage = SIM_COMPLETE;
+    sim_changed(lane->from);
+    trace_op(lane, p, "complete");
+}
+
+void loci_sim_lane_event(struct sim_lane *lane, unsigned what)
+{
+    switch (what) {
+    case SIM_SEND: send_next(lane); break;
+    case SIM_PLACE: place_piece(lane); break;
+    case SIM_EXECUTE: execute_next(lane); break;
+    default: respond(lane); break;
+    }
+    refresh(lane);
+}
+
+/* ---- posting and polling ---- */
+
+static struct sim_op *new_op(struct sim_world *w)
+{
+    struct sim_op *p = w->free_ops;
+
+    if (p == NULL)
+        return calloc(1, sizeof *p);
+    w->free_ops = p->next;
+    memset(p, 0, sizeof *p);
+    return p;
+}
+
+static void drop_op(struct sim_world *w, struct sim_op *p)
+{
+    free(p->data);
+    p->next = w->free_ops;
+    w->free_ops = p;
+}
+
+static bool has_data(const struct loci_op *op)
+{
+    return op->kind == LOCI_WRITE || op->kind == LOCI_READ;
+}
+
+static void count(struct sim_process *p, const struct loci_op *op)
+{
+    switch (op->kind) {
+    case LOCI_WRITE: p->counts.writes++; break;
+    case LOCI_READ: p->counts.reads++; break;
+    case LOCI_PLACE: p->counts.places++; break;
+    default: p->counts.atomics++; break;
+    }
+    p->counts.bytes += op->len;
+}
+
+static int post_one(struct sim_lane *lane, const struct loci_op *op)
+{
+    struct sim_world *w = lane->from->world;
+    unsigned char *target = NULL;
+    struct sim_op *p;
+
+    if (op->kind != LOCI_PLACE
+        && (target = resolve(lane->to, &op->mem->key, op->offset, op->len)) == NULL)
+        return lane->to->stopped ? LOCO_ERR_PEER_DEAD : LOCO_ERR_RANGE;
+    if (lane->depth >= SIM_LANE_ROOM)
+        return LOCO_ERR_AGAIN;
+    p = new_op(w);
+    if (p != NULL && has_data(op))
+        p->data = malloc(op->len + 1);
+    if (p == NULL || (has_data(op) && p->data == NULL))
+        return LOCO_ERR_NO_MEMORY;
+    p->op = *op;
+    p->id = ++w->ops;
+    p->target = target;
+    p->pieces = has_data(op) ? piece_count(target, op->len) : 0;
+    p->left = p->pieces >= 32 ? UINT32_MAX : (UINT32_C(1) << p->pieces) - 1;
+    if (op->kind == LOCI_WRITE)
+        memcpy(p->data, op->local, op->len);
+    else if (op->kind == LOCI_READ)
+        memset(op->local, POISON, op->len);
+    else if (op->kind != LOCI_PLACE)
+        memset(op->result, POISON, sizeof *op->result);
+    *lane->last = p;
+    lane->last = &p->next;
+    lane->depth++;
+    count(lane->from, op);
+    trace_op(lane, p, "posted");
+    return LOCO_IN_PROGRESS;
+}
+
+static int post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                int *posted)
+{
+    struct sim_process *p = sim_process_of(fabric);
+    struct sim_lane *l = lane->fabric_data;
+    int status = LOCO_OK;
+
+    loci_sim_step(LOCI_SIM_STORE, l, sizeof *l);
+    for (*posted = 0; *posted < n; (*posted)++) {
+        status = post_one(l, &ops[*posted]);
+        if (status < 0)
+            break;
+        if (p->world->strategy == LOCI_SIM_TIMED)
+            loci_sim_time_op(l);
+    }
+    refresh(l);
+    return status;
+}
+
+/* Completions in order; of a peer that is known to be dead, all fail. */
+static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct sim_process *from = sim_process_of(fabric);
+    struct sim_lane *l = lane->fabric_data;
+    bool dead = !loci_peer_alive(from->rt, lane->peer->index);
+    struct sim_op **link = &l->first;
+    int told = 0;
+
+    while (*link != NULL) {
+        struct sim_op *p = *link;
+        bool done = p->stage == SIM_COMPLETE
+                    || (p->op.kind == LOCI_WRITE && p->stage == SIM_SENT);
+
+        if (!p->told && !done && !dead)
+            break;
+        if (!p->told) {
+            p->told = true;
+            loci_slot_done(p->op.slot, done ? LOCO_OK : LOCO_ERR_PEER_DEAD);
+            told++;
+        }
+        if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !dead) {
+            link = &p->next;
+            continue;
+        }
+        if (l->to->device == p)
+            l->to->device = NULL;
+        *link = p->next;
+        l->depth--;
+        drop_op(from->world, p);
+    }
+    for (l->last = &l->first; *l->last != NULL; l->last = &(*l->last)->next)
+        ;
+    refresh(l);
+    return told;
+}
+
+/* ---- lives of lanes ---- */
+
+static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct sim_process *p = sim_process_of(fabric);
+    struct sim_world *w = p->world;
+    struct sim_lane *l = calloc(1, sizeof *l);
+
+    if (w->lane_count == w->lane_room) {
+        w->lane_room = w->lane_room * 2 + 16;
+        w->lanes = realloc(w->lanes, (size_t)w->lane_room * sizeof w->lanes[0]);
+        w->actors = realloc(w->actors, (size_t)(w->lane_room + w->fiber_count)
+                                       * sizeof w->actors[0]);
+    }
+    if (l == NULL || w->lanes == NULL || w->actors == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    l->lane = lane;
+    l->from = p;
+    l->to = sim_peer_process(p, lane->peer);
+    l->thread = w->current->thread;
+    l->last = &l->first;
+    l->index = w->lane_count;
+    l->priority = 1000 + (uint32_t)(loci_sim_random(w, 1) % 1000000);
+    w->lanes[w->lane_count++] = l;
+    lane->fabric_data = l;
+    return LOCO_OK;
+}
+
+static void forget(struct sim_lane *lane, bool sent_too)
+{
+    struct sim_op **link = &lane->first;
+
+    while (*link != NULL) {
+        struct sim_op *p = *link;
+
+        if (!sent_too && p->op.kind == LOCI_WRITE && p->stage == SIM_SENT && p->left != 0) {
+            p->told = true;
+            link = &p->next;
+            continue;
+        }
+        if (lane->to->device == p)
+            lane->to->device = NULL;
+        *link = p->next;
+        lane->depth--;
+        drop_op(lane->from->world, p);
+    }
+    lane->last = link;
+    refresh(lane);
+}
+
+/* What was sent is on its way; the rest goes with the queue pair. */
+static void lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct sim_lane *l = lane->fabric_data;
+
+    (void)fabric;
+    l->lane = NULL;
+    forget(l, false);
+}
+
+void loci_sim_lanes_stop(struct sim_process *p)
+{
+    struct sim_world *w = p->world;
+
+    for (int i = 0; i < w->lane_count; i++) {
+        struct sim_lane *lane = w->lanes[i];
+
+        /* An atomic that its device has begun is finished. */
+        if (lane->from == p && lane->to->device != NULL)
+            for (struct sim_op *op = lane->first; op != NULL; op = op->next)
+                if (lane->to->device == op)
+                    execute_atomic(lane, op);
+        if (lane->from == p)
+            forget(lane, loci_sim_random(w, 1) % 2 == 0);
+        else if (lane->to == p)
+            refresh(lane);
+    }
+}
+
+void loci_sim_lanes_free(struct sim_world *w)
+{
+    for (int i = 0; i < w->lane_count; i++) {
+        forget(w->lanes[i], true);
+        free(w->lanes[i]);
+    }
+    while (w->free_ops != NULL) {
+        struct sim_op *p = w->free_ops;
+
+        w->free_ops = p->next;
+        free(p);
+    }
+}
+
+void loci_sim_hazards(struct sim_world *w, const void *at, size_t len)
+{
+    const unsigned char *begin = at;
+
+    for (int i = 0; i < w->lane_count; i++)
+        for (struct sim_op *p = w->lanes[i]->first; p != NULL; p = p->next) {
+            char text[256];
+
+            if (p->op.kind != LOCI_WRITE || p->left == 0 || p->stage != SIM_SENT
+                || p->target >= begin + len || begin >= p->target + p->op.len)
+                continue;
+            loci_sim_op_text(w->lanes[i], p, text, sizeof text);
+            loci_sim_trace_line(w, w->current->process->rank, w->current->thread,
+                                "reads before it is placed", p->id, w->lanes[i]->from->rank,
+                                "%s", text);
+        }
+}
+
+/* ---- one node: everything is mapped, and what the user brought is copied ---- */
+
+static unsigned char *map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    return resolve(sim_peer_process(p, loci_peer(p->rt, mem->peer)), &mem->key, 0,
+                   mem->key.len);
+}
+
+static int post_here(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops,
+                     int n, int *posted)
+{
+    struct sim_process *p = sim_process_of(fabric);
+    struct sim_process *to = sim_peer_process(p, lane->peer);
+
+    for (*posted = 0; *posted < n; (*posted)++) {
+        struct loci_op *op = &ops[*posted];
+        unsigned char *at = op->kind == LOCI_PLACE ? NULL
+                            : resolve(to, &op->mem->key, op->offset, op->len);
+
+        if (at == NULL && op->kind != LOCI_PLACE)
+            return LOCO_ERR_RANGE;
+        count(p, op);
+        switch (op->kind) {
+        case LOCI_WRITE: loci_sim_copy(at, op->local, op->len, 1); break;
+        case LOCI_READ: loci_sim_copy(op->local, at, op->len, 0); break;
+        case LOCI_PLACE: break;
+        default: return LOCO_ERR_UNSUPPORTED;
+        }
+    }
+    return LOCO_OK;
+}
+
+void loci_sim_copy(void *to, const void *from, size_t len, int to_network)
+{
+    struct sim_world *w = loci_sim_world;
+    struct sim_op whole = { .op.len = len,
+                            .target = to_network ? to : (unsigned char *)(uintptr_t)from };
+    int pieces = piece_count(whole.target, len);
+
+    for (int i = 0; i < pieces; i++) {
+        size_t at, n;
+
+        piece(&whole, i, &at, &n);
+        loci_sim_step(to_network ? LOCI_SIM_STORE : LOCI_SIM_LOAD, whole.target + at, n);
+        memcpy((unsigned char *)to + at, (const unsigned char *)from + at, n);
+        if (to_network && w != NULL)
+            loci_sim_changed(whole.target + at);
+    }
+}
+
+/* ---- peers and messages: control.c ---- */
+
+int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
+                         struct loci_fabric **fabric);
+void loci_sim_fabric_close(struct loci_fabric *fabric);
+int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
+void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
+                          size_t len);
+
+const struct loci_fabric_ops loci_fabric_sim = {
+    .name = "sim",
+    .open = loci_sim_fabric_open,
+    .close = loci_sim_fabric_close,
+    .peer_add = loci_sim_peer_add,
+    .peer_remove = loci_sim_peer_remove,
+    .extent_create = extent_create,
+    .extent_grow = extent_grow,
+    .extent_destroy = extent_destroy,
+    .user_add = user_add,
+    .user_remove = user_remove,
+    .map = no_map,
+    .lane_open = lane_open,
+    .lane_close = lane_close,
+    .post = post,
+    .poll = poll,
+    .control_send = loci_sim_control_send,
+};
+
+const struct loci_fabric_ops loci_fabric_sim_node = {
+    .name = "sim",
+    .synchronous = true,
+    .open = loci_sim_fabric_open,
+    .close = loci_sim_fabric_close,
+    .peer_add = loci_sim_peer_add,
+    .peer_remove = loci_sim_peer_remove,
+    .extent_create = extent_create,
+    .extent_grow = extent_grow,
+    .extent_destroy = extent_destroy,
+    .user_add = user_add,
+    .user_remove = user_remove,
+    .map = map,
+    .post = post_here,
+    .control_send = loci_sim_control_send,
+};

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* One run: processes are opened, their bodies run, all are closed. */
+
+#include "config.h"
+
+#include <malloc.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "memory.h"
+#include "place.h"
+#include "world.h"
+
+#define RECORD 512                      /* bytes that an exchange gathers of each */
+
+/* Of the latest run of this thread: what is said of it afterwards goes there, too. */
+static _Thread_local struct loci_sim_result *last_result;
+
+/* ---- the host of a simulated process ---- */
+
+static int64_t host_now(void *ctx)
+{
+    struct sim_world *w = ((struct sim_process *)ctx)->world;
+
+    return w->strategy == LOCI_SIM_TIMED && w->current != NULL ? w->current->clock : w->time;
+}
+
+static uint64_t host_random(void *ctx)
+{
+    return loci_sim_random(((struct sim_process *)ctx)->world, 1);
+}
+
+static void host_idle(void *ctx, unsigned rounds)
+{
+    (void)ctx;
+    (void)rounds;
+    loci_sim_block(SIM_IDLE);
+}
+
+static struct loci_thread *host_self(void *ctx)
+{
+    struct sim_process *p = ctx;
+    struct sim_fiber *f = p->world->current;
+
+    if (f->context == NULL)
+        f->context = loci_thread_attach(p->rt);
+    return f->context;
+}
+
+static void host_waits(void *ctx, const char *what)
+{
+    ((struct sim_process *)ctx)->world->current->waits_for = what;
+}
+
+/* What the production runtime asks the kernel, place.h. */
+void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *address)
+{
+    const struct sim_process *p = rt->host.ctx;
+
+    address->node = 1 + (uint64_t)p->rank;
+    address->pid = 1000 + p->rank;
+    address->start_time = 1;
+}
+
+const struct loci_fabric_ops *loci_place_fabric(void)
+{
+    return &loci_fabric_sim;
+}
+
+size_t loci_memory_left(size_t limit, size_t used)
+{
+    return limit > used ? limit - used : 0;
+}
+
+/* ---- exchanges ---- */
+
+/* All enter with their records, then all leave with everybody's. */
+static int allgather(void *ctx, const void *mine, size_t len, void *all)
+{
+    struct sim_process *p = ctx;
+    struct sim_world *w = p->world;
+    int round = w->gather_round;
+
+    if (len > RECORD)
+        return LOCO_ERR_ARG;
+    if (len > 0)
+        memcpy(w->gathered + (size_t)p->rank * RECORD, mine, len);
+    if (++w->gather_in == w->count) {
+        w->gather_in = 0;
+        w->gather_round++;
+        for (int i = 0; i < w->count; i++)
+            sim_changed(&w->process[i]);
+    }
+    while (w->gather_round == round)
+        loci_sim_block(SIM_IDLE);
+    for (int i = 0; i < w->count && len > 0; i++)
+        memcpy((unsigned char *)all + (size_t)i * len, w->gathered + (size_t)i * RECORD, len);
+    return LOCO_OK;
+}
+
+/* ---- a process ---- */
+
+static void log_line(void *ctx, int level, const char *text)
+{
+    struct sim_process *p = ctx;
+
+    if (level <= LOCO_LOG_WARN)
+        SIM_TRACE(p->world, p->rank, p->world->current->thread, "log", 0, -1, "%s", text);
+}
+
+static int open_runtime(struct sim_process *p)
+{
+    static const char *const defaults[] = { "LOCO_SPIN=0", NULL };
+    const struct loci_sim_config *config = p->world->config;
+    const struct loci_host host = {
+        .ctx = p, .now = host_now, .random = host_random, .idle = host_idle, .self = host_self,
+        .waits = host_waits,
+    };
+    const struct loco_bootstrap boot = {
+        .identity = SIM_IDENTITY + (uint64_t)p->rank,
+        .exchange = { p, p->rank, p->world->count, allgather },
+        .log = log_line, .log_ctx = p,
+        .settings = config->settings != NULL ? config->settings : defaults,
+    };
+
+    return loci_runtime_open(&boot, &host, config->one_node ? &loci_fabric_sim_node
+                                                            : &loci_fabric_sim, &p->rt);
+}
+
+/* Wait for the others; the last one in lets all go on. */
+static void meet(struct sim_process *p)
+{
+    allgather(p, NULL, 0, NULL);
+}
+
+static void all_changed(struct sim_world *w)
+{
+    for (int i = 0; i < w->count; i++)
+        sim_changed(&w->process[i]);
+}
+
+static void body_ends(struct sim_process *p)
+{
+    struct sim_world *w = p->world;
+
+    p->finished = true;
+    if (--w->unfinished == 0)
+        all_changed(w);
+    while (w->unfinished > 0)
+        loci_sim_block(SIM_IDLE);
+    w->quiet = true;
+}
+
+static void main_fiber(void *arg)
+{
+    struct sim_fiber *f = arg;
+    struct sim_process *p = f->process;
+    struct sim_world *w = p->world;
+    int status = open_runtime(p);
+
+    if (status != LOCO_OK)
+        loci_sim_fail("p%d: no runtime: %s", p->rank, loco_strerror(status));
+    meet(p);
+    w->quiet = false;
+    f->waits_for = "the end of the others";
+    if (w->body(p->rt, p->rank, w->arg) != 0)
+        loci_sim_fail("p%d: its body has failed", p->rank);
+    f->waits_for = "the end of the others";
+    body_ends(p);
+    loco_runtime_close(p->rt);
+    p->rt = NULL;
+    if (--w->open == 0) {
+        w->result->verdict = LOCI_SIM_PASSED;
+        loci_sim_end(LOCI_SIM_PASSED);
+    }
+    loci_sim_block(SIM_DONE);
+}
+
+void loci_sim_stop(struct sim_process *p)
+{
+    struct sim_world *w = p->world;
+
+    SIM_TRACE(w, p->rank, w->current->thread, "stops", 0, -1, "for ever, at its step %llu",
+              (unsigned long long)p->steps);
+    p->stopped = true;
+    for (int i = 0; i < w->fiber_count; i++)
+        if (w->fibers[i]->process == p)
+            w->fibers[i]->state = SIM_DONE;
+    loci_sim_lanes_stop(p);
+    w->open--;
+    if (!p->finished && --w->unfinished == 0)
+        all_changed(w);
+    for (int i = 0; i < w->count; i++)
+        if (i != p->rank)
+            loci_sim_send_letter(&w->process[i], p->rank, SIM_DEATH, NULL, 0);
+    if (w->open == 0)
+        loci_sim_end(LOCI_SIM_PASSED);
+}
+
+/* ---- a run ---- */
+
+static enum loci_sim_strategy choose_strategy(struct sim_world *w)
+{
+    static const enum loci_sim_strategy all[] = {
+        LOCI_SIM_UNIFORM, LOCI_SIM_STICKY, LOCI_SIM_PRIORITY, LOCI_SIM_LAZY, LOCI_SIM_EAGER,
+    };
+
+    return w->config->strategy != LOCI_SIM_AUTO ? w->config->strategy
+           : all[loci_sim_random(w, 1) % 5];
+}
+
+static void begin(struct sim_world *w)
+{
+    static const int run_means[] = { 1, 2, 4, 16, 64 };
+    uint64_t seed = w->config->seed;
+
+    for (int i = 0; i < 3; i++) {
+        w->random[i] = seed * 3 + (uint64_t)i;
+        w->random[i] = loci_sim_random(w, i);
+    }
+    w->hash = UINT64_C(0xcbf29ce484222325);
+    w->strategy = choose_strategy(w);
+    w->run_mean = run_means[loci_sim_random(w, 1) % 5];
+    if (w->strategy == LOCI_SIM_STICKY)
+        w->run_mean *= 4;
+    w->time = 1000000;
+    w->time_mask = (UINT64_C(1) << (loci_sim_random(w, 1) % 16)) - 1;
+    w->quiet = true;
+    w->unfinished = w->open = w->count;
+    for (int i = 0; i < w->count; i++) {
+        struct sim_process *p = &w->process[i];
+
+        p->world = w;
+        p->rank = i;
+        p->last_letter = &p->letters;
+        p->peers = calloc((size_t)w->count, sizeof p->peers[0]);
+        if (p->peers == NULL)
+            abort();
+        p->main = loci_sim_start(p, 0, main_fiber);
+    }
+}
+
+static void end(struct sim_world *w)
+{
+    struct loci_sim_result *r = w->result;
+
+    r->steps = w->steps;
+    r->choices = w->choices;
+    r->schedule = w->hash;
+    r->time = w->time;
+    r->decisions = w->decisions;
+    r->decision_count = w->decision_count;
+    loci_sim_lanes_free(w);
+    free(w->lanes);
+    for (int i = 0; i < w->fiber_count; i++) {
+        loci_fiber_free(&w->fibers[i]->fiber);
+        free(w->fibers[i]);
+    }
+    for (int i = 0; i < w->count; i++) {
+        struct sim_process *p = &w->process[i];
+
+        r->total.writes += p->counts.writes;
+        r->total.reads += p->counts.reads;
+        r->total.atomics += p->counts.atomics;
+        r->total.places += p->counts.places;
+        r->total.bytes += p->counts.bytes;
+        r->total.messages += p->counts.messages;
+        loci_sim_letters_free(p);
+        for (int j = 0; j < p->extent_count; j++)
+            munmap(p->extents[j].base, p->extents[j].len);
+        free(p->extents);
+        free(p->peers);
+    }
+    free(w->fibers);
+    free(w->actors);
+    free(w->gathered);
+    free(w->process);
+}
+
+void loci_sim_run(const struct loci_sim_config *config, loci_sim_body *body, void *arg,
+                  struct loci_sim_result *result)
+{
+    struct sim_world world = { .config = config, .result = result, .body = body, .arg = arg,
+                               .count = config->processes };
+
+    /* The runtime's tables are large and hardly touched: always from fresh pages. */
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    memset(result, 0, sizeof *result);
+    last_result = result;
+    world.process = calloc((size_t)world.count, sizeof world.process[0]);
+    world.gathered = calloc((size_t)world.count, RECORD);
+    if (world.process == NULL || world.gathered == NULL)
+        abort();
+    loci_sim_world = &world;
+    loci_fiber_main(&world.os);
+    begin(&world);
+    loci_sim_run_fibers(&world);
+    loci_sim_world = NULL;
+    end(&world);
+}
+
+/* ---- in a body ---- */
+
+static void thread_fiber(void *arg)
+{
+    struct sim_fiber *f = arg;
+
+    f->result = f->fn(f->arg, f->thread);
+    if (f->context != NULL)
+        atomic_store_explicit(&f->context->in_use, false, memory_order_release);
+    f->starter->unjoined--;
+    loci_sim_block(SIM_DONE);
+}
+
+int loci_sim_threads(loco_runtime_t *rt, int n, int (*fn)(void *arg, int thread), void *arg)
+{
+    struct sim_process *p = rt->host.ctx;
+    struct sim_fiber *here = p->world->current, *first[64];
+    int result = 0;
+
+    n = n > 64 ? 64 : n;
+    here->unjoined = n;
+    for (int i = 0; i < n; i++) {
+        struct sim_fiber *f = loci_sim_start(p, i, thread_fiber);
+
+        f->fn = fn;
+        f->arg = arg;
+        f->starter = here;
+        first[i] = f;
+    }
+    while (here->unjoined > 0)
+        loci_sim_block(SIM_JOIN);
+    for (int i = 0; i < n; i++)
+        result = result != 0 ? result : first[i]->result;
+    return result;
+}
+
+int loci_sim_fail(const char *format, ...)
+{
+    struct sim_world *w = loci_sim_world;
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(last_result->text, sizeof last_result->text, format, args);
+    va_end(args);
+    last_result->verdict = LOCI_SIM_FAILED;
+    if (w == NULL)          /* said of a run that is over */
+        return 1;
+    SIM_TRACE(w, w->current->process->rank, w->current->thread, "FAILS", 0, -1, "%s",
+              w->result->text);
+    loci_sim_end(LOCI_SIM_FAILED);
+}
+
+uint32_t loci_sim_draw(uint32_t n)
+{
+    return (uint32_t)(loci_sim_random(loci_sim_world, 2) % n);
+}
+
+void loci_sim_pause(void)
+{
+    loci_sim_step(LOCI_SIM_LOAD, loci_sim_world, 1);
+}
+
+void loci_sim_sleep(int64_t ns)
+{
+    struct sim_world *w = loci_sim_world;
+
+    w->current->wake = (w->strategy == LOCI_SIM_TIMED ? w->current->clock : w->time) + ns;
+    loci_sim_block(SIM_ASLEEP);
+}
+
+struct loci_sim_counts loci_sim_counts(loco_runtime_t *rt)
+{
+    return ((struct sim_process *)rt->host.ctx)->counts;
+}
+
+int64_t loci_sim_time(void)
+{
+    struct sim_world *w = loci_sim_world;
+
+    return w->strategy == LOCI_SIM_TIMED ? w->current->clock : w->time;
+}
+
+uint64_t loci_sim_process_steps(int rank)
+{
+    return loci_sim_world->process[rank].steps;
+}
+
+bool loci_sim_is_stopped(int rank)
+{
+    return loci_sim_world->process[rank].stopped;
+}

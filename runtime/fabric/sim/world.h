@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_SIM_WORLD_H
+#define LOCI_SIM_WORLD_H
+
+/* The simulator's own state, shared by its files. One world is one run. */
+
+#include "cost.h"
+#include "fiber.h"
+#include "hooks.h"
+#include "runtime.h"
+#include "sim.h"
+
+#define SIM_IDENTITY UINT64_C(0x1000)       /* of process 0 */
+#define SIM_LANE_ROOM 12                    /* operations that a lane takes */
+#define SIM_PIECES 31       /* steps to place or read one at most, but for an unaligned head */
+
+struct sim_world;
+struct sim_process;
+
+/* ---- fibers (sched.c) ---- */
+
+enum sim_state {
+    SIM_READY,
+    SIM_IDLE,           /* has polled in vain: ready again when its process has changed */
+    SIM_MUTEX,          /* waits for a mutex */
+    SIM_COND,           /* waits for a condition to be told */
+    SIM_JOIN,           /* waits for threads that it started */
+    SIM_MAIL,           /* service: waits for letters */
+    SIM_ASLEEP,
+    SIM_DONE
+};
+
+struct sim_fiber {
+    struct loci_fiber fiber;
+    struct sim_world *world;
+    struct sim_process *process;
+    int index;                          /* in the world's table */
+    int thread;                         /* -1: the service thread */
+    enum sim_state state;
+    const struct loci_sim_mutex *mutex;
+    const struct loci_sim_cond *cond;
+    unsigned told;                      /* of the condition, when it began to wait */
+    uint64_t seen;                      /* IDLE: the process's version that it polled */
+    int64_t wake;                       /* ASLEEP: when */
+    const char *waits_for;              /* of the runtime's wait that it is in */
+    uint32_t priority;
+    uint64_t slice;                     /* steps since it last gave way (PRIORITY) */
+    int64_t clock;                      /* TIMED: its core's */
+    struct loci_thread *context;        /* of the runtime */
+    struct sim_fiber *starter;          /* who joins it */
+    int unjoined;                       /* threads that it waits for */
+    int (*fn)(void *arg, int thread);
+    void *arg;
+    int result;
+};
+
+/* ---- lanes (net.c) ---- */
+
+enum sim_stage { SIM_POSTED, SIM_SENT, SIM_FETCHED, SIM_EXECUTED, SIM_COMPLETE };
+
+struct sim_op {
+    struct sim_op *next;
+    struct loci_op op;
+    uint64_t id;
+    enum sim_stage stage;       /* a write: POSTED, SENT (complete, if not told); placed: by pieces */
+    bool told;
+    unsigned char *target;
+    unsigned char *data;        /* write: the source when posted, then when read; read: what came */
+    uint64_t word;              /* of an atomic: what was fetched */
+    int pieces;
+    uint32_t left;              /* pieces to be placed or read */
+    int64_t sent_at, placed_at, done_at;        /* TIMED */
+};
+
+/* What a lane could do next, a bit each. */
+enum { SIM_SEND = 1, SIM_PLACE = 2, SIM_EXECUTE = 4, SIM_RESPOND = 8 };
+
+struct sim_lane {
+    struct loci_lane *lane;             /* NULL: its thread has gone, what was sent arrives */
+    struct sim_process *from, *to;
+    int thread;
+    int index;
+    struct sim_op *first, **last;
+    int depth;
+    unsigned can;
+    uint32_t priority;
+    int64_t free_at, last_placed, last_done;        /* TIMED */
+};
+
+/* ---- processes (world.c, control.c) ---- */
+
+enum sim_letter_kind { SIM_CONTROL, SIM_GOODBYE, SIM_DEATH };
+
+struct sim_letter {
+    struct sim_letter *next;
+    enum sim_letter_kind kind;
+    int from;
+    int64_t at;                         /* TIMED: when it arrives */
+    size_t len;
+    unsigned char bytes[];
+};
+
+struct sim_extent {
+    uint32_t number;
+    unsigned char *base;
+    size_t len;
+};
+
+struct loci_fabric {                    /* struct sim_process by another name */
+    int unused;
+};
+
+struct sim_process {
+    struct loci_fabric fabric;          /* first */
+    struct sim_world *world;
+    int rank;
+    struct loco_runtime *rt;
+    struct sim_fiber *main, *service;
+    bool stopped, finished, closing;
+    uint64_t version;                   /* grows with every change that its waiters might see */
+    uint64_t steps;
+    struct sim_extent *extents;
+    int extent_count;
+    struct loci_peer **peers;           /* by rank */
+    struct sim_letter *letters, **last_letter;
+    const struct sim_op *device;        /* the atomic that its device is at */
+    struct loci_sim_counts counts;
+    int64_t nic_free, nic_in_free;      /* TIMED */
+    int gathers;                        /* collective exchanges that it has entered */
+};
+
+/* ---- the world ---- */
+
+struct sim_world {
+    const struct loci_sim_config *config;
+    struct loci_sim_result *result;
+    loci_sim_body *body;
+    void *arg;
+    enum loci_sim_strategy strategy;
+    int count;
+    struct sim_process *process;
+    struct loci_fiber os;               /* who called loci_sim_run */
+    struct sim_fiber **fibers;
+    int fiber_count, fiber_room;
+    struct sim_lane **lanes;
+    int lane_count, lane_room;
+    struct sim_fiber *current;
+    bool over;                          /* the verdict is there */
+    bool quiet;                         /* opening and closing: no choices, no steps */
+    int unfinished, open;               /* bodies; runtimes */
+
+    uint64_t random[3];                 /* choices; time and the fabric's; the scenario's */
+    uint32_t *decisions;
+    size_t decision_count, decision_room;
+    size_t decision_next;               /* of the configuration's */
+    uint64_t run_left;                  /* steps until the next choice; 0: no end */
+    int run_mean;
+    uint64_t steps, choices, hash;
+    int64_t time;
+    uint64_t time_mask;                 /* a choice takes up to so many ns */
+    int barren;                         /* times in a row that time had to be moved on */
+    uint64_t ops;                       /* posted so far */
+    uint32_t *actors;                   /* room for a choice */
+    unsigned char *gathered;
+    size_t gather_len;
+    int gather_round, gather_in;
+    struct sim_op *free_ops;
+};
+
+extern _Thread_local struct sim_world *loci_sim_world;
+
+static inline struct sim_process *sim_process_of(struct loci_fabric *fabric)
+{
+    return (struct sim_process *)(void *)fabric;
+}
+
+static inline struct sim_process *sim_peer_process(struct sim_process *p,
+                                                   const struct loci_peer *peer)
+{
+    return &p->world->process[peer->address.identity - SIM_IDENTITY];
+}
+
+/* sched.c */
+uint64_t loci_sim_random(struct sim_world *w, int stream);
+/* Over with this verdict; does not come back. */
+void loci_sim_end(enum loci_sim_verdict verdict) __attribute__((noreturn));
+/* The current fiber cannot go on: others run until it is READY again. */
+void loci_sim_block(enum sim_state state);
+/* Something that waiters of this process may see. */
+static inline void sim_changed(struct sim_process *p)
+{
+    p->version++;
+    p->world->barren = 0;
+}
+struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(void *arg));
+bool loci_sim_fiber_ready(const struct sim_fiber *f);
+void loci_sim_run_fibers(struct sim_world *w);
+/* The choices' stream: one of n. */
+uint32_t loci_sim_choose(struct sim_world *w, uint32_t n, uint32_t from_seed);
+
+/* net.c */
+extern const struct loci_fabric_ops loci_fabric_sim, loci_fabric_sim_node;
+void loci_sim_lane_event(struct sim_lane *lane, unsigned what);
+/* The process has stopped: what it had not sent is lost. */
+void loci_sim_lanes_stop(struct sim_process *p);
+void loci_sim_lanes_free(struct sim_world *w);
+/* Operations that are complete, but not placed, where these bytes are: for the trace. */
+void loci_sim_hazards(struct sim_world *w, const void *at, size_t len);
+/* TIMED: when the last operation of a lane passes its stages. */
+void loci_sim_time_op(struct sim_lane *lane);
+/* The next event of the network; INT64_MAX: none. */
+int64_t loci_sim_next_event(struct sim_world *w, struct sim_lane **lane);
+void loci_sim_timed_event(struct sim_lane *lane);
+
+/* control.c */
+void loci_sim_serve(void *arg);
+void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind kind,
+                          const void *bytes, size_t len);
+void loci_sim_letters_free(struct sim_process *p);
+
+/* world.c */
+void loci_sim_stop(struct sim_process *p);
+/* Whose memory that is, and where: "p1 lock.word+0"; false: nobody's. */
+bool loci_sim_place_of(struct sim_world *w, const void *at, char *text, size_t len);
+bool loci_sim_is_network(struct sim_world *w, const void *at);
+
+/* trace.c: costs a test where nobody listens. */
+void loci_sim_trace_access(struct sim_world *w, enum loci_sim_access kind, const void *at,
+                           size_t len);
+void loci_sim_trace_line(struct sim_world *w, int process, int thread, const char *what,
+                         uint64_t op, int peer, const char *format, ...)
+    __attribute__((format(printf, 7, 8)));
+void loci_sim_stuck_text(struct sim_world *w);
+void loci_sim_op_text(const struct sim_lane *lane, const struct sim_op *op, char *text,
+                      size_t len);
+static inline bool sim_traced(const struct sim_world *w)
+{
+    return w->config->trace != NULL || w->config->event != NULL;
+}
+#define SIM_TRACE(w, ...)                                                                         \
+    do {                                                                                          \
+        if (sim_traced(w))                                                                        \
+            loci_sim_trace_line(w, __VA_ARGS__);                                                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_PLACE_H
+#define LOCI_PLACE_H
+
+#include "runtime.h"
+
+/* Fill in node, pid and start_time of this process's address. A simulation has its own. */
+void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *address);
+/* The fabric that is used unless another one is asked for. */
+const struct loci_fabric_ops *loci_place_fabric(void);
+
+#endif
