@@ -8,10 +8,8 @@
 
 #include <stdlib.h>
 
-#include <loco/rw_lock.h>
-
 #include "endpoint.h"
-#include "rw_word.h"
+#include "rw_lock.h"
 #include "signature.h"
 
 /* ORDER is the release's own atomic: it is executed at the host after the writes to it before. Of
@@ -86,6 +84,13 @@ void loco_rw_lock_destroy(loco_rw_lock_t *lock)
         return;
     loci_endpoint_destroy(lock->ep);
     free(lock);
+}
+
+const unsigned char *loci_rw_lock_word(const loco_rw_lock_t *lock)
+{
+    const unsigned char *p = loci_mem_ptr(lock->rw.mem);
+
+    return p == NULL ? NULL : p + lock->rw.offset;
 }
 
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock)
