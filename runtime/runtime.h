@@ -29,7 +29,11 @@
 
 #define LOCI_CACHE_LINE 64
 #define LOCI_SLOTS (64 * LOCO_ACK_WORDS)    /* operations in flight per thread */
+#ifdef LOCO_SIM
+#define LOCI_MAX_PEERS 2048                 /* hundreds of runtimes share this memory */
+#else
 #define LOCI_MAX_PEERS 65536
+#endif
 #define LOCI_SELF 0                         /* index of this process in its table of peers */
 
 /* ---- the host: what differs between production, MPI and simulation (wait.c) ---- */

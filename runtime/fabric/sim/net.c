@@ -14,21 +14,54 @@
 #include "world.h"
 
 #define POISON 0xd5
+#define KEPT_EXTENTS 16
+#define KEEP_TOUCHED ((size_t)64 << 10)     /* bytes that are worth clearing */
 
 /* ---- memory ---- */
+
+/* Zeroed memory from run to run: what was hardly touched is cleared, the rest is made anew. */
+static _Thread_local struct kept {
+    unsigned char *base;
+    size_t len;
+} kept[KEPT_EXTENTS];
+static _Thread_local int kept_count;
+
+void *loci_sim_take_memory(size_t len)
+{
+    void *base;
+
+    for (int i = 0; i < kept_count; i++)
+        if (kept[i].len == len) {
+            base = kept[i].base;
+            kept[i] = kept[--kept_count];
+            return base;
+        }
+    base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched)
+{
+    if (kept_count == KEPT_EXTENTS || touched > KEEP_TOUCHED) {
+        munmap(base, len);
+        return;
+    }
+    memset(base, 0, touched);
+    kept[kept_count++] = (struct kept){ base, len };
+}
 
 static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
 {
     struct sim_process *p = sim_process_of(fabric);
     struct sim_extent *more;
-    void *base = mmap(NULL, extent->len, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *base = loci_sim_take_memory(extent->len);
 
-    if (base == MAP_FAILED)
+    if (base == NULL)
         return LOCO_ERR_NO_MEMORY;
     more = realloc(p->extents, (size_t)(p->extent_count + 1) * sizeof *more);
     if (more == NULL) {
-        munmap(base, extent->len);
+        loci_sim_give_memory(base, extent->len, 0);
         return LOCO_ERR_NO_MEMORY;
     }
     p->extents = more;
@@ -52,7 +85,7 @@ static void extent_destroy(struct loci_fabric *fabric, struct loci_extent *exten
     for (int i = 0; i < p->extent_count; i++)
         if (p->extents[i].base == extent->base)
             p->extents[i] = p->extents[--p->extent_count];
-    munmap(extent->base, extent->len);
+    loci_sim_give_memory(extent->base, extent->len, extent->touched);
 }
 
 static int user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key)
@@ -650,6 +683,7 @@ const struct loci_fabric_ops loci_fabric_sim = {
 const struct loci_fabric_ops loci_fabric_sim_node = {
     .name = "sim",
     .synchronous = true,
+    .maps = true,
     .open = loci_sim_fabric_open,
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,

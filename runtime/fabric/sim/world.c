@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "memory.h"
 #include "place.h"
@@ -270,7 +269,7 @@ static void end(struct sim_world *w)
         r->total.messages += p->counts.messages;
         loci_sim_letters_free(p);
         for (int j = 0; j < p->extent_count; j++)
-            munmap(p->extents[j].base, p->extents[j].len);
+            loci_sim_give_memory(p->extents[j].base, p->extents[j].len, p->extents[j].len);
         free(p->extents);
         free(p->peers);
     }
@@ -286,8 +285,9 @@ void loci_sim_run(const struct loci_sim_config *config, loci_sim_body *body, voi
     struct sim_world world = { .config = config, .result = result, .body = body, .arg = arg,
                                .count = config->processes };
 
-    /* The runtime's tables are large and hardly touched: always from fresh pages. */
-    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    /* Runs are short and many: their memory stays with the process. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
     memset(result, 0, sizeof *result);
     last_result = result;
     world.process = calloc((size_t)world.count, sizeof world.process[0]);

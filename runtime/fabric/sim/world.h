@@ -200,6 +200,9 @@ uint32_t loci_sim_choose(struct sim_world *w, uint32_t n, uint32_t from_seed);
 
 /* net.c */
 extern const struct loci_fabric_ops loci_fabric_sim, loci_fabric_sim_node;
+/* Zeroed memory for an extent; given back with how many bytes from its start were touched. */
+void *loci_sim_take_memory(size_t len);
+void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched);
 void loci_sim_lane_event(struct sim_lane *lane, unsigned what);
 /* The process has stopped: what it had not sent is lost. */
 void loci_sim_lanes_stop(struct sim_process *p);
