@@ -62,7 +62,7 @@ struct sim_op {
     struct sim_op *next;
     struct loci_op op;
     uint64_t id;
-    enum sim_stage stage;       /* a write: POSTED, SENT (complete, if not told); placed: by pieces */
+    enum sim_stage stage;       /* a write: POSTED, SENT (complete); placed by its pieces */
     bool told;
     unsigned char *target;
     unsigned char *data;        /* write: the source when posted, then when read; read: what came */
