@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Atomic variables, alone and many. A variable is a word of an endpoint's region; all changes are
- * atomics, stores too where the word is not mapped: a device's plain write may fall between the
- * read and the write of another's atomic and be lost. */
+ * atomics, stores too unless the CPU's atomics are used: a plain write may fall between the read
+ * and the write of a device's atomic and be lost, the host's own as well. */
 
 #include "config.h"
 
@@ -41,7 +41,7 @@ static int store(struct loco_runtime *rt, struct place at, uint64_t value)
 {
     uint64_t old;
 
-    if (loci_mem_ptr(at.mem) != NULL)
+    if (loci_mem_word(at.mem) != NULL)
         return loci_write64(rt, at.mem, at.offset, value, NULL);
     return swap_until_done(rt, at, value, &old);
 }

@@ -57,7 +57,7 @@ static uint64_t serving_step(unsigned ticket)
     return ticket == 0xffff ? 0 - one * 0xffff : one;
 }
 
-/* ---- one attempt on a word that is not mapped ---- */
+/* ---- one attempt through the fabric ---- */
 
 /* Exclusive: the swap doubles as the read. */
 static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
@@ -232,7 +232,7 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
     int64_t patience = rt->tunables.lock_patience;
     int status;
 
-    if (loci_mem_ptr(rw->mem) == NULL) {
+    if (loci_mem_word(rw->mem) == NULL) {       /* else the inline attempt was made */
         status = loci_rw_try_slow(rt, rw, mode, flags);
         if (status != LOCO_ERR_AGAIN)
             return status;

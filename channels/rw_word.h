@@ -99,7 +99,7 @@ static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsign
            && ((flags & LOCI_RW_BARGE) != 0 || !loci_rw_closed(word));
 }
 
-/* One attempt on a mapped word. */
+/* One attempt by the CPU's atomics: on what loci_mem_word() gives. */
 static inline bool loci_rw_take_mapped(unsigned char *word, const struct loci_rw *rw,
                                        enum loci_rw_mode mode, unsigned flags)
 {
@@ -121,7 +121,7 @@ static inline bool loci_rw_take_mapped(unsigned char *word, const struct loci_rw
 static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw *rw,
                                   enum loci_rw_mode mode, unsigned flags)
 {
-    unsigned char *p = loci_mem_ptr(rw->mem);
+    unsigned char *p = loci_mem_word(rw->mem);
 
     if (p != NULL && loci_rw_take_mapped(p + rw->offset, rw, mode, flags))
         return LOCO_OK;
@@ -132,7 +132,7 @@ static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw 
 static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
                               enum loci_rw_mode mode, unsigned flags)
 {
-    unsigned char *p = loci_mem_ptr(rw->mem);
+    unsigned char *p = loci_mem_word(rw->mem);
 
     if (p != NULL)
         return loci_rw_take_mapped(p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;

@@ -20,9 +20,11 @@
  * Exactly one of the two swaps finds 0, so a turn is passed once: by the mark, or by the grant.
  * The slot's reset is placed before the release (same lane, or fenced when the lock changes
  * threads), and ticket t + N is given out after ticket t was released: a slot is 0 whenever its
- * next owner's neighbours look at it. The grant is for one ticket, so one of 65536 tickets ago is
- * none; it is reset before the swap after which it may come. Fields do not carry: `next` is on
- * top, `serving` is moved by a holder that knows its ticket, the sum never falls below 0.
+ * next owner's neighbours look at it. The reset is a plain store, since both swaps on the slot are
+ * done before it and none comes until then (rma.h). The grant is for one ticket, so one of 65536
+ * tickets ago is none; it is reset before the swap after which it may come. Fields do not carry:
+ * `next` is on top, `serving` is moved by a holder that knows its ticket, the sum never falls
+ * below 0.
  *
  * If a process stops: before its fetch_add or after its release: nobody cares. With a ticket: the
  * sum and the slots name it, see ticket_state.c. */

@@ -5,8 +5,8 @@
  *
  * Creation is two exchanges. In the first each member, having allocated its memory and its control
  * block, tells the others its status, its address, and the keys of both. In the last it tells what
- * became of that; all fail if one does. SHARED has one more between them, so that rank 0 can
- * allocate for all.
+ * became of that; all fail if one does, and use the CPU's atomics for accumulates if none had a
+ * mapping refused. SHARED has one more between them, so that rank 0 can allocate for all.
  *
  * `state` and `epoch` are written by this process only. With one thread at a time they are changed
  * by a load and a store, else by compare and swap. A thread that opens an epoch for other threads
@@ -117,9 +117,10 @@ static int meet_members(struct loco_window *win, const struct record *all)
 /* Handles on all control blocks and parts. The blocks are mapped now, memory on first use. */
 static int import_members(struct loco_window *win, const struct record *all)
 {
-    bool one_node = true;
     int status = LOCO_OK;
 
+    win->domain = loci_domain_of(&win->group);
+    win->mapped_by_all = win->domain == LOCI_DOMAIN_CPU;
     for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
         struct loci_target *t = &win->target[i];
         int peer = win->group.peer[i];
@@ -130,11 +131,11 @@ static int import_members(struct loco_window *win, const struct record *all)
         status = loci_mem_import(win->rt, peer, &all[i].control, &win->control[i]);
         if (status == LOCO_OK && all[i].memory.kind != LOCI_MEM_NONE)
             status = loci_mem_import(win->rt, peer, &all[i].memory, &t->mem);
+        loci_mem_set_domain(&win->control[i], win->domain);
+        loci_mem_set_domain(&t->mem, win->domain);
         if (status == LOCO_OK && loci_mem_map(win->rt, &win->control[i]) == NULL)
-            one_node = false;
-        one_node = one_node && all[i].address.node == win->rt->address.node;
+            win->mapped_by_all = false;
     }
-    win->cpu_domain = one_node;
     return status;
 }
 
@@ -171,6 +172,7 @@ static int share_parts(struct loco_window *win, const struct loco_exchange *exch
                                                         t->size, key.rkey }, &t->mem);
         if (status != LOCO_OK)
             return status;
+        loci_mem_set_domain(&t->mem, win->domain);
         at += t->size;
     }
     return LOCO_OK;
@@ -179,7 +181,7 @@ static int share_parts(struct loco_window *win, const struct loco_exchange *exch
 /* SHARED: all parts must be mapped by all, which only those on one node can do. */
 static int map_parts(struct loco_window *win)
 {
-    if (!win->cpu_domain)
+    if (!win->mapped_by_all)
         return LOCO_ERR_SHARED;
     for (int i = 0; i < win->group.size; i++)
         if (win->target[i].size > 0 && loci_mem_map(win->rt, &win->target[i].mem) == NULL)
@@ -214,14 +216,19 @@ static int join(struct loco_window *win, const struct loco_exchange *exchange,
 }
 
 /* What each member made of the records may differ: a table of peers that is full, a mapping refused
- * to one alone. `all` has room for more than a status each. */
-static int agree(const struct loco_exchange *exchange, int status, struct record *all)
+ * to one alone. `all` has room for more than an outcome each. */
+static int agree(struct loco_window *win, const struct loco_exchange *exchange, int status,
+                 struct record *all)
 {
-    int32_t mine = status, *theirs = (int32_t *)(void *)all;
+    struct outcome {
+        int32_t status, mapped;
+    } mine = { status, win->mapped_by_all }, *theirs = (struct outcome *)(void *)all;
     int rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, theirs);
 
-    for (int i = 0; status == LOCO_OK && rc == LOCO_OK && i < exchange->size; i++)
-        status = theirs[i];
+    for (int i = 0; status == LOCO_OK && rc == LOCO_OK && i < exchange->size; i++) {
+        status = theirs[i].status;
+        win->mapped_by_all = win->mapped_by_all && theirs[i].mapped != 0;
+    }
     return status != LOCO_OK ? status : rc;
 }
 
@@ -303,7 +310,7 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
     atomic_init(&win->deaths, 0);
     fill_record(win, spec, status, &mine);
     status = join(win, exchange, spec, &mine, all);
-    status = agree(exchange, status, all);
+    status = agree(win, exchange, status, all);
     free(all);
     if (status != LOCO_OK) {
         release_own(win);
@@ -311,7 +318,7 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
         free(win);
         return status;
     }
-    win->atomics = win->cpu_domain && !spec->bulk_accumulate
+    win->atomics = win->mapped_by_all && !spec->bulk_accumulate
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
     find_base(win, spec);
     *out = win;

@@ -75,8 +75,9 @@ struct loco_window {
     _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
-    bool cpu_domain;                    /* all on this node, control blocks mapped by all */
+    bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates are CPU atomics where elements allow it */
+    enum loci_domain domain;            /* of the words in all blocks and parts */
     bool no_locks;
     int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
     enum loco_window_kind kind;

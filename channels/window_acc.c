@@ -462,7 +462,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
 
     if (status != LOCO_OK)
         return status;
-    if (win->cpu_domain)
+    if (win->mapped_by_all)
         base = loci_mem_map(win->rt, &win->target[rank].mem);
     if (!win->atomics)
         return accumulate_locked(win, rank, acc, base);
@@ -568,7 +568,7 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             status = loci_window_check_spans(win, rank, &span, 1);
         if (status != LOCO_OK)
             return status;
-        if (win->cpu_domain)
+        if (win->mapped_by_all)
             p = loci_mem_map(win->rt, &win->target[rank].mem);
         if (p == NULL && win->atomics)
             return LOCO_ERR_UNSUPPORTED;

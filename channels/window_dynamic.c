@@ -328,6 +328,7 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
         if (*len > left)
             *len = (size_t)left;
         status = loci_mem_import(win->rt, win->group.peer[rank], key, mem);
+        loci_mem_set_domain(mem, win->domain);
     }
     pthread_mutex_unlock(&win->regions_lock);
     return status;

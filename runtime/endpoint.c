@@ -249,6 +249,7 @@ static int import(struct entry *e, int peer, const struct loci_control *m)
         status = loci_mem_import(e->ep.rt, peer, &m->region[i].key, mem);
         if (status != LOCO_OK)
             return status;
+        loci_mem_set_domain(mem, e->ep.domain);
     }
     return LOCO_OK;
 }
@@ -537,6 +538,7 @@ static struct entry *new_entry(struct loco_runtime *rt, const struct loci_endpoi
         e->ep.spec.region[i].name = e->region_name[i];
     }
     e->members = hash_members(&e->ep.group);
+    e->ep.domain = loci_domain_of(&e->ep.group);
     atomic_store_explicit(&e->ep.missing, e->ep.group.size - 1, memory_order_relaxed);
     atomic_store_explicit(&e->ep.connected[e->ep.group.rank], 1, memory_order_relaxed);
     return e;
@@ -555,6 +557,7 @@ static int alloc_regions(struct entry *e)
         status = loci_alloc(ep->rt, r->len, r->align, loci_endpoint_mem(ep, ep->group.rank, i));
         if (status != LOCO_OK)
             return status;
+        loci_mem_set_domain(loci_endpoint_mem(ep, ep->group.rank, i), ep->domain);
     }
     return LOCO_OK;
 }

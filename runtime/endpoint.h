@@ -51,6 +51,7 @@ struct loci_endpoint {
     struct loci_endpoint_spec spec;     /* names copied */
     char name[LOCI_NAME_MAX];
     struct loco_group group;            /* a copy: members' peer indices */
+    enum loci_domain domain;            /* of the words in all regions; every mem[] has it */
     /* [rank * nregions + region]; own ones at own rank; kind NONE until connected. */
     struct loci_mem *mem;
     _Atomic unsigned char *connected;   /* by rank: its regions are known here */

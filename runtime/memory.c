@@ -244,6 +244,7 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
     if (status != LOCO_OK)
         return status;
     mine->peer = LOCI_SELF;
+    mine->domain = LOCI_DOMAIN_NONE;
     mine->key = (struct loci_memkey){
         .kind = LOCI_MEM_POOL, .extent = extent->number, .base = offset, .len = len,
         .rkey = extent->rkey,
@@ -297,6 +298,7 @@ int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_m
     if (status != LOCO_OK)
         return status;
     mine->peer = LOCI_SELF;
+    mine->domain = LOCI_DOMAIN_NONE;
     mine->key = key;
     atomic_init(&mine->ptr, base);
     return LOCO_OK;
@@ -341,6 +343,7 @@ int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey 
     if (key->len > SIZE_MAX / 2 || (key->kind == LOCI_MEM_POOL && key->base > SIZE_MAX / 2))
         return LOCO_ERR_PROTOCOL;
     mem->peer = peer;
+    mem->domain = LOCI_DOMAIN_NONE;
     mem->key = *key;
     atomic_init(&mem->ptr, NULL);
     return peer == LOCI_SELF ? import_own(rt, mem) : LOCO_OK;
@@ -356,4 +359,18 @@ unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
     if (ptr != NULL)
         atomic_store_explicit(&mem->ptr, ptr, memory_order_release);
     return ptr;
+}
+
+/* What all members know alike: their addresses, and one build's fabrics. A group of one is alone
+ * with its words, which it need not map. */
+enum loci_domain loci_domain_of(const struct loco_group *group)
+{
+    const struct loco_runtime *rt = group->rt;
+
+    if (group->size == 1)
+        return LOCI_DOMAIN_CPU;
+    for (int i = 0; i < group->size; i++)
+        if (loci_peer(rt, group->peer[i])->address.node != rt->address.node)
+            return LOCI_DOMAIN_NIC;
+    return rt->ops->maps ? LOCI_DOMAIN_CPU : LOCI_DOMAIN_NIC;
 }

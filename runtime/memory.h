@@ -26,6 +26,16 @@ int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey 
 /* Map it if it can be mapped (slow, cached in mem->ptr); NULL where it cannot. */
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
 
+/* The domain of words that this group's members update by atomics. All members find the same. */
+enum loci_domain loci_domain_of(const struct loco_group *group);
+
+/* Say it of a handle: of all handles on one range the same, at all members. Not while others use
+ * this handle; loci_alloc, loci_user_add and loci_mem_import have set LOCI_DOMAIN_NONE. */
+static inline void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)
+{
+    mem->domain = domain;
+}
+
 /* What is left to commit now, in bytes, by the machine, the control group and `limit` (of which
  * this process has `used`); budget.c. */
 size_t loci_memory_left(size_t limit, size_t used);

@@ -43,6 +43,19 @@ static bool now_mapped(struct loco_runtime *rt, struct loci_mem *mem)
     return loci_mem_ptr(mem) != NULL || loci_mem_map(rt, mem) != NULL;
 }
 
+/* The same for atomics. In the nic domain even what is mapped is not for the CPU. */
+static bool now_a_word(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    return mem->domain == LOCI_DOMAIN_CPU && now_mapped(rt, mem);
+}
+
+/* Nobody said whose atomics these words take: whichever it were, some member would do the other. */
+static int post_atomic(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
+{
+    LOCO_ASSERT(op->mem->domain != LOCI_DOMAIN_NONE);
+    return op->mem->domain == LOCI_DOMAIN_NONE ? LOCO_ERR_STATE : post(rt, op, ack);
+}
+
 int loci_post_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                     const void *source, size_t len, loco_ack_t *ack)
 {
@@ -95,9 +108,9 @@ int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t 
         .result = old,
     };
 
-    if (now_mapped(rt, mem))
+    if (now_a_word(rt, mem))
         return loci_fetch_add(rt, mem, offset, add, old, ack);
-    return post(rt, &op, ack);
+    return post_atomic(rt, &op, ack);
 }
 
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
@@ -108,9 +121,9 @@ int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64
         .compare = expected, .result = old,
     };
 
-    if (now_mapped(rt, mem))
+    if (now_a_word(rt, mem))
         return loci_compare_swap(rt, mem, offset, expected, desired, old, ack);
-    return post(rt, &op, ack);
+    return post_atomic(rt, &op, ack);
 }
 
 int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack)

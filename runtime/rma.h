@@ -6,6 +6,19 @@
  * this process's own) they are a copy or a CPU atomic here and now; else they are posted on this
  * thread's lane to the peer. Bounds are the caller's business.
  *
+ * Words that are updated by atomics (DESIGN 7). Who shares a range says its domain once, on every
+ * handle at every member (loci_endpoint_create and windows do); loci_fetch_add and
+ * loci_compare_swap then do what the domain wants, also for one's own memory. What remains for a
+ * channel's author:
+ *   - loci_cpu_* only where loci_mem_word() gives a pointer; loci_mem_ptr() is for plain data;
+ *   - no plain store (loci_write64, loci_store64, a copy) to such a word, one's own included,
+ *     while others may update it: it may fall between the read and the write of a device's
+ *     atomic, and is lost. Swap the value in, or store where the protocol has everybody else
+ *     done with the word; where loci_mem_word() gives a pointer a store is fine, too;
+ *   - plain loads of 8 bytes are fine anywhere, so a waiter polls its own word by the CPU.
+ * A lane orders what was written on it; stores of the CPU come before all that is posted after
+ * them. So LOCO_ORDER holds for data beside a lock word of one's own as it does for others'.
+ *
  * `ack` gathers what is in flight; with ack NULL the call blocks until complete. Completion of a
  * write is not visibility: loco_fence, or a later read or atomic on the same lane, is. */
 
@@ -40,6 +53,13 @@ static inline unsigned char *loci_mem_ptr(const struct loci_mem *mem)
 {
     /* Pairs with the release in loci_mem_map(): the mapping, then its address. */
     return atomic_load_explicit(&mem->ptr, memory_order_acquire);
+}
+
+/* A pointer for the CPU's atomics on that memory, where that is how its words are updated and it
+ * is mapped already; else NULL. */
+static inline unsigned char *loci_mem_word(const struct loci_mem *mem)
+{
+    return mem->domain == LOCI_DOMAIN_CPU ? loci_mem_ptr(mem) : NULL;
 }
 
 static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
@@ -90,7 +110,7 @@ static inline int loci_read64(struct loco_runtime *rt, struct loci_mem *mem, uin
 static inline int loci_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                                  uint64_t add, uint64_t *old, loco_ack_t *ack)
 {
-    unsigned char *p = loci_mem_ptr(mem);
+    unsigned char *p = loci_mem_word(mem);
 
     if (p == NULL)
         return loci_post_fetch_add(rt, mem, offset, add, old, ack);
@@ -102,7 +122,7 @@ static inline int loci_compare_swap(struct loco_runtime *rt, struct loci_mem *me
                                     uint64_t expected, uint64_t desired, uint64_t *old,
                                     loco_ack_t *ack)
 {
-    unsigned char *p = loci_mem_ptr(mem);
+    unsigned char *p = loci_mem_word(mem);
 
     if (p == NULL)
         return loci_post_compare_swap(rt, mem, offset, expected, desired, old, ack);

@@ -24,6 +24,9 @@
  * Post returns LOCO_OK (done; op->slot was not used), LOCO_IN_PROGRESS (the slot will be told by
  * poll) or an error (nothing of the chain's rest was posted). A fabric whose writes are visible
  * when post returns (shm) says so with `synchronous`, and its lanes are never dirty.
+ * A lane to LOCI_SELF is one like the others (a device loops back): atomics of the nic domain on
+ * this process's own memory are posted there. Nothing is written on it; what the CPU stored
+ * before a post, in its own memory too, is visible to whatever the operation sets off.
  * The runtime serialises posts and polls of one thread's lanes, but not where `synchronous` is
  * set: there nobody touches another thread's lanes. Post never blocks for room: LOCO_ERR_AGAIN
  * says that there is none now (poll and try again). */
@@ -50,11 +53,20 @@ struct loci_memkey {
     uint64_t rkey;      /* the fabric's own */
 };
 
+/* Whose atomics change a range's words (DESIGN 7): the CPU's are not atomic to the device's, so a
+ * word belongs to one domain for its life, and all who update it agree on which. */
+enum loci_domain {
+    LOCI_DOMAIN_NONE = 0,       /* not said: there are no atomics on it */
+    LOCI_DOMAIN_CPU,            /* the CPU's, through the mapping */
+    LOCI_DOMAIN_NIC             /* the fabric's, on the lane to the owner, by the owner too */
+};
+
 /* The same range as it is reached from here. `ptr` is where the hot path finds mapped memory; it
  * is NULL until first use, and for ever where the memory cannot be mapped. */
 struct loci_mem {
     _Atomic(unsigned char *) ptr;
     int peer;                   /* owner, an index of this runtime's table of peers */
+    enum loci_domain domain;    /* said by who shares the range, before its first atomic */
     struct loci_memkey key;
 };
 
@@ -89,6 +101,9 @@ struct loci_fabric;
 struct loci_fabric_ops {
     const char *name;
     bool synchronous;           /* writes are visible when post returns: fences need no place */
+    /* Pool memory of the same node can be mapped, so its words are of the cpu domain. Where that
+     * is refused to a process all the same, what it posts there is done by the owner's CPU. */
+    bool maps;
 
     /* Life. open: fills in the fabric's part of rt's own address. */
     int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);

@@ -81,8 +81,10 @@ static inline int share(struct world *w, const struct loci_mem *mine, struct loc
     struct loci_memkey keys[MEMBERS_MAX];
     int status = w->exchange->allgather(w->exchange->ctx, &mine->key, sizeof mine->key, keys);
 
-    for (int i = 0; status == LOCO_OK && i < w->n; i++)
+    for (int i = 0; status == LOCO_OK && i < w->n; i++) {
         status = loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]);
+        loci_mem_set_domain(&all[i], loci_domain_of(w->rt->everyone));
+    }
     return status;
 }
 

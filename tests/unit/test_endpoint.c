@@ -83,6 +83,50 @@ Test(endpoint, whoever_comes_late_is_connected)
     }
 }
 
+/* Who updates words by which atomics: all members, the owner too, the same. */
+static int domain_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    enum loci_domain domain = *(enum loci_domain *)arg;
+    struct loci_endpoint_spec spec = spec_of(rt, "d", 256);
+    int n = loco_group_size(loco_everyone(rt));
+    struct loci_endpoint *ep, *alone;
+    struct loci_mem *mine;
+    loco_group_t *self;
+    uint64_t old;
+
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_OK(loco_group_subset(loco_everyone(rt), 1, &rank, &self));
+    spec.name = rank == 0 ? "alone0" : "alone1";
+    spec.group = self;
+    CHECK_OK(loci_endpoint_create(rt, &spec, &alone));
+    CHECK_OK(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)));
+    CHECK_EQ(loci_endpoint_mem(alone, 0, 0)->domain, LOCI_DOMAIN_CPU);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(loci_endpoint_mem(ep, i, 0)->domain, domain);
+    mine = loci_endpoint_mem(ep, rank, 0);
+    CHECK(loci_mem_ptr(mine) != NULL);
+    CHECK_EQ(loci_mem_word(mine) != NULL, domain == LOCI_DOMAIN_CPU);
+    CHECK_OK(loci_fetch_add(rt, mine, 8, 5, &old, NULL));
+    CHECK_EQ(old, 0);
+    CHECK_OK(loci_compare_swap(rt, mine, 8, 5, 6, &old, NULL));
+    CHECK_EQ(old, 5);
+    CHECK_EQ(loci_load64(loci_mem_ptr(mine) + 8), 6);
+    CHECK_OK(everybody_is_here(rt, ep));
+    loci_endpoint_destroy(alone);
+    loci_endpoint_destroy(ep);
+    loco_group_destroy(self);
+    return 0;
+}
+
+Test(endpoint, words_belong_to_one_domain)
+{
+    enum loci_domain cpu = LOCI_DOMAIN_CPU, nic = LOCI_DOMAIN_NIC;
+
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, domain_body, &cpu), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, domain_body, &nic), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 1, 1, NULL, domain_body, &cpu), 0);
+}
+
 static int again_body(loco_runtime_t *rt, int rank, void *arg)
 {
     unsigned seed = (unsigned)rank + 1;

@@ -320,6 +320,7 @@ static void shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey
 const struct loci_fabric_ops loci_fabric_shm = {
     .name = "shm",
     .synchronous = true,
+    .maps = true,
     .open = shm_open_fabric,
     .close = shm_close_fabric,
     .peer_add = shm_peer_add,
