@@ -8,6 +8,10 @@
  *
  *   write:   POSTED -> source was read -> SENT -> its slot was told -> TOLD -> placed, removed
  *   others:  POSTED -> all before it placed, executed -> SENT -> its slot was told, removed
+ *   atomics: POSTED -> the same, word read -> READ -> result stored -> SENT
+ *
+ * Between an atomic's read and its store the target's device does no other atomic; everything else
+ * goes on, the target's CPU above all.
  *
  * Slots are told by polls of the lane only; the rest also happens in ticks, which every idle
  * waiter of the world makes. */
@@ -37,7 +41,7 @@
 #define LATE_TICKS 4000         /* ...and now and then to this */
 #define IDENTITY UINT64_C(0x1000)
 
-enum stage { POSTED, SENT, TOLD };
+enum stage { POSTED, READ, SENT, TOLD };
 
 struct pending {
     struct pending *next;
@@ -57,6 +61,12 @@ struct weak_lane {
     struct pending *first;
 };
 
+/* An atomic that a member's device has begun. */
+struct device {
+    struct pending *atomic;     /* in stage READ, or NULL */
+    uint64_t old;
+};
+
 struct letter {
     struct letter *next;
     int from;
@@ -74,6 +84,7 @@ struct loci_fabric {            /* one member */
     struct letter *letters, **last_letter;
     struct { uint32_t number; unsigned char *base; size_t len; } extent[MAX_EXTENTS];
     struct loci_peer *peer[MAX_MEMBERS];
+    struct device device;
     _Atomic bool dead;
 };
 
@@ -98,6 +109,22 @@ static uint64_t draw(struct weak_world *world)
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
+}
+
+/* The second half of the atomic that this device has begun; the first is as long ago as chance
+ * would have it. */
+static void finish_atomic(struct device *device)
+{
+    struct pending *p = device->atomic;
+    uint64_t *word = (uint64_t *)(void *)p->target;
+
+    if (p->op.kind == LOCI_FETCH_ADD)
+        __atomic_store_n(word, device->old + p->op.operand, __ATOMIC_RELEASE);
+    else if (device->old == p->op.compare)
+        __atomic_store_n(word, p->op.operand, __ATOMIC_RELEASE);
+    *p->op.result = device->old;
+    p->stage = SENT;
+    device->atomic = NULL;
 }
 
 /* ---- memory ---- */
@@ -135,6 +162,8 @@ static int extent_grow(struct loci_fabric *f, struct loci_extent *extent, size_t
 static void extent_destroy(struct loci_fabric *f, struct loci_extent *extent)
 {
     pthread_mutex_lock(&f->world->lock);
+    if (f->device.atomic != NULL)       /* that nobody has waited for */
+        finish_atomic(&f->device);
     for (int i = 0; i < MAX_EXTENTS; i++)
         if (f->extent[i].base == extent->base)
             f->extent[i].base = NULL;
@@ -232,8 +261,38 @@ static bool place(struct weak_lane *lane, struct pending *p, bool all)
     return p->placed == p->op.len;
 }
 
-static void drop(struct pending *p)
+static bool is_atomic(const struct pending *p)
 {
+    return p->op.kind == LOCI_FETCH_ADD || p->op.kind == LOCI_COMPARE_SWAP;
+}
+
+/* Both halves, some time apart: whether it is done. */
+static bool do_atomic(struct weak_lane *lane, struct pending *p)
+{
+    struct device *device = &lane->to->device;
+
+    if (p->stage == POSTED) {
+        if (device->atomic != NULL)
+            return false;
+        device->atomic = p;
+        device->old = __atomic_load_n((uint64_t *)(void *)p->target, __ATOMIC_ACQUIRE);
+        p->stage = READ;
+    }
+    if (draw(lane->from->world) % 2 == 0)
+        return false;
+    finish_atomic(device);
+    return true;
+}
+
+/* What the device has begun it ends, whatever becomes of the poster (and of its variables). */
+static void drop(struct weak_lane *lane, struct pending *p)
+{
+    uint64_t nowhere;
+
+    if (p->stage == READ) {
+        p->op.result = &nowhere;
+        finish_atomic(&lane->to->device);
+    }
     free(p->data);
     free(p);
 }
@@ -246,32 +305,21 @@ static void prune(struct weak_lane *lane)
         struct pending *p = lane->first;
 
         lane->first = p->next;
-        drop(p);
+        drop(lane, p);
     }
 }
 
-static void execute(struct weak_lane *lane, struct pending *p)
+/* What is not a write; whether it is done. */
+static bool execute(struct weak_lane *lane, struct pending *p)
 {
-    uint64_t *word = (uint64_t *)(void *)p->target, old = p->op.compare;
-
     for (struct pending *q = lane->first; q != p; q = q->next)
         if (q->op.kind == LOCI_WRITE && q->placed < q->op.len)
             place(lane, q, true);
-    switch (p->op.kind) {
-    case LOCI_READ:
+    if (is_atomic(p))
+        return do_atomic(lane, p);
+    if (p->op.kind == LOCI_READ)
         move(p->op.local, p->target, p->op.len, false);
-        break;
-    case LOCI_FETCH_ADD:
-        *p->op.result = __atomic_fetch_add(word, p->op.operand, __ATOMIC_SEQ_CST);
-        break;
-    case LOCI_COMPARE_SWAP:
-        __atomic_compare_exchange_n(word, &old, p->op.operand, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST);
-        *p->op.result = old;
-        break;
-    default:
-        break;
-    }
+    return true;
 }
 
 /* Advance a lane's operations up to, sometimes through, the first that is not due. */
@@ -291,10 +339,9 @@ static void advance(struct weak_lane *lane)
             if (in_order && p->due <= world->tick && p->placed < p->op.len)
                 place(lane, p, false);
             in_order = in_order && p->placed == p->op.len;
-        } else if (p->stage == POSTED) {
-            if (draw(world) % 4 == 0)
+        } else if (p->stage < SENT) {
+            if (draw(world) % 4 == 0 || !execute(lane, p))
                 return;
-            execute(lane, p);
             p->stage = SENT;
             in_order = true;
         }
@@ -343,7 +390,7 @@ static void lane_close(struct loci_fabric *f, struct loci_lane *lane)
         struct pending *p = w->first;
 
         w->first = p->next;
-        drop(p);
+        drop(w, p);
     }
     free(w);
 }
@@ -419,10 +466,10 @@ static int tell(struct weak_lane *lane)
     while (*link != NULL) {
         struct pending *p = *link;
 
-        if (p->stage == POSTED && !dead)
+        if (p->stage < SENT && !dead)
             break;
         if (p->stage != TOLD) {
-            loci_slot_done(p->op.slot, p->stage == POSTED ? LOCO_ERR_PEER_DEAD : LOCO_OK);
+            loci_slot_done(p->op.slot, p->stage < SENT ? LOCO_ERR_PEER_DEAD : LOCO_OK);
             p->stage = TOLD;
             told++;
         }
@@ -431,7 +478,7 @@ static int tell(struct weak_lane *lane)
             continue;
         }
         *link = p->next;
-        drop(p);
+        drop(lane, p);
     }
     return told;
 }
@@ -571,6 +618,10 @@ void weak_die(loco_runtime_t *rt)
 
     pthread_mutex_lock(&f->world->lock);
     atomic_store(&f->dead, true);
+    if (f->device.atomic != NULL) {     /* never stored */
+        f->device.atomic->stage = POSTED;
+        f->device.atomic = NULL;
+    }
     for (struct weak_lane *lane = f->world->lanes; lane != NULL; lane = lane->next)
         while (lane->from == f && lane->first != NULL) {
             struct pending *p = lane->first;
@@ -578,7 +629,7 @@ void weak_die(loco_runtime_t *rt)
             lane->first = p->next;
             if (p->stage != TOLD)
                 loci_slot_done(p->op.slot, LOCO_ERR_PEER_DEAD);
-            drop(p);
+            drop(lane, p);
         }
     pthread_mutex_unlock(&f->world->lock);
     for (int i = 0; i < f->world->size; i++) {

@@ -12,6 +12,8 @@
  *     some random time later: sooner or later, but rarely at once.
  *   - Writes of one lane are placed in order; lanes have no order among them.
  *   - More than 8 bytes are placed in pieces, which others see.
+ *   - Atomics read the word and store the result some time later. Those on one member's memory
+ *     exclude each other, and nothing else: neither its CPU's accesses nor anybody's writes.
  *   - Posting is refused now and then (LOCO_ERR_AGAIN).
  *
  * So a fence that is missing shows. Random choices come from the seed; the order of threads does
