@@ -320,6 +320,7 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
     }
     win->atomics = win->mapped_by_all && !spec->bulk_accumulate
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
+    win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
     find_base(win, spec);
     *out = win;
     return LOCO_OK;

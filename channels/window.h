@@ -77,6 +77,7 @@ struct loco_window {
     bool synchronous;                   /* of the fabric: writes are visible when they return */
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates are CPU atomics where elements allow it */
+    bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     enum loci_domain domain;            /* of the words in all blocks and parts */
     bool no_locks;
     int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */

@@ -90,6 +90,52 @@ Test(window_dynamic, what_is_attached_is_reached_and_nothing_else)
     }
 }
 
+/* Vectors over the place where two regions adjoin, in the middle of an element: all add to and
+ * multiply the same ones, the owner too. */
+static int across_body(struct member *m)
+{
+    enum { WORDS = 150, ROUNDS = 10, FIRST = 8 * 75 + 3 };
+    uint64_t *words = calloc(WORDS, 8), one[WORDS], minus[WORDS], all[4], at = address(words);
+    loco_window_t *win;
+
+    CHECK(words != NULL);
+    for (int i = 0; i < WORDS; i++)
+        one[i] = 1, minus[i] = UINT64_MAX;
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK_OK(loco_window_attach(win, words, FIRST));
+    CHECK_OK(loco_window_attach(win, (unsigned char *)words + FIRST, 8 * WORDS - FIRST));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, all[0], one, NULL, 75));
+        CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, all[0] + 8 * 75, one, NULL,
+                                   WORDS - 75));
+    }
+    CHECK_OK(loco_window_flush_all(win));
+    CHECK_OK(tell(m, &at, 8, all));
+    for (int i = 0; m->rank == 0 && i < WORDS; i++)
+        CHECK_EQ(words[i], ROUNDS * m->n);
+    CHECK_OK(tell(m, &at, 8, all));
+    for (int i = 0; i < 2 * ROUNDS + 1; i++)
+        CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_I64, LOCO_OP_PROD, all[0], minus, NULL,
+                                   WORDS));
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_fence(win, 0));
+    for (int i = 0; m->rank == 0 && i < WORDS; i++)
+        CHECK_EQ(words[i], (m->n % 2 == 0 ? 1 : -1) * ROUNDS * m->n);
+    CHECK_OK(loco_window_destroy(win));
+    free(words);
+    return 0;
+}
+
+Test(window_dynamic, vectors_across_regions_lose_nothing, .timeout = 60)
+{
+    for (int n = 1; n <= 3; n++) {
+        cr_assert_eq(member_run(RUN_SHM, n, across_body, NULL, NULL), 0);
+        cr_assert_eq(member_run(RUN_WEAK, n, across_body, NULL, NULL), 0);
+    }
+}
+
 /* Regions come and go in random order, thousands of them; each holds a number that its neighbour
  * adds to. */
 static int many_body(struct member *m)
