@@ -684,7 +684,6 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .name = "sim",
     .synchronous = true,
     .maps = true,
-    .maps = true,
     .open = loci_sim_fabric_open,
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,
