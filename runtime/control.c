@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Control messages from peers: checked here, acted on in endpoint.c. */
+/* Control messages: what they say. Those from peers are checked here, and acted on in
+ * endpoint_join.c. */
 
 #include "config.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#include "control.h"
+#include "names.h"
 #include "service.h"
+
+/* ---- what arrives ---- */
 
 /* A text that ends inside its field and is not empty. */
 static bool is_text(const char *field, size_t len)
@@ -74,4 +78,88 @@ void loci_control_receive(struct loco_runtime *rt, int peer, const void *message
         return;
     }
     loci_names_receive(rt, peer, &m);
+}
+
+/* ---- what we say ---- */
+
+void loci_control_describe(const struct loci_entry *e, enum loci_control_type type, uint64_t to,
+                           struct loci_control *m)
+{
+    const struct loci_endpoint *ep = &e->ep;
+
+    memset(m, 0, sizeof *m);
+    m->magic = LOCI_CONTROL_MAGIC;
+    m->version = LOCI_CONTROL_VERSION;
+    m->type = (uint16_t)type;
+    m->nregions = (uint32_t)ep->spec.nregions;
+    m->len = (uint32_t)loci_control_len(m->nregions);
+    m->rank = ep->group.rank;
+    m->from = e->number;
+    m->to = to;
+    m->signature = ep->spec.signature;
+    m->members = e->members;
+    m->size = (uint32_t)ep->group.size;
+    memcpy(m->name, ep->name, sizeof m->name);
+    for (int i = 0; i < ep->spec.nregions; i++) {
+        struct loci_control_region *r = &m->region[i];
+
+        memcpy(r->name, e->region_name[i], sizeof r->name);
+        r->len = ep->spec.region[i].len;
+        r->from = ep->spec.region[i].from;
+        if (type == LOCI_CONTROL_CONNECT)
+            r->key = ep->mem[ep->group.rank * ep->spec.nregions + i].key;
+    }
+}
+
+/* ---- do two endpoints fit? ---- */
+
+static bool region_differs(const struct loci_entry *e, const struct loci_control *m, int i,
+                           char *text, size_t len)
+{
+    const struct loci_region_spec *mine = &e->ep.spec.region[i];
+    const struct loci_control_region *theirs = &m->region[i];
+    int here = e->ep.group.rank;
+
+    if (strcmp(e->region_name[i], theirs->name) != 0)
+        snprintf(text, len, "region %d is %s.%s at rank %d (here) and %s.%s at rank %d", i,
+                 e->ep.name, e->region_name[i], here, e->ep.name, theirs->name, m->rank);
+    else if (mine->len != theirs->len)
+        snprintf(text, len, "region %s.%s has %zu bytes at rank %d (here) and %llu bytes at "
+                 "rank %d", e->ep.name, theirs->name, mine->len, here,
+                 (unsigned long long)theirs->len, m->rank);
+    else if (mine->from != theirs->from)
+        snprintf(text, len, "region %s.%s comes from rank %d at rank %d (here) and from rank %d "
+                 "at rank %d (-1: from all)", e->ep.name, theirs->name, mine->from, here,
+                 theirs->from, m->rank);
+    else
+        return false;
+    return true;
+}
+
+bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,
+                          char *text, size_t len)
+{
+    const struct loci_endpoint *ep = &e->ep;
+    int here = ep->group.rank;
+
+    if (m->size != (uint32_t)ep->group.size)
+        snprintf(text, len, "the group has %d members at rank %d (here) and %u at rank %d",
+                 ep->group.size, here, m->size, m->rank);
+    else if (m->members != e->members || ep->group.peer[m->rank] != peer)
+        snprintf(text, len, "the group has other members, or another order, at rank %d (here) "
+                 "than at rank %d", here, m->rank);
+    else if (m->signature != ep->spec.signature)
+        snprintf(text, len, "type or parameters differ between rank %d (here, signature %llx) "
+                 "and rank %d (%llx)", here, (unsigned long long)ep->spec.signature, m->rank,
+                 (unsigned long long)m->signature);
+    else if (m->nregions != (uint32_t)ep->spec.nregions)
+        snprintf(text, len, "%d regions at rank %d (here) and %u at rank %d", ep->spec.nregions,
+                 here, m->nregions, m->rank);
+    else {
+        for (int i = 0; i < ep->spec.nregions; i++)
+            if (region_differs(e, m, i, text, len))
+                return true;
+        return false;
+    }
+    return true;
 }

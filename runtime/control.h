@@ -5,9 +5,9 @@
 #include "endpoint.h"
 #include "runtime.h"
 
-/* Control messages: how endpoints of one name find each other (endpoint.c). One little struct,
- * sent as far as its regions reach. What arrives comes from another process: nothing of it is
- * believed before loci_control_parse has looked at all of it. */
+/* Control messages: how endpoints of one name find each other (endpoint_join.c). One little
+ * struct, sent as far as its regions reach. What arrives comes from another process: nothing of it
+ * is believed before loci_control_parse has looked at all of it. */
 
 #define LOCI_CONTROL_MAGIC UINT32_C(0x4f434f4c)
 #define LOCI_CONTROL_VERSION 1
@@ -56,7 +56,7 @@ static inline size_t loci_control_len(unsigned nregions)
 int loci_control_parse(const void *message, size_t len, struct loci_control *out,
                        const char **why);
 
-/* endpoint.c: handle a message that was parsed, in the service thread. */
+/* endpoint_join.c: handle a message that was parsed, in the service thread. */
 void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *message);
 
 #endif
