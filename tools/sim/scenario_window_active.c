@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Active target: rounds of fences, and rounds of post, start, complete and wait (or test) among
+ * groups that change. What was put in an epoch is there at its end, and nothing of a later one. */
+
+#include "config.h"
+
+#include "scenario_util.h"
+
+#define MEMBERS_MAX 64
+
+struct state {
+    struct sim_state common;
+    bool drawn;
+    enum loco_window_kind kind;
+    uint32_t graph;             /* who accesses whom: drawn once, known to all */
+    uint64_t *memory;           /* for a window on the user's memory */
+    int *fences;                /* of each: begun */
+};
+
+struct user {
+    struct sim_run *run;
+    struct state *s;
+    loco_window_t *win;
+    int rank, n;
+    uint64_t *base;
+};
+
+static int check_base(struct user *u, int rank, uint64_t want, const char *after)
+{
+    uint64_t value = sim_peek(&u->base[rank]);
+
+    WANT(value == want, "p%d, after %s, finds %llu of p%d; it is %llu", u->rank, after,
+         (unsigned long long)value, rank, (unsigned long long)want);
+    return SIM_FINE;
+}
+
+/* ---- fence ---- */
+
+/* Everybody puts the round's number into everybody's part. */
+static int fence_round(struct user *u, uint64_t round)
+{
+    for (int i = 0; i < u->n; i++)
+        TRY(u->run, sim_put(u->win, (u->rank + i) % u->n, 8 * (uint64_t)u->rank, &round, 8));
+    u->s->fences[u->rank]++;
+    TRY(u->run, loco_window_fence(u->win, loci_sim_draw(2) == 0 ? LOCO_ASSERT_NOSTORE : 0));
+    for (int i = 0; i < u->n; i++) {
+        WANT(u->s->fences[i] >= (int)round, "p%d leaves fence %llu, which p%d has not entered",
+             u->rank, (unsigned long long)round, i);
+        PASS(check_base(u, i, round, "a fence"));
+    }
+    TRY(u->run, loco_window_fence(u->win, LOCO_ASSERT_NOPUT));
+    return SIM_FINE;
+}
+
+static int fences(struct user *u)
+{
+    TRY(u->run, loco_window_fence(u->win, LOCO_ASSERT_NOPRECEDE));
+    for (int i = 1; i <= u->run->rounds; i++)
+        PASS(fence_round(u, (uint64_t)i));
+    TRY(u->run, loco_window_fence(u->win, LOCO_ASSERT_NOSUCCEED));
+    WANT(sim_put(u->win, 0, 0, u->base, 8) == LOCO_ERR_STATE, "p%d puts outside an epoch",
+         u->rank);
+    return SIM_FINE;
+}
+
+/* ---- post, start, complete, wait ---- */
+
+static bool edge(const struct user *u, int round, int origin, int target)
+{
+    uint32_t z = u->s->graph + (uint32_t)(round * 7919 + origin * 104729 + target * 1299709);
+
+    z = (z ^ z >> 16) * UINT32_C(0x45d9f3b);
+    return (z ^ z >> 16) % 5 < 2;
+}
+
+static int put_all(struct user *u, int n, const int *targets, uint64_t value)
+{
+    for (int i = 0; i < n; i++)
+        TRY(u->run, sim_put(u->win, targets[i], 8 * (uint64_t)u->rank, &value, 8));
+    return SIM_FINE;
+}
+
+static int access_epoch(struct user *u, int n, const int *targets, uint64_t value)
+{
+    int result, status;
+
+    if (n == 0 && loci_sim_draw(2) == 0)
+        return SIM_FINE;
+    TRY(u->run, loco_window_start(u->win, n, targets, 0));
+    result = put_all(u, n, targets, value);
+    status = loco_window_complete(u->win);
+    return sim_first(result, sim_check(u->run, status, "complete"));
+}
+
+/* Over when wait says so, or test. */
+static int end_exposure(struct user *u)
+{
+    bool done = false;
+
+    for (int i = 0; i < 20 && !done && loci_sim_draw(4) != 0; i++)
+        TRY(u->run, loco_window_test(u->win, &done));
+    if (!done)
+        TRY(u->run, loco_window_wait(u->win));
+    return SIM_FINE;
+}
+
+static int pscw_round(struct user *u, int round)
+{
+    int origins[MEMBERS_MAX], targets[MEMBERS_MAX], norigins = 0, ntargets = 0;
+    uint64_t value = 1000 + (uint64_t)round;
+    bool exposed;
+
+    for (int i = u->n - 1; i >= 0; i--) {
+        if (edge(u, round, i, u->rank))
+            origins[norigins++] = i;
+        if (edge(u, round, u->rank, i))
+            targets[ntargets++] = i;
+    }
+    exposed = norigins > 0 || loci_sim_draw(2) == 0;
+    for (int i = 0; i < u->n; i++)
+        u->base[i] = 0;
+    if (exposed)
+        TRY(u->run, loco_window_post(u->win, norigins, origins, 0));
+    PASS(access_epoch(u, ntargets, targets, value));
+    if (!exposed)
+        return SIM_FINE;
+    PASS(end_exposure(u));
+    for (int i = 0; i < u->n; i++)
+        PASS(check_base(u, i, edge(u, round, i, u->rank) ? value : 0, "wait"));
+    return SIM_FINE;
+}
+
+static int use(struct user *u, struct sim_seat *seat)
+{
+    bool fenced_first = u->s->graph % 2 == 0;
+
+    u->base = loco_window_base(u->win);
+    if (fenced_first)
+        PASS(fences(u));
+    if (fenced_first)
+        TRY(u->run, sim_meet(seat));
+    for (int i = 1; i <= u->run->rounds; i++)
+        PASS(pscw_round(u, i));
+    return SIM_FINE;
+}
+
+/* Epochs that a death has left open are closed, or the window cannot be destroyed. */
+static void close_epochs(struct user *u)
+{
+    loco_window_complete(u->win);
+    loco_window_wait(u->win);
+    loco_window_fence(u->win, LOCO_ASSERT_NOPRECEDE | LOCO_ASSERT_NOSUCCEED);
+}
+
+static int body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct sim_run *run = arg;
+    struct state *s = run->state;
+    struct user u = { .run = run, .s = s, .rank = rank, .n = run->processes };
+    struct sim_seat seat = sim_seat(s->common.place, rt, rank);
+    struct loco_exchange exchange = sim_exchange(&seat);
+    struct loco_window_spec spec = { .size = 8 * (size_t)run->processes, .disp_unit = 1 };
+    int result;
+
+    if (!s->drawn) {
+        s->drawn = true;
+        s->kind = loci_sim_draw(2) == 0 ? LOCO_WINDOW_ALLOCATE : LOCO_WINDOW_CREATE;
+        s->graph = loci_sim_draw(1000000);
+    }
+    spec.kind = s->kind;
+    spec.base = s->memory + rank * run->processes;
+    result = sim_check(run, loco_window_create(rt, &exchange, &spec, &u.win), "create");
+    if (result == SIM_FINE)
+        result = use(&u, &seat);
+    if (result == SIM_TOLD && u.win != NULL)
+        close_epochs(&u);
+    result = sim_part(&seat, result);
+    if (u.win != NULL && result == 0)
+        result = sim_check(run, loco_window_destroy(u.win), "destroy") == SIM_WRONG;
+    return result;
+}
+
+static int begin(struct sim_run *run)
+{
+    size_t n = (size_t)run->processes;
+    struct state *s;
+
+    if (n > MEMBERS_MAX || sim_state_begin(run, sizeof(struct state)) != 0)
+        return -1;
+    s = run->state;
+    s->memory = calloc(n * n, sizeof s->memory[0]);
+    s->fences = calloc(n, sizeof s->fences[0]);
+    return s->memory == NULL || s->fences == NULL ? -1 : 0;
+}
+
+static void drop(struct sim_run *run)
+{
+    struct state *s = run->state;
+
+    if (s != NULL) {
+        free(s->memory);
+        free(s->fences);
+    }
+    sim_state_free(run);
+}
+
+/* ---- for `scale`: the fence ---- */
+
+struct scale {
+    struct sim_seat seat;
+    loco_window_t *win;
+};
+
+static void *scale_setup(loco_runtime_t *rt, int rank, int processes)
+{
+    struct scale *scale = calloc(1, sizeof *scale);
+    const struct loco_window_spec spec = { .kind = LOCO_WINDOW_ALLOCATE, .size = 64,
+                                           .disp_unit = 1, .one_thread = true };
+    struct loco_exchange exchange;
+
+    if (scale == NULL)
+        return NULL;
+    exchange = sim_scale_exchange(rt, rank, processes, &scale->seat);
+    return loco_window_create(rt, &exchange, &spec, &scale->win) == LOCO_OK ? scale : NULL;
+}
+
+static int scale_once(loco_runtime_t *rt, void *channel, int rank, int round)
+{
+    (void)rt;
+    (void)rank;
+    (void)round;
+    return loco_window_fence(((struct scale *)channel)->win, 0);
+}
+
+static void scale_done(loco_runtime_t *rt, void *channel)
+{
+    struct scale *scale = channel;
+
+    (void)rt;
+    loco_window_fence(scale->win, LOCO_ASSERT_NOSUCCEED);
+    loco_window_destroy(scale->win);
+    sim_scale_leave(&scale->seat);
+    free(scale);
+}
+
+static const char *const settings[] = { "LOCO_SPIN=0", NULL };
+
+extern const struct sim_scenario sim_scenario_window_active;
+const struct sim_scenario sim_scenario_window_active = {
+    .name = "window_active",
+    .about = "what was put before a fence, or a complete, is there after the fence, or wait and "
+             "test, and nothing later; `scale` measures the fence",
+    .processes = 3, .threads = 1, .rounds = 3, .processes_min = 1,
+    .settings = settings,
+    .begin = begin, .body = body, .free = drop,
+    .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
+    .scale_theory = "up to 16: N-1 writes; above: ceil(log2 N); as many places of the last round",
+};

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Puts and gets of many spans inside lock_all. What any thread of a process has put before one of
+ * them flushes, everybody gets afterwards; sources are free after acks and local flushes. */
+
+#include "config.h"
+
+#include "scenario_util.h"
+
+#define WORDS 3                 /* that a thread owns at each target: two spans */
+#define SLOT (8 * (WORDS + 1))
+
+struct state {
+    struct sim_state common;
+    bool drawn;
+    enum loco_window_kind kind;
+    uint64_t *memory;           /* of each process, for a window on the user's memory */
+    uint64_t *put, *flushed;    /* by slot and target: numbers whose puts have returned; visible */
+    uint64_t *begun;
+    uint64_t *snapshots;        /* by slot: what its process had put when it began to flush */
+};
+
+struct user {
+    struct sim_run *run;
+    struct state *s;
+    loco_runtime_t *rt;
+    loco_window_t *win;
+    int rank;
+};
+
+static int slots(const struct sim_run *run)
+{
+    return run->processes * run->threads;
+}
+
+static int slot_of(const struct user *u, int rank, int thread)
+{
+    return rank * u->run->threads + thread;
+}
+
+static size_t at(const struct user *u, int slot, int target)
+{
+    return (size_t)(slot * u->run->processes + target);
+}
+
+/* Words 0 and 2, and word 3, in the caller's frame. */
+static void fill(struct loco_span span[3], uint64_t *words, uint64_t offset)
+{
+    span[0] = (struct loco_span){ &words[0], offset, 8 };
+    span[1] = (struct loco_span){ &words[1], offset + 16, 8 };
+    span[2] = (struct loco_span){ &words[2], offset + 24, 8 };
+}
+
+static int put_once(struct user *u, int thread, int target, uint64_t number)
+{
+    struct state *s = u->s;
+    int slot = slot_of(u, u->rank, thread), status;
+    uint64_t words[WORDS] = { number, number, number };
+    loco_ack_t ack = LOCO_ACK_INIT;
+    struct loco_span span[3];
+
+    fill(span, words, SLOT * (uint64_t)slot);
+    s->begun[at(u, slot, target)] = number;
+    if (loci_sim_draw(2) == 0) {
+        TRY(u->run, loco_window_put(u->win, target, span, 3, NULL));
+    } else {
+        status = loco_window_put(u->win, target, span, 3, &ack);
+        status = sim_first(loco_ack_wait(u->rt, &ack), status);
+        TRY(u->run, status);
+    }
+    memset(words, 0xee, sizeof words);
+    s->put[at(u, slot, target)] = number;
+    return SIM_FINE;
+}
+
+/* Covers what all threads of the process have put before the call. */
+static int flush(struct user *u, int thread, int target, bool all)
+{
+    struct state *s = u->s;
+    int n = u->run->processes, threads = u->run->threads;
+    uint64_t *put = s->snapshots + slot_of(u, u->rank, thread) * slots(u->run);
+
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < threads; t++)
+            put[i * threads + t] = s->put[at(u, slot_of(u, u->rank, t), i)];
+    TRY(u->run, all ? loco_window_flush_all(u->win) : loco_window_flush(u->win, target));
+    for (int i = 0; i < n; i++)
+        for (int t = 0; t < threads; t++) {
+            uint64_t *flushed = &s->flushed[at(u, slot_of(u, u->rank, t), i)];
+
+            if ((all || i == target) && *flushed < put[i * threads + t])
+                *flushed = put[i * threads + t];
+        }
+    return SIM_FINE;
+}
+
+static int get_once(struct user *u, int slot, int target)
+{
+    struct state *s = u->s;
+    uint64_t words[WORDS] = { 0 }, least = s->flushed[at(u, slot, target)];
+    loco_ack_t ack = LOCO_ACK_INIT;
+    struct loco_span span[3];
+    int status;
+
+    fill(span, words, SLOT * (uint64_t)slot);
+    if (loci_sim_draw(2) == 0) {
+        status = loco_window_get(u->win, target, span, 3, &ack);
+        status = sim_first(loco_ack_wait(u->rt, &ack), status);
+    } else {
+        status = loco_window_get(u->win, target, span, 3, NULL);
+    }
+    TRY(u->run, status);
+    for (int i = 0; i < WORDS; i++)
+        WANT(words[i] >= least && words[i] <= s->begun[at(u, slot, target)],
+             "p%d gets %llu of slot %d at p%d; flushed is %llu, put %llu", u->rank,
+             (unsigned long long)words[i], slot, target, (unsigned long long)least,
+             (unsigned long long)s->begun[at(u, slot, target)]);
+    return SIM_FINE;
+}
+
+static int thread_main(void *arg, int thread)
+{
+    struct user *u = arg;
+    uint32_t n = (uint32_t)u->run->processes;
+
+    for (int i = 1; i <= u->run->rounds; i++) {
+        int target = (int)loci_sim_draw(n);
+
+        PASS(put_once(u, thread, target, (uint64_t)i));
+        if (loci_sim_draw(3) == 0)
+            TRY(u->run, loco_window_flush_local(u->win, target));
+        if (loci_sim_draw(3) != 0)
+            PASS(flush(u, thread, loci_sim_draw(2) == 0 ? target : (int)loci_sim_draw(n),
+                       loci_sim_draw(4) == 0));
+        PASS(get_once(u, (int)loci_sim_draw((uint32_t)slots(u->run)), (int)loci_sim_draw(n)));
+    }
+    return SIM_FINE;
+}
+
+static int refused(struct user *u)
+{
+    uint64_t word = 7, size = SLOT * (uint64_t)slots(u->run);
+    struct loco_span span[2] = { { &word, 0, 8 }, { &word, size - 4, 8 } };
+
+    WANT(loco_window_put(u->win, 0, span, 2, NULL) == LOCO_ERR_RANGE,
+         "p%d puts beyond the end", u->rank);
+    WANT(sim_put(u->win, u->run->processes, 0, &word, 8) == LOCO_ERR_ARG,
+         "p%d puts to no such rank", u->rank);
+    return SIM_FINE;
+}
+
+static int in_epoch(struct user *u)
+{
+    PASS(refused(u));
+    return sim_threads(u->rt, u->run->threads, thread_main, u);
+}
+
+/* Unlock_all is a flush of everything. */
+static int use(struct user *u, struct sim_seat *seat)
+{
+    struct state *s = u->s;
+    int result, status;
+
+    TRY(u->run, loco_window_lock_all(u->win, 0));
+    result = in_epoch(u);
+    status = loco_window_unlock_all(u->win);
+    PASS(sim_first(result, sim_check(u->run, status, "unlock_all")));
+    for (int i = 0; i < u->run->processes; i++)
+        for (int t = 0; t < u->run->threads; t++) {
+            size_t k = at(u, slot_of(u, u->rank, t), i);
+
+            s->flushed[k] = s->put[k];
+        }
+    TRY(u->run, sim_meet(seat));
+    TRY(u->run, loco_window_lock(u->win, LOCO_LOCK_SHARED, u->rank, 0));
+    result = SIM_FINE;
+    for (int i = 0; i < slots(u->run); i++)
+        result = sim_first(result, get_once(u, i, u->rank));
+    status = loco_window_unlock(u->win, u->rank);
+    return sim_first(result, sim_check(u->run, status, "unlock"));
+}
+
+static int body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct sim_run *run = arg;
+    struct state *s = run->state;
+    struct user u = { .run = run, .s = s, .rt = rt, .rank = rank };
+    struct sim_seat seat = sim_seat(s->common.place, rt, rank);
+    struct loco_exchange exchange = sim_exchange(&seat);
+    struct loco_window_spec spec = { .size = SLOT * (size_t)slots(run), .disp_unit = 1 };
+    int result;
+
+    if (!s->drawn) {
+        s->drawn = true;
+        s->kind = loci_sim_draw(2) == 0 ? LOCO_WINDOW_ALLOCATE : LOCO_WINDOW_CREATE;
+    }
+    spec.kind = s->kind;
+    spec.base = (unsigned char *)s->memory + (size_t)rank * spec.size;
+    result = sim_check(run, loco_window_create(rt, &exchange, &spec, &u.win), "create");
+    if (result == SIM_FINE)
+        result = use(&u, &seat);
+    result = sim_part(&seat, result);
+    if (u.win != NULL && result == 0)
+        result = sim_check(run, loco_window_destroy(u.win), "destroy") == SIM_WRONG;
+    return result;
+}
+
+static int begin(struct sim_run *run)
+{
+    size_t n = (size_t)run->processes, cells = (size_t)slots(run) * n;
+    struct state *s;
+
+    if (sim_state_begin(run, sizeof(struct state)) != 0)
+        return -1;
+    s = run->state;
+    s->memory = calloc(cells, SLOT);
+    s->put = calloc(3 * cells + (size_t)(slots(run) * slots(run)), sizeof s->put[0]);
+    if (s->memory == NULL || s->put == NULL)
+        return -1;
+    s->flushed = s->put + cells;
+    s->begun = s->flushed + cells;
+    s->snapshots = s->begun + cells;
+    return 0;
+}
+
+static void drop(struct sim_run *run)
+{
+    struct state *s = run->state;
+
+    if (s != NULL) {
+        free(s->memory);
+        free(s->put);
+    }
+    sim_state_free(run);
+}
+
+static const char *const settings[] = { "LOCO_SPIN=0", NULL };
+
+extern const struct sim_scenario sim_scenario_window_data;
+const struct sim_scenario sim_scenario_window_data = {
+    .name = "window_data",
+    .about = "what any thread put before one of its process flushed or unlocked, all get; what was "
+             "never put, nobody; sources are free after acks and local flushes",
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
+    .settings = settings,
+    .begin = begin, .body = body, .free = drop,
+};

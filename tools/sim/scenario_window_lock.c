@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Locks of a window's targets, shared and exclusive, several at a time, and lock_all; each target
+ * has a pair of words. Who is out of patience is not overtaken, but by those who hold another lock
+ * of the window. */
+
+#include "config.h"
+
+#include "scenario_util.h"
+
+#include "window.h"
+
+struct target {
+    int readers, writers;       /* who has it, by what its calls returned; all counts as a reader */
+    int writer;
+    uint64_t count;             /* what its words are */
+    uint64_t pair[2];           /* for a window on the user's memory */
+    const unsigned char *control;
+};
+
+struct state {
+    struct sim_state common;
+    bool drawn;
+    enum loco_window_kind kind;
+    struct target *target;
+};
+
+struct user {
+    struct sim_run *run;
+    struct state *s;
+    loco_window_t *win;
+    int rank;
+};
+
+/* ---- fairness ---- */
+
+/* Tickets served of the words that a lock may take. */
+struct words {
+    uint64_t all, target;
+};
+
+static struct words look(const struct user *u, int target)
+{
+    const struct target *t = u->s->target;
+
+    return (struct words){ sim_peek(t[0].control + LOCI_WINDOW_GROUP),
+                           sim_peek(t[target].control + LOCI_WINDOW_LOCK) };
+}
+
+static bool overtaken(uint64_t before, uint64_t now)
+{
+    return loci_rw_closed(before) && ((before ^ now) >> LOCI_RW_SERVING_SHIFT & 0xffff) == 0;
+}
+
+/* A ticket that was served before the call is not ours, and is served still. */
+static int check_fair(struct user *u, const struct words *before, int target, bool all, bool one)
+{
+    struct words now = look(u, target);
+
+    WANT(!all || !overtaken(before->all, now.all),
+         "starvation: p%d overtakes ticket %llu of the window's lock", u->rank,
+         (unsigned long long)(before->all >> LOCI_RW_SERVING_SHIFT & 0xffff));
+    WANT(!one || !overtaken(before->target, now.target),
+         "starvation: p%d overtakes ticket %llu of p%d's lock", u->rank,
+         (unsigned long long)(before->target >> LOCI_RW_SERVING_SHIFT & 0xffff), target);
+    return SIM_FINE;
+}
+
+/* ---- with a lock ---- */
+
+static int read_pair(struct user *u, int target)
+{
+    uint64_t pair[2] = { 0 }, count = u->s->target[target].count;
+
+    TRY(u->run, sim_get(u->win, target, 0, pair, sizeof pair));
+    WANT(pair[0] == count && pair[1] == count,
+         "p%d has p%d locked and reads %llu and %llu; both are %llu", u->rank, target,
+         (unsigned long long)pair[0], (unsigned long long)pair[1], (unsigned long long)count);
+    return SIM_FINE;
+}
+
+static int write_pair(struct user *u, int target)
+{
+    struct target *t = &u->s->target[target];
+    uint64_t value = t->count + 1;
+
+    PASS(read_pair(u, target));
+    TRY(u->run, sim_put(u->win, target, 0, &value, 8));
+    if (loci_sim_draw(3) == 0)
+        TRY(u->run, loco_window_flush(u->win, target));
+    TRY(u->run, sim_put(u->win, target, 8, &value, 8));
+    t->count = value;
+    return SIM_FINE;
+}
+
+static int enter(struct user *u, int target, bool exclusive)
+{
+    struct target *t = &u->s->target[target];
+
+    WANT(t->writers == 0, "p%d has p%d locked %s, p%d exclusive", u->rank, target,
+         exclusive ? "exclusive" : "shared", t->writer);
+    WANT(!exclusive || t->readers == 0, "p%d has p%d locked exclusive, %d have it shared or all",
+         u->rank, target, t->readers);
+    if (exclusive) {
+        t->writers = 1;
+        t->writer = u->rank;
+    } else {
+        t->readers++;
+    }
+    return SIM_FINE;
+}
+
+static void leave(struct user *u, int target, bool exclusive)
+{
+    struct target *t = &u->s->target[target];
+
+    t->writers -= exclusive;
+    t->readers -= !exclusive;
+}
+
+static int lock_one(struct user *u, int target, bool exclusive, bool nested)
+{
+    struct words before = look(u, target);
+    int result, status;
+
+    TRY(u->run, loco_window_lock(u->win, exclusive ? LOCO_LOCK_EXCLUSIVE : LOCO_LOCK_SHARED,
+                                 target, 0));
+    if (!nested)
+        PASS(check_fair(u, &before, target, exclusive, true));
+    PASS(enter(u, target, exclusive));
+    result = exclusive ? write_pair(u, target) : read_pair(u, target);
+    /* A second one, upwards. */
+    if (result == SIM_FINE && !nested && target + 1 < u->run->processes && loci_sim_draw(3) == 0)
+        result = lock_one(u, target + 1, loci_sim_draw(2) == 0, true);
+    leave(u, target, exclusive);
+    status = loco_window_unlock(u->win, target);
+    return sim_first(result, sim_check(u->run, status, "unlock"));
+}
+
+static int lock_all(struct user *u)
+{
+    struct words before = look(u, 0);
+    int n = u->run->processes, result, status;
+
+    TRY(u->run, loco_window_lock_all(u->win, 0));
+    PASS(check_fair(u, &before, 0, true, false));
+    for (int i = 0; i < n; i++)
+        PASS(enter(u, i, false));
+    result = read_pair(u, (int)loci_sim_draw((uint32_t)n));
+    for (int i = 0; i < n; i++)
+        leave(u, i, false);
+    status = loco_window_unlock_all(u->win);
+    return sim_first(result, sim_check(u->run, status, "unlock_all"));
+}
+
+/* ---- the body ---- */
+
+static int use(struct user *u, struct sim_seat *seat)
+{
+    uint64_t none = 0;
+
+    u->s->target[u->rank].control = loci_mem_ptr(&u->win->own_control);
+    TRY(u->run, sim_meet(seat));
+    WANT(sim_put(u->win, 0, 0, &none, 8) == LOCO_ERR_STATE, "p%d puts without a lock", u->rank);
+    WANT(loco_window_unlock(u->win, 0) == LOCO_ERR_STATE, "p%d unlocks what it has not locked",
+         u->rank);
+    for (int i = 0; i < u->run->rounds; i++) {
+        int target = (int)loci_sim_draw((uint32_t)u->run->processes);
+
+        switch (loci_sim_draw(4)) {
+        case 0: PASS(lock_all(u)); break;
+        case 1: PASS(lock_one(u, target, false, false)); break;
+        default: PASS(lock_one(u, target, true, false));
+        }
+    }
+    return SIM_FINE;
+}
+
+static int body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct sim_run *run = arg;
+    struct state *s = run->state;
+    struct user u = { .run = run, .s = s, .rank = rank };
+    struct sim_seat seat = sim_seat(s->common.place, rt, rank);
+    struct loco_exchange exchange = sim_exchange(&seat);
+    struct loco_window_spec spec = {
+        .base = s->target[rank].pair, .size = 16, .disp_unit = 1,
+    };
+    int result;
+
+    if (!s->drawn) {
+        s->drawn = true;
+        s->kind = loci_sim_draw(2) == 0 ? LOCO_WINDOW_ALLOCATE : LOCO_WINDOW_CREATE;
+    }
+    spec.kind = s->kind;
+    spec.one_thread = loci_sim_draw(2) == 0;
+    result = sim_check(run, loco_window_create(rt, &exchange, &spec, &u.win), "create");
+    if (result == SIM_FINE)
+        result = use(&u, &seat);
+    result = sim_part(&seat, result);
+    if (u.win != NULL && result == 0)
+        result = sim_check(run, loco_window_destroy(u.win), "destroy") == SIM_WRONG;
+    return result;
+}
+
+static int begin(struct sim_run *run)
+{
+    struct state *s;
+
+    if (sim_state_begin(run, sizeof(struct state)) != 0)
+        return -1;
+    s = run->state;
+    s->target = calloc((size_t)run->processes, sizeof s->target[0]);
+    return s->target == NULL ? -1 : 0;
+}
+
+static void drop(struct sim_run *run)
+{
+    struct state *s = run->state;
+
+    if (s != NULL)
+        free(s->target);
+    sim_state_free(run);
+}
+
+/* ---- for `scale` ---- */
+
+struct scale {
+    struct sim_seat seat;
+    loco_window_t *win;
+};
+
+static void *scale_setup(loco_runtime_t *rt, int rank, int processes)
+{
+    struct scale *scale = calloc(1, sizeof *scale);
+    const struct loco_window_spec spec = { .kind = LOCO_WINDOW_ALLOCATE, .size = 64,
+                                           .disp_unit = 1, .one_thread = true };
+    struct loco_exchange exchange;
+
+    if (scale == NULL)
+        return NULL;
+    exchange = sim_scale_exchange(rt, rank, processes, &scale->seat);
+    return loco_window_create(rt, &exchange, &spec, &scale->win) == LOCO_OK ? scale : NULL;
+}
+
+static int scale_once(loco_runtime_t *rt, void *channel, int rank, int round)
+{
+    struct scale *scale = channel;
+    int status = loco_window_lock(scale->win, LOCO_LOCK_SHARED, 0, 0);
+
+    (void)rt;
+    (void)rank;
+    (void)round;
+    return status != LOCO_OK ? status : loco_window_unlock(scale->win, 0);
+}
+
+static void scale_done(loco_runtime_t *rt, void *channel)
+{
+    struct scale *scale = channel;
+
+    (void)rt;
+    loco_window_destroy(scale->win);
+    sim_scale_leave(&scale->seat);
+    free(scale);
+}
+
+static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=500ns", NULL };
+
+extern const struct sim_scenario sim_scenario_window_lock;
+const struct sim_scenario sim_scenario_window_lock = {
+    .name = "window_lock",
+    .about = "targets locked shared, exclusive, two at a time, and lock_all: nobody is where he "
+             "must not be, nor overtakes who is out of patience; a pair of words at each target",
+    .processes = 3, .threads = 1, .rounds = 4, .processes_min = 1,
+    .settings = settings,
+    .begin = begin, .body = body, .free = drop,
+    .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
+    .scale_theory = "shared: 2 atomics per process",
+};

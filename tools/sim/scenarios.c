@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The table of scenarios. A new one is two lines here. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "scenario.h"
+
+extern const struct sim_scenario sim_scenario_atomic_var, sim_scenario_barrier,
+    sim_scenario_barrier_many, sim_scenario_endpoint, sim_scenario_fence, sim_scenario_owned_var,
+    sim_scenario_region, sim_scenario_rw_group, sim_scenario_rw_lock, sim_scenario_sst,
+    sim_scenario_ticket_lock, sim_scenario_window_acc, sim_scenario_window_active,
+    sim_scenario_window_data, sim_scenario_window_dynamic, sim_scenario_window_lock;
+
+const struct sim_scenario *const sim_scenarios[] = {
+    &sim_scenario_region,
+    &sim_scenario_fence,
+    &sim_scenario_owned_var,
+    &sim_scenario_atomic_var,
+    &sim_scenario_sst,
+    &sim_scenario_barrier,
+    &sim_scenario_barrier_many,
+    &sim_scenario_ticket_lock,
+    &sim_scenario_rw_lock,
+    &sim_scenario_rw_group,
+    &sim_scenario_window_lock,
+    &sim_scenario_window_data,
+    &sim_scenario_window_acc,
+    &sim_scenario_window_active,
+    &sim_scenario_window_dynamic,
+    &sim_scenario_endpoint,
+    NULL
+};
+
+const struct sim_scenario *sim_scenario_named(const char *name)
+{
+    for (int i = 0; sim_scenarios[i] != NULL; i++)
+        if (strcmp(sim_scenarios[i]->name, name) == 0)
+            return sim_scenarios[i];
+    return NULL;
+}
