@@ -112,7 +112,8 @@ static void fill(const struct checker *c, const size_t *part, uint64_t stamp, bo
 static void find_smallest(struct checker *c, const size_t *part, size_t n, uint64_t high,
                           struct loci_witness *w, struct loci_linear_report *report)
 {
-    uint64_t low = w->floor > 0 ? w->floor : 1, middle = w->floor > 0 ? low : low + (high - low) / 2;
+    uint64_t low = w->floor > 0 ? w->floor : 1;
+    uint64_t middle = w->floor > 0 ? low : low + (high - low) / 2;
     bool smallest = true;
 
     while (low < high) {

@@ -2,12 +2,14 @@
 #ifndef SIM_LINEAR_H
 #define SIM_LINEAR_H
 
-/* Is a history linearizable: could each operation have taken effect at one instant between its call
- * and its return, with the outcome that its client was told? (Herlihy & Wing 1990.)
+/* Is a history linearizable: could each operation have taken effect at one instant between its
+ * call and its return, with the outcome that its client was told? (Herlihy & Wing 1990.)
  *
  * Operations of different keys are on different objects, which are checked one by one:
- * linearizability is local. What never returned may have taken effect at any time after its call,
- * or not at all. How it is done is told in linear_search.c, linear_queue.c and linear_register.c. */
+ * linearizability is local (and so is what a map does with one key: Horn & Kroening, "Faster
+ * linearizability checking via P-compositionality", FORTE 2015). What never returned may have taken
+ * effect at any time after its call, or not at all. How it is done is told in linear_search.c,
+ * linear_queue.c and linear_register.c. */
 
 #include "history.h"
 
@@ -70,6 +72,9 @@ struct loci_linear_spec {
     size_t (*used)(const void *state);
     /* With its outcome, or with any if it has not returned, it never changes any state. */
     bool (*reads)(const struct loci_op *op);
+    /* It can take effect in every state, tells its client nothing of that, and leaves the same
+     * state whatever was before. */
+    bool (*overwrites)(const struct loci_op *op);
     /* Two of the same outcome, or both without, do the same to every state. loci_linear_same() is
      * the answer where apply does not look at the client. */
     bool (*same)(const struct loci_op *a, const struct loci_op *b);

@@ -13,14 +13,14 @@
  *  3. at every instant of a pop that found nothing there was a value that had certainly been pushed
  *     and certainly not been popped ("before": returned before the other was called).
  *
- * Operations that did not return. A push counts if its value was popped, and it was done by the time
- * that pop returned; else it might as well not have happened. Pops may have removed any value: the
- * more and the earlier the better, as that can only take from the cases of 2 and 3. If one of two
- * values is removed it had better be that whose push returned first, as otherwise the other is in
- * the queue for all the time that either would be; and of two that are removed, that whose push
- * returned first had better be removed by the pop that was called first, for the same reason. So
- * the values that nobody was given, in the order of their pushes' returns, go to the pops without
- * an answer, in the order of their calls. */
+ * Operations that did not return. A push whose value was popped was done by the time that pop
+ * returned; another one, as it never returns, is before nothing and might as well not have been.
+ * Pops may have removed any value: the more and the earlier the better, as that can only take from
+ * the cases of 2 and 3. If one of two values is removed it had better be that whose push returned
+ * first, as otherwise the other is in the queue for all the time that either would be; and of two
+ * that are removed, that whose push returned first had better be removed by the pop that was called
+ * first, for the same reason. So the values that nobody was given, in the order of their pushes'
+ * returns, go to the pops without an answer, in the order of their calls. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,16 +131,6 @@ static int match_pops(struct queue *q, struct loci_witness *w)
     return LINEAR_OK;
 }
 
-static void drop_unseen_pushes(struct queue *q)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < q->nvalues; i++)
-        if (q->values[i].push_ret != LOCI_NEVER)
-            q->values[n++] = q->values[i];
-    q->nvalues = n;
-}
-
 static void give_to_unanswered(struct queue *q)
 {
     size_t at = 0;
@@ -234,7 +224,6 @@ static int judge(struct queue *q, struct loci_witness *w)
         return LINEAR_GAVE_UP;
     if (match_pops(q, w) == LINEAR_NOT)
         return LINEAR_NOT;
-    drop_unseen_pushes(q);
     give_to_unanswered(q);
     if (check_order(q, w) == LINEAR_NOT)
         return LINEAR_NOT;

@@ -11,11 +11,14 @@
  * slots that operations have while they are under way, not of all operations, so that a
  * configuration is small however long the history is.
  *
- * Two things that keep the number of configurations down:
+ * What keeps the number of configurations down:
  *  - An operation that with its outcome changes no state, of any, is linearized as soon as that
  *    outcome is right: no other choice leaves more open.
  *  - Of operations under way that do the same, that which returns first goes first: in a
  *    linearization with another order the two can change places.
+ *  - An operation that overwrites the state blindly, and was under way when another such one was
+ *    linearized, is covered: it may have come just before that. So it can return without being
+ *    linearized, and none needs to be only to be overwritten at once.
  *
  * The latest event that was reached ends the shortest prefix that is wrong, given what operations
  * under way at its end will return later. */
@@ -38,7 +41,9 @@ enum { AT_HASH, AT_EVENT, AT_STATE_WORDS, HEADER_WORDS };
 
 struct frame {
     size_t config;              /* where in the arena */
-    size_t next;                /* choice: 0 the one that returns, then by slot */
+    size_t next;                /* choice: 0 let it return, for it is covered; 1 the operation that
+                                   returns; then by slot */
+    bool idle;                  /* the latest choice overwrote the state, and nobody looked yet */
 };
 
 struct search {
@@ -46,14 +51,15 @@ struct search {
     const struct loci_op *ops;
     struct event *events;
     size_t nevents;
-    bool *reads;                /* by operation */
+    bool *reads, *overwrites;   /* by operation */
     uint32_t *slot;             /* by operation */
     int *open;                  /* by slot: operation under way, or -1 */
     size_t nslots, set_words, state_words;
     /* Where the search is; events before `at` are done. */
     size_t at;
-    uint64_t *set;
+    uint64_t *set;              /* linearized; behind that, covered */
     uint64_t *state;
+    bool idle;
     /* Configurations where a choice was to be made: arena, and a hash table of 1 + where. */
     uint64_t *arena;
     size_t arena_used, arena_room;
@@ -69,14 +75,28 @@ static bool has(const struct search *s, size_t slot)
     return s->set[slot / 64] >> slot % 64 & 1;
 }
 
-static void set_bit(struct search *s, size_t slot)
+static bool is_covered(const struct search *s, size_t slot)
 {
-    s->set[slot / 64] |= (uint64_t)1 << slot % 64;
+    return s->set[s->set_words / 2 + slot / 64] >> slot % 64 & 1;
 }
 
-static void clear_bit(struct search *s, size_t slot)
+static void linearize(struct search *s, size_t slot)
 {
+    s->set[slot / 64] |= (uint64_t)1 << slot % 64;
+    s->set[s->set_words / 2 + slot / 64] &= ~((uint64_t)1 << slot % 64);
+}
+
+static void cover(struct search *s, size_t slot)
+{
+    s->set[s->set_words / 2 + slot / 64] |= (uint64_t)1 << slot % 64;
+}
+
+/* The event of its return is over. */
+static void leave(struct search *s, size_t slot)
+{
+    linearize(s, slot);
     s->set[slot / 64] &= ~((uint64_t)1 << slot % 64);
+    s->open[slot] = -1;
 }
 
 /* ---- set-up ---- */
@@ -122,12 +142,15 @@ static void set_up(struct search *s, size_t nops)
     list_events(s, nops);
     give_slots(s, nops);
     s->reads = loci_linear_alloc(nops, sizeof *s->reads);
-    for (size_t i = 0; i < nops; i++)
+    s->overwrites = loci_linear_alloc(nops, sizeof *s->overwrites);
+    for (size_t i = 0; i < nops; i++) {
         s->reads[i] = s->spec->reads != NULL && s->spec->reads(&s->ops[i]);
+        s->overwrites[i] = s->spec->overwrites != NULL && s->spec->overwrites(&s->ops[i]);
+    }
     s->open = loci_linear_alloc(s->nslots, sizeof *s->open);
     for (size_t i = 0; i < s->nslots; i++)
         s->open[i] = -1;
-    s->set_words = (s->nslots + 63) / 64;
+    s->set_words = 2 * ((s->nslots + 63) / 64);
     s->set = loci_linear_alloc(s->set_words, sizeof *s->set);
     s->state_words = (s->spec->state_size + s->spec->state_per_op * nops + 7) / 8;
     s->state = loci_linear_alloc(s->state_words, sizeof *s->state);
@@ -142,6 +165,7 @@ static void tear_down(struct search *s)
     free(s->events);
     free(s->slot);
     free(s->reads);
+    free(s->overwrites);
     free(s->open);
     free(s->set);
     free(s->state);
@@ -224,7 +248,7 @@ static void remember(struct search *s)
     s->nconfigs++;
     s->arena_used += size;
     s->frames = loci_history_grow(s->frames, &s->frames_room, s->nframes + 1, sizeof *s->frames);
-    s->frames[s->nframes++] = (struct frame){ .config = here };
+    s->frames[s->nframes++] = (struct frame){ .config = here, .idle = s->idle };
 }
 
 static void go_back(struct search *s, const uint64_t *config)
@@ -243,8 +267,23 @@ static void go_back(struct search *s, const uint64_t *config)
 /* A read that returned, with an outcome that is right now. */
 static void settle_read(struct search *s, uint32_t op)
 {
-    if (s->reads[op] && loci_op_returned(&s->ops[op]) && s->spec->apply(s->state, &s->ops[op]))
-        set_bit(s, s->slot[op]);
+    if (!s->reads[op] || !loci_op_returned(&s->ops[op])
+        || !s->spec->apply(s->state, &s->ops[op]))
+        return;
+    linearize(s, s->slot[op]);
+    s->idle = false;
+}
+
+/* After `op` was linearized. */
+static void cover_others(struct search *s, uint32_t op)
+{
+    s->idle = s->overwrites[op];
+    for (size_t slot = 0; s->overwrites[op] && slot < s->nslots; slot++) {
+        int other = s->open[slot];
+
+        if (other >= 0 && !has(s, slot) && s->overwrites[other] && loci_op_returned(&s->ops[other]))
+            cover(s, slot);
+    }
 }
 
 static void settle_reads(struct search *s)
@@ -264,8 +303,8 @@ static bool advance(struct search *s)
             s->open[slot] = (int)op;
             settle_read(s, op);
         } else if (has(s, slot)) {
-            s->open[slot] = -1;
-            clear_bit(s, slot);
+            leave(s, slot);
+            s->idle = false;
         } else {
             if (s->at > s->furthest)
                 s->furthest = s->at;
@@ -294,11 +333,12 @@ static bool has_elder_twin(const struct search *s, size_t slot)
     return false;
 }
 
-static bool choose(struct search *s, const uint64_t *config, size_t slot)
+static bool choose(struct search *s, const uint64_t *config, size_t slot, bool idle)
 {
     const struct loci_op *op;
 
-    if (s->open[slot] < 0 || has(s, slot) || has_elder_twin(s, slot))
+    if (s->open[slot] < 0 || has(s, slot) || (idle && s->overwrites[s->open[slot]])
+        || has_elder_twin(s, slot))
         return false;
     op = &s->ops[s->open[slot]];
     if (!s->spec->apply(s->state, op))
@@ -307,8 +347,19 @@ static bool choose(struct search *s, const uint64_t *config, size_t slot)
     if (!loci_op_returned(op) && used_words(s) == config[AT_STATE_WORDS]
         && memcmp(s->state, config + HEADER_WORDS + s->set_words, used_words(s) * 8) == 0)
         return false;
-    set_bit(s, slot);
+    linearize(s, slot);
+    cover_others(s, (uint32_t)s->open[slot]);
     settle_reads(s);
+    return true;
+}
+
+static bool let_return(struct search *s, size_t slot)
+{
+    if (!is_covered(s, slot))
+        return false;
+    leave(s, slot);
+    s->at++;
+    s->idle = false;
     return true;
 }
 
@@ -321,10 +372,12 @@ static bool choose_next(struct search *s)
 
     go_back(s, config);
     first = s->slot[s->events[s->at].op];
-    while (frame->next <= s->nslots) {
+    while (frame->next < s->nslots + 2) {
         size_t next = frame->next++;
 
-        if (next == 0 ? choose(s, config, first) : next - 1 != first && choose(s, config, next - 1))
+        if (next == 0 ? let_return(s, first)
+            : next == 1 ? choose(s, config, first, frame->idle)
+            : next - 2 != first && choose(s, config, next - 2, frame->idle))
             return true;
     }
     return false;

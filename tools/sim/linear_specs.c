@@ -61,6 +61,11 @@ static bool register_reads(const struct loci_op *op)
     }
 }
 
+static bool register_overwrites(const struct loci_op *op)
+{
+    return op->op == LINEAR_WRITE || (op->op == LINEAR_EXCHANGE && !loci_op_returned(op));
+}
+
 static const struct loci_op_form register_forms[] = {
     [LINEAR_READ] = { "read()", "%r" },
     [LINEAR_WRITE] = { "write(%a)", NULL },
@@ -239,7 +244,8 @@ static const struct loci_op_form map_forms[] = {
 static const struct loci_linear_spec specs[LINEAR_KINDS] = {
     [LINEAR_REGISTER] = { .name = "register", .forms = register_forms,
                           .state_size = sizeof(uint64_t), .apply = register_apply,
-                          .reads = register_reads, .same = loci_linear_same },
+                          .reads = register_reads, .overwrites = register_overwrites,
+                          .same = loci_linear_same },
     [LINEAR_LOCK] = { .name = "lock", .forms = lock_forms,
                       .state_size = sizeof(struct lock_state), .apply = lock_apply,
                       .reads = lock_reads, .same = lock_same },
