@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "endpoint.h"
+#include "names.h"
 #include "world.h"
 
 /* ---- whose memory ---- */
@@ -30,12 +30,30 @@ bool loci_sim_is_network(struct sim_world *w, const void *at)
     return false;
 }
 
+/* In a region of this endpoint that its own process provides. */
+static bool region_of(const struct sim_process *p, struct loci_endpoint *ep,
+                      const unsigned char *at, char *text, size_t len)
+{
+    for (int i = 0; i < ep->spec.nregions; i++) {
+        const struct loci_mem *mem = loci_endpoint_mem(ep, ep->group.rank, i);
+        const unsigned char *base = SIM_LOAD(&mem->ptr, __ATOMIC_RELAXED);
+
+        if (mem->key.kind != LOCI_MEM_NONE && base != NULL && at >= base
+            && at < base + mem->key.len) {
+            snprintf(text, len, "p%d %s.%s+%zu", p->rank, ep->name, ep->spec.region[i].name,
+                     (size_t)(at - base));
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool region_at(const struct sim_process *p, const unsigned char *at, char *text, size_t len)
 {
-    (void)p;
-    (void)at;
-    (void)text;
-    (void)len;
+    for (int i = 0; i < LOCI_NAMES_BUCKETS; i++)
+        for (struct loci_endpoint *ep = p->rt->names->bucket[i]; ep != NULL; ep = ep->next)
+            if (region_of(p, ep, at, text, len))
+                return true;
     return false;
 }
 
@@ -51,7 +69,7 @@ bool loci_sim_place_of(struct sim_world *w, const void *address, char *text, siz
 
             if (at < e->base || at >= e->base + e->len)
                 continue;
-            if (p->rt == NULL || p->stopped || !region_at(p, at, text, len))
+            if (p->rt == NULL || p->rt->names == NULL || !region_at(p, at, text, len))
                 snprintf(text, len, "p%d extent %u+%zu", p->rank, e->number,
                          (size_t)(at - e->base));
             return true;
@@ -67,7 +85,7 @@ void loci_sim_trace_line(struct sim_world *w, int process, int thread, const cha
                          uint64_t op, int peer, const char *format, ...)
 {
     struct loci_sim_event event = {
-        .time = w->time, .step = w->steps, .process = process, .thread = thread, .what = what,
+        .time = loci_sim_clock(w), .step = w->steps, .process = process, .thread = thread, .what = what,
         .op = op, .peer = peer,
     };
     char text[512];
@@ -82,7 +100,7 @@ void loci_sim_trace_line(struct sim_world *w, int process, int thread, const cha
     if (w->config->trace == NULL)
         return;
     fprintf(w->config->trace, "%8llu %10lld ns  p%d.%-3s %-22s %s\n",
-            (unsigned long long)w->steps, (long long)w->time, process,
+            (unsigned long long)w->steps, (long long)event.time, process,
             thread < 0 ? "net" : (char[]){ 't', (char)('0' + thread % 10), '\0' }, what, text);
 }
 
