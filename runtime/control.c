@@ -13,6 +13,24 @@
 
 /* ---- what arrives ---- */
 
+/* FNV-1a, whose every step is one-to-one in what was before: one byte changed is always seen. */
+static uint64_t checksum_of(const struct loci_control *m)
+{
+    struct loci_control copy = *m;
+    const unsigned char *bytes = (const unsigned char *)&copy;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    copy.checksum = 0;
+    for (size_t i = 0; i < m->len; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+void loci_control_seal(struct loci_control *m)
+{
+    m->checksum = checksum_of(m);
+}
+
 /* A text that ends inside its field and is not empty. */
 static bool is_text(const char *field, size_t len)
 {
@@ -29,6 +47,8 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "unknown type";
     if (m->nregions > LOCI_REGIONS_MAX || m->len != len || len != loci_control_len(m->nregions))
         return "wrong length";
+    if (m->checksum != checksum_of(m))
+        return "wrong checksum";
     if (m->size < 1 || m->size > LOCI_MAX_PEERS || m->rank < 0 || (uint32_t)m->rank >= m->size)
         return "rank outside the group";
     if (m->from == 0 || (m->type == LOCI_CONTROL_JOIN) != (m->to == 0))
@@ -38,13 +58,29 @@ static const char *head_error(const struct loci_control *m, size_t len)
     return NULL;
 }
 
+/* A sender gives the key of each region that it provides, in a connect, and no other. */
+static const char *key_error(const struct loci_control *m, const struct loci_control_region *r)
+{
+    const struct loci_memkey *key = &r->key, none = { .kind = LOCI_MEM_NONE };
+    bool given = m->type == LOCI_CONTROL_CONNECT
+                 && (r->from == LOCI_FROM_ALL || r->from == m->rank);
+
+    if (!given)
+        return memcmp(key, &none, sizeof none) == 0 ? NULL : "key of a region not provided";
+    if (key->kind != LOCI_MEM_POOL)
+        return "no key of a region provided";
+    if (key->len < r->len || key->len > SIZE_MAX / 2 || key->base > SIZE_MAX / 2)
+        return "key of another range";
+    return NULL;
+}
+
 static const char *region_error(const struct loci_control *m, const struct loci_control_region *r)
 {
     if (!is_text(r->name, sizeof r->name))
         return "bad region name";
     if (r->from < LOCI_FROM_ALL || r->from >= (int32_t)m->size)
         return "region from outside the group";
-    return NULL;
+    return key_error(m, r);
 }
 
 int loci_control_parse(const void *message, size_t len, struct loci_control *out,

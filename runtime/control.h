@@ -38,6 +38,7 @@ struct loci_control {
     uint64_t members;           /* hash of the group's identities in order */
     uint32_t size;              /* of the group */
     uint32_t nregions;
+    uint64_t checksum;          /* of all the rest */
     char name[LOCI_NAME_MAX];
     struct loci_control_region region[LOCI_REGIONS_MAX];
 };
@@ -51,8 +52,10 @@ static inline size_t loci_control_len(unsigned nregions)
            + nregions * sizeof(struct loci_control_region);
 }
 
+/* The last thing done to a message before it is sent: what is then changed of it shows. */
+void loci_control_seal(struct loci_control *m);
 /* Copy a message out of what arrived, unused regions zero. LOCO_ERR_PROTOCOL where anything is
- * out of its range; *why is then a static text. */
+ * out of its range; *why is then a static text, and *out as it was. */
 int loci_control_parse(const void *message, size_t len, struct loci_control *out,
                        const char **why);
 

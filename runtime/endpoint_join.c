@@ -29,10 +29,12 @@
 #include "names.h"
 
 /* A peer that cannot be reached any more is loci_names_peer_gone's business. */
-static void send(struct loco_runtime *rt, int peer, const struct loci_control *m)
+static void send(struct loco_runtime *rt, int peer, struct loci_control *m)
 {
-    int status = rt->ops->control_send(rt->fabric, loci_peer(rt, peer), m, m->len);
+    int status;
 
+    loci_control_seal(m);
+    status = rt->ops->control_send(rt->fabric, loci_peer(rt, peer), m, m->len);
     if (status < 0 && status != LOCO_ERR_PEER_DEAD)
         LOCI_LOG(rt, LOCO_LOG_ERROR, "endpoint %s: no message to process %llx: %s", m->name,
                  (unsigned long long)loci_peer(rt, peer)->address.identity,

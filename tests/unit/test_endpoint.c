@@ -4,11 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control.h"
 #include "endpoint.h"
 #include "rma.h"
 #include "run.h"
-#include "service.h"
 #include "wait.h"
 
 #define SECOND INT64_C(1000000000)
@@ -37,7 +35,9 @@ static int all_flags(void *arg)
 /* Nobody waits on another's memory, so that all may destroy theirs afterwards. */
 static int everybody_is_here(loco_runtime_t *rt, struct loci_endpoint *ep)
 {
-    const struct loci_reason why = { .what = "all", .peer = -1, .timeout_ns = run_limit(10 * SECOND) };
+    const struct loci_reason why = {
+        .what = "all", .peer = -1, .timeout_ns = run_limit(10 * SECOND),
+    };
 
     for (int i = 0; i < ep->group.size; i++) {
         int status = loci_write64(rt, loci_endpoint_mem(ep, i, 0),
@@ -385,128 +385,4 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
 Test(endpoint, a_dead_member_ends_the_wait)
 {
     cr_assert_eq(run_on(RUN_WEAK, 3, 3, NULL, death_body, NULL), 0);
-}
-
-/* ---- messages from elsewhere ---- */
-
-static struct loci_control valid_message(void)
-{
-    struct loci_control m = {
-        .magic = LOCI_CONTROL_MAGIC, .version = LOCI_CONTROL_VERSION,
-        .type = LOCI_CONTROL_JOIN, .len = (uint32_t)loci_control_len(2), .rank = 1, .from = 3,
-        .signature = 7, .members = 9, .size = 2, .nregions = 2, .name = "fuzz",
-        .region = { { .name = "data", .len = 64, .from = -1 },
-                    { .name = "root", .len = 64, .from = 0 } },
-    };
-
-    return m;
-}
-
-Test(control, parses_what_is_right)
-{
-    struct loci_control m = valid_message(), out;
-    const char *why;
-
-    cr_assert_eq(loci_control_parse(&m, m.len, &out, &why), LOCO_OK);
-    cr_assert_eq(memcmp(&m, &out, sizeof m), 0);
-}
-
-Test(control, refuses_each_kind_of_wrong)
-{
-    struct loci_control out;
-    const char *why = NULL;
-
-#define REFUSED(change)                                                                           \
-    do {                                                                                          \
-        struct loci_control m = valid_message();                                                  \
-        change;                                                                                   \
-        cr_assert_eq(loci_control_parse(&m, loci_control_len(2), &out, &why),                     \
-                     LOCO_ERR_PROTOCOL, #change);                                                 \
-        cr_assert_not_null(why);                                                                  \
-    } while (0)
-    REFUSED(m.magic++);
-    REFUSED(m.version++);
-    REFUSED(m.type = 0);
-    REFUSED(m.type = 4);
-    REFUSED(m.len--);
-    REFUSED(m.nregions = 1);
-    REFUSED(m.nregions = LOCI_REGIONS_MAX + 1);
-    REFUSED(m.nregions = UINT32_MAX);
-    REFUSED(m.rank = -1);
-    REFUSED(m.rank = 2);
-    REFUSED(m.size = 0);
-    REFUSED(m.size = UINT32_MAX);
-    REFUSED(m.from = 0);
-    REFUSED(m.to = 1);
-    REFUSED(m.type = LOCI_CONTROL_CONNECT);
-    REFUSED(m.name[0] = '\0');
-    REFUSED(memset(m.name, 'x', sizeof m.name));
-    REFUSED(m.region[1].name[0] = '\0');
-    REFUSED(memset(m.region[1].name, 'x', LOCI_REGION_NAME));
-    REFUSED(m.region[1].from = -2);
-    REFUSED(m.region[1].from = 2);
-}
-
-Test(control, any_length_is_refused_but_the_right_one)
-{
-    struct loci_control m = valid_message(), out;
-    unsigned char big[LOCI_CONTROL_MAX] = { 0 };
-    const char *why;
-
-    memcpy(big, &m, sizeof m);
-    for (size_t len = 0; len <= sizeof big; len++) {
-        unsigned char *exact = malloc(len + 1);     /* so that reading past the end shows */
-
-        memcpy(exact, big, len);
-        cr_assert_eq(loci_control_parse(exact, len, &out, &why),
-                     len == loci_control_len(2) ? LOCO_OK : LOCO_ERR_PROTOCOL);
-        free(exact);
-    }
-}
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-/* Random changes to a right message, given to a live endpoint as if its peer had sent them. */
-static int fuzz_body(loco_runtime_t *rt, int rank, void *arg)
-{
-    struct loci_endpoint_spec spec = spec_of(rt, "fuzz", 64);
-    uint64_t state = 88172645463325252u + (uint64_t)rank;
-    struct loci_endpoint *ep;
-    int budget = *(int *)arg;
-
-    if (rank == 1)
-        return 0;       /* its runtime takes the answers */
-    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-    for (int i = 0; i < budget; i++) {
-        struct loci_control m = valid_message();
-        unsigned char bytes[sizeof m];
-        size_t len = i % 4 == 0 ? next_random(&state) % sizeof m : loci_control_len(2);
-        int changes = (int)(next_random(&state) % 8);
-
-        m.type = (uint16_t)(1 + next_random(&state) % 3);
-        m.to = m.type == LOCI_CONTROL_JOIN ? 0 : 1;
-        memcpy(bytes, &m, sizeof m);
-        for (int c = 0; c < changes; c++)
-            bytes[next_random(&state) % sizeof m] = (unsigned char)next_random(&state);
-        loci_control_receive(rt, 1, bytes, len);
-        if (i % 64 == 63) {     /* most end up failed: begin afresh */
-            loci_endpoint_destroy(ep);
-            CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
-        }
-    }
-    loci_endpoint_destroy(ep);
-    return 0;
-}
-
-Test(control, nothing_that_a_peer_sends_breaks_an_endpoint)
-{
-    int budget = 20000;
-
-    cr_assert_eq(run_on(RUN_WEAK, 2, 3, NULL, fuzz_body, &budget), 0);
 }
