@@ -57,7 +57,7 @@ int loci_region_of_window(struct loco_window *win, loco_region_t **out)
         return LOCO_ERR_NO_MEMORY;
     region->rt = win->rt;
     region->win = win;
-    region->len = win->target[win->group.rank].size;
+    region->len = win->target[win->group.rank].mem.key.len;
     *out = region;
     return LOCO_OK;
 }
@@ -90,7 +90,7 @@ static int part_len(const loco_region_t *region, int rank, uint64_t *len)
 
     if (rank < 0 || rank >= size)
         return LOCO_ERR_ARG;
-    *len = region->ep != NULL ? region->len : region->win->target[rank].size;
+    *len = region->ep != NULL ? region->len : region->win->target[rank].mem.key.len;
     return LOCO_OK;
 }
 

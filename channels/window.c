@@ -125,7 +125,6 @@ static int import_members(struct loco_window *win, const struct record *all)
         struct loci_target *t = &win->target[i];
         int peer = win->group.peer[i];
 
-        t->size = win->kind == LOCO_WINDOW_DYNAMIC ? 0 : all[i].size;
         t->disp_unit = all[i].disp_unit;
         t->mem.peer = peer;
         status = loci_mem_import(win->rt, peer, &all[i].control, &win->control[i]);
@@ -162,18 +161,17 @@ static int share_parts(struct loco_window *win, const struct loco_exchange *exch
     for (int i = 0; i < exchange->size; i++) {
         struct loci_target *t = &win->target[i];
 
-        t->size = all[i].size;
-        if (t->size == 0)
+        if (all[i].size == 0)
             continue;
-        if (at + t->size > key.len)
+        if (at + all[i].size > key.len)
             return LOCO_ERR_PROTOCOL;
         status = loci_mem_import(win->rt, win->group.peer[0],
                                  &(struct loci_memkey){ key.kind, key.extent, key.base + at,
-                                                        t->size, key.rkey }, &t->mem);
+                                                        all[i].size, key.rkey }, &t->mem);
         if (status != LOCO_OK)
             return status;
         loci_mem_set_domain(&t->mem, win->domain);
-        at += t->size;
+        at += all[i].size;
     }
     return LOCO_OK;
 }
@@ -184,7 +182,7 @@ static int map_parts(struct loco_window *win)
     if (!win->mapped_by_all)
         return LOCO_ERR_SHARED;
     for (int i = 0; i < win->group.size; i++)
-        if (win->target[i].size > 0 && loci_mem_map(win->rt, &win->target[i].mem) == NULL)
+        if (win->target[i].mem.key.len > 0 && loci_mem_map(win->rt, &win->target[i].mem) == NULL)
             return LOCO_ERR_SHARED;
     return LOCO_OK;
 }
@@ -272,7 +270,7 @@ static void find_base(struct loco_window *win, const struct loco_window_spec *sp
 
     if (spec->kind == LOCO_WINDOW_CREATE)
         win->base = spec->base;
-    else if (t->size > 0)
+    else if (t->mem.key.len > 0)
         win->base = loci_mem_ptr(&t->mem);
 }
 
@@ -365,7 +363,7 @@ void *loco_window_base(const loco_window_t *win)
 
 size_t loco_window_size(const loco_window_t *win, int rank)
 {
-    return loci_window_has(win, rank) ? win->target[rank].size : 0;
+    return loci_window_has(win, rank) ? win->target[rank].mem.key.len : 0;
 }
 
 size_t loco_window_disp_unit(const loco_window_t *win, int rank)
@@ -383,13 +381,13 @@ int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_u
     t = &win->target[rank];
     if (win->kind == LOCO_WINDOW_DYNAMIC)
         return LOCO_ERR_SHARED;
-    if (t->size > 0) {
+    if (t->mem.key.len > 0) {
         p = loci_mem_map(win->rt, &t->mem);
         if (p == NULL)
             return LOCO_ERR_SHARED;
     }
     if (size != NULL)
-        *size = t->size;
+        *size = t->mem.key.len;
     if (disp_unit != NULL)
         *disp_unit = t->disp_unit;
     if (base != NULL)

@@ -49,8 +49,7 @@ enum loci_epoch {
 
 /* One member's part, a cache line. */
 struct loci_target {
-    struct loci_mem mem;            /* kind NONE where it has no bytes, and for DYNAMIC */
-    uint64_t size;                  /* bytes; 0 for DYNAMIC */
+    struct loci_mem mem;            /* kind NONE, len 0 where it has none, and for DYNAMIC */
     _Atomic uint32_t epoch;         /* enum loci_epoch */
     uint32_t disp_unit;
 };
@@ -201,15 +200,15 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
 static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
                                                 uint64_t offset, size_t len)
 {
-    const struct loci_target *t;
+    const struct loci_mem *mem;
     unsigned char *p;
 
     if (!loci_window_has(win, rank))
         return NULL;
-    t = &win->target[rank];
-    p = loci_mem_ptr(&t->mem);
+    mem = &win->target[rank].mem;
+    p = loci_mem_ptr(mem);
     if (p == NULL || (loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) == 0
-        || len > t->size || offset > t->size - len || !loci_window_calm(win))
+        || len > mem->key.len || offset > mem->key.len - len || !loci_window_calm(win))
         return NULL;
     return p + offset;
 }

@@ -644,7 +644,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
     if (base != NULL)
         return combine_spans(win, rank, acc, base);
     /* Others take atomics here: what cannot be mapped must not be written by a copy. */
-    return win->target[rank].size == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
+    return win->target[rank].mem.key.len == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
 
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,

@@ -30,7 +30,7 @@ int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_
     int status;
 
     if (win->kind != LOCO_WINDOW_DYNAMIC) {
-        if (*len > t->size || offset > t->size - *len)
+        if (*len > t->mem.key.len || offset > t->mem.key.len - *len)
             return LOCO_ERR_RANGE;
         *mem = &t->mem;
         *mem_offset = offset;

@@ -118,7 +118,7 @@ static int check_runs(const struct ompi_osc_loco_module *module, int target,
 int ompi_osc_loco_check_bounds(const struct ompi_osc_loco_module *module, int target,
                                const struct ompi_osc_loco_side *remote)
 {
-    uint64_t size = module->window->target[target].size;
+    uint64_t size = module->window->target[target].mem.key.len;
     int64_t low, high, first, end;
 
     if (module->flavor == MPI_WIN_FLAVOR_DYNAMIC)

@@ -244,7 +244,7 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
     if (status != LOCO_OK)
         return status;
     mine->peer = LOCI_SELF;
-    mine->domain = LOCI_DOMAIN_NONE;
+    loci_mem_set_domain(mine, LOCI_DOMAIN_NONE);
     mine->key = (struct loci_memkey){
         .kind = LOCI_MEM_POOL, .extent = extent->number, .base = offset, .len = len,
         .rkey = extent->rkey,
@@ -279,6 +279,7 @@ void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
     }
     pthread_mutex_unlock(&rt->memory_lock);
     atomic_init(&mine->ptr, NULL);
+    atomic_init(&mine->word, NULL);
     mine->key.kind = LOCI_MEM_NONE;
 }
 
@@ -298,7 +299,7 @@ int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_m
     if (status != LOCO_OK)
         return status;
     mine->peer = LOCI_SELF;
-    mine->domain = LOCI_DOMAIN_NONE;
+    loci_mem_set_domain(mine, LOCI_DOMAIN_NONE);
     mine->key = key;
     atomic_init(&mine->ptr, base);
     return LOCO_OK;
@@ -310,6 +311,7 @@ void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine)
         return;
     rt->ops->user_remove(rt->fabric, &mine->key);
     atomic_init(&mine->ptr, NULL);
+    atomic_init(&mine->word, NULL);
     mine->key.kind = LOCI_MEM_NONE;
 }
 
@@ -343,22 +345,45 @@ int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey 
     if (key->len > SIZE_MAX / 2 || (key->kind == LOCI_MEM_POOL && key->base > SIZE_MAX / 2))
         return LOCO_ERR_PROTOCOL;
     mem->peer = peer;
-    mem->domain = LOCI_DOMAIN_NONE;
+    loci_mem_set_domain(mem, LOCI_DOMAIN_NONE);
     mem->key = *key;
     atomic_init(&mem->ptr, NULL);
     return peer == LOCI_SELF ? import_own(rt, mem) : LOCO_OK;
+}
+
+static unsigned char *map_now(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    unsigned char *ptr;
+
+    if (mem->key.kind != LOCI_MEM_POOL || !loci_peer(rt, mem->peer)->reachable)
+        return NULL;
+    ptr = rt->ops->map(rt->fabric, mem);
+    if (ptr != NULL)
+        atomic_store_explicit(&mem->ptr, ptr, memory_order_release);
+    return ptr;
 }
 
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
 {
     unsigned char *ptr = atomic_load_explicit(&mem->ptr, memory_order_acquire);
 
-    if (ptr != NULL || mem->key.kind != LOCI_MEM_POOL || !loci_peer(rt, mem->peer)->reachable)
-        return ptr;
-    ptr = rt->ops->map(rt->fabric, mem);
-    if (ptr != NULL)
-        atomic_store_explicit(&mem->ptr, ptr, memory_order_release);
+    if (ptr == NULL)
+        ptr = map_now(rt, mem);
+    /* Whoever finds it mapped by another thread may need the word, too. */
+    if (ptr != NULL && mem->domain == LOCI_DOMAIN_CPU
+        && atomic_load_explicit(&mem->word, memory_order_relaxed) == NULL)
+        atomic_store_explicit(&mem->word, ptr, memory_order_release);
     return ptr;
+}
+
+void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)
+{
+    unsigned char *ptr = NULL;
+
+    mem->domain = domain;
+    if (domain == LOCI_DOMAIN_CPU)
+        ptr = atomic_load_explicit(&mem->ptr, memory_order_relaxed);
+    atomic_init(&mem->word, ptr);
 }
 
 /* What all members know alike: their addresses, and one build's fabrics. A group of one is alone

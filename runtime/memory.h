@@ -23,7 +23,8 @@ void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine);
 int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                     struct loci_mem *mem);
 
-/* Map it if it can be mapped (slow, cached in mem->ptr); NULL where it cannot. */
+/* Map it if it can be mapped (slow, cached in mem->ptr, and in mem->word if it is of the cpu
+ * domain); NULL where it cannot. */
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
 
 /* The domain of words that this group's members update by atomics. All members find the same. */
@@ -31,10 +32,7 @@ enum loci_domain loci_domain_of(const struct loco_group *group);
 
 /* Say it of a handle: of all handles on one range the same, at all members. Not while others use
  * this handle; loci_alloc, loci_user_add and loci_mem_import have set LOCI_DOMAIN_NONE. */
-static inline void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)
-{
-    mem->domain = domain;
-}
+void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain);
 
 /* What is left to commit now, in bytes, by the machine, the control group and `limit` (of which
  * this process has `used`); budget.c. */

@@ -29,7 +29,7 @@ static int add_slab(struct loco_runtime *rt, struct loci_thread *self)
         if (block == NULL)
             return i > 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
         block->mem.peer = LOCI_SELF;
-        block->mem.domain = LOCI_DOMAIN_NONE;
+        loci_mem_set_domain(&block->mem, LOCI_DOMAIN_NONE);
         block->mem.key = slab.key;
         block->mem.key.base += i * BLOCK;
         block->mem.key.len = BLOCK;
@@ -60,7 +60,7 @@ int loci_memref_get(struct loco_runtime *rt, size_t len, struct loco_memref *ref
     self->blocks = block->next;
     ref->block = block;
     ref->mem.peer = block->mem.peer;
-    ref->mem.domain = block->mem.domain;
+    loci_mem_set_domain(&ref->mem, LOCI_DOMAIN_NONE);
     ref->mem.key = block->mem.key;
     atomic_init(&ref->mem.ptr, atomic_load_explicit(&block->mem.ptr, memory_order_relaxed));
     return LOCO_OK;

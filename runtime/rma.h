@@ -59,7 +59,8 @@ static inline unsigned char *loci_mem_ptr(const struct loci_mem *mem)
  * is mapped already; else NULL. */
 static inline unsigned char *loci_mem_word(const struct loci_mem *mem)
 {
-    return mem->domain == LOCI_DOMAIN_CPU ? loci_mem_ptr(mem) : NULL;
+    /* Pairs with the release in loci_mem_map(). */
+    return atomic_load_explicit(&mem->word, memory_order_acquire);
 }
 
 static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,

@@ -62,9 +62,11 @@ enum loci_domain {
 };
 
 /* The same range as it is reached from here. `ptr` is where the hot path finds mapped memory; it
- * is NULL until first use, and for ever where the memory cannot be mapped. */
+ * is NULL until first use, and for ever where the memory cannot be mapped. `word` is the same for
+ * the CPU's atomics: NULL in the nic domain, also where the memory is mapped or this process's. */
 struct loci_mem {
     _Atomic(unsigned char *) ptr;
+    _Atomic(unsigned char *) word;
     int peer;                   /* owner, an index of this runtime's table of peers */
     enum loci_domain domain;    /* said by who shares the range, before its first atomic */
     struct loci_memkey key;
