@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef SIM_BROKEN_H
+#define SIM_BROKEN_H
+
+#include "scenario.h"
+
+/* Scenarios that are wrong on purpose, to try the explorer itself; neither listed nor explored with
+ * `all`. Ended by NULL. */
+extern const struct sim_scenario *const sim_broken[];
+
+#endif
