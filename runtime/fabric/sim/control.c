@@ -72,6 +72,7 @@ void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind
         SIM_TRACE(w, from, -1, "message garbled", 0, to->rank, "%zu bytes", letter->len);
     }
     w->barren = 0;
+    sim_poke(to, w->quiet || w->agenda == NULL ? 0 : w->config->cost->message);
 }
 
 /* The first letter of a sender; of which is chosen. */
@@ -91,13 +92,12 @@ static struct sim_letter *take_letter(struct sim_process *p)
         if (w->count > 64)      /* scale: as they came */
             break;
     }
-    n = w->quiet || n == 1 ? 0
+    n = w->quiet || n == 1 || w->strategy == LOCI_SIM_TIMED ? 0
         : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
     letter = *firsts[n];
     *firsts[n] = letter->next;
-    for (p->last_letter = &p->letters; *p->last_letter != NULL;
-         p->last_letter = &(*p->last_letter)->next)
-        ;
+    if (letter->next == NULL)
+        p->last_letter = firsts[n];
     return letter;
 }
 
@@ -170,6 +170,7 @@ void loci_service_close(struct loco_runtime *rt)
     struct sim_process *p = rt->host.ctx;
 
     p->closing = true;
+    sim_poke(p, 0);
     p->rt = NULL;
 }
 

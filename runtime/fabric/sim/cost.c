@@ -1,4 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Profiles. What is published is mostly the sum of a round trip and the rate of a device; how a
+ * sum falls into its parts is estimated, so that the sums and rates come out as published (which
+ * tests/unit/test_sim_cost.c checks). M stands for measured by somebody, D for a device's document,
+ * E for estimated.
+ *
+ * ib100: ConnectX-4 MCX455A, one SB7890 switch, 100 Gb/s InfiniBand (KRCore, section 5; rTX,
+ * section 5 use that machine; Spindle, section 4: 100 Gb/s, too).
+ *   M  read of 8 bytes, waited for: 2150 ns (KRCore, figure 10a, verbs, one client)
+ *   M  write of 1 byte: 1730 ns, of 4 KiB: 2460 ns (Spindle, figure 1)
+ *   M  one device serves 138 M reads/s, 145 M writes/s (KRCore, figures 10b, 10d); a ConnectX-6
+ *      110 M/s, sent or served (SMART, sections 3.1 and 6): device, device_in
+ *   M  a compare and swap alone takes as long as a read, but is dearer to the device, which reads,
+ *      locks and computes (rTX, section 5.5): atomic, about a read through PCIe each. A sequencer
+ *      on fetch-and-add is 50 times slower than one that needs none (Kalia et al., USENIX ATC 2016,
+ *      abstract): with some 120 M/s for that, 2.4 M/s or 410 ns
+ *   D  100 Gb/s are 80 ps per byte; a packet carries LRH 8, BTH 12, RETH 16, ICRC 4 and VCRC 2
+ *      bytes besides its payload (InfiniBand Architecture Specification 1.3)
+ *   E  post 80: two cache lines written, one of them to the device. Spindle's authors see 1000
+ *      ("~1 us in our setting"), SMART's see locks of doorbells there; runtime/ has one per thread
+ *   E  doorbell, fetch, place, complete: PCIe 3.0 takes some 200 ns one way, 400 there and back
+ *   E  inline_max: what mlx5 grants to a queue of ordinary size; queue_pair: 20 M/s each
+ *   E  wire: what is left of the read's 2150 ns, halved
+ *   E  message: a system call, a wake-up of the service thread and its way through the network
+ *
+ * roce25: ConnectX-5, one port of 25 Gb/s Ethernet (LOCO, section 7: c6525-25g of CloudLab).
+ *   D  25 Gb/s are 320 ps per byte; a packet carries preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH
+ *      12, RETH 16, ICRC 4, FCS 4 and a gap of 12 bytes besides its payload (IEEE 802.3, RoCEv2
+ *      annex A17)
+ *   D  port to port below 600 ns (ConnectX-5 EN product brief; SMART says the same of ConnectX-6)
+ *   E  wire: a store-and-forward or cut-through switch of a data centre takes longer than one of
+ *      InfiniBand: 800 ns instead of 500
+ *   The rest is as of ib100: the same PCIe, the device's successor. LOCO publishes no latency. */
+
 #include "config.h"
 
 #include <stddef.h>
@@ -7,9 +41,18 @@
 #include "cost.h"
 
 const struct loci_sim_cost loci_sim_costs[] = {
-    { .name = "roce25", .about = "25 Gb/s RoCE (LOCO, section 7)", .post = 100, .poll = 50,
-      .step = 5, .device = 100, .device_in = 100, .device_atomic = 200, .byte = 0.32,
-      .wire = 900, .place = 200, .complete = 200, .message = 20000 },
+    { .name = "roce25", .about = "25 Gb/s RoCE, ConnectX-5 (LOCO, section 7)",
+      .step = 1, .post = 80, .poll = 40,
+      .doorbell = 200, .fetch = 400, .place = 200, .complete = 200, .inline_max = 220,
+      .device = 9, .device_in = 7, .queue_pair = 50, .atomic = 410,
+      .byte_ps = 320, .header = 98, .mtu = 1024, .wire = 800, .loopback = 100,
+      .message = 20000 },
+    { .name = "ib100", .about = "100 Gb/s InfiniBand, ConnectX-4 (KRCore, rTX, Spindle)",
+      .step = 1, .post = 80, .poll = 40,
+      .doorbell = 200, .fetch = 400, .place = 200, .complete = 200, .inline_max = 220,
+      .device = 9, .device_in = 7, .queue_pair = 50, .atomic = 410,
+      .byte_ps = 80, .header = 42, .mtu = 4096, .wire = 600, .loopback = 100,
+      .message = 20000 },
     { .name = NULL },
 };
 
@@ -19,4 +62,41 @@ const struct loci_sim_cost *loci_sim_cost_named(const char *name)
         if (strcmp(c->name, name) == 0)
             return c;
     return NULL;
+}
+
+int64_t loci_sim_cost_wire(const struct loci_sim_cost *cost, uint64_t payload)
+{
+    uint64_t mtu = (uint64_t)cost->mtu, packets = payload <= mtu ? 1 : (payload + mtu - 1) / mtu;
+
+    return (int64_t)(((uint64_t)cost->header * packets + payload) * (uint64_t)cost->byte_ps
+                     / 1000);
+}
+
+static int64_t longer(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* To the target's device: with this payload. */
+static int64_t request(const struct loci_sim_cost *c, uint64_t payload)
+{
+    return c->post + c->doorbell + (payload > (uint64_t)c->inline_max ? c->fetch : 0)
+           + longer(c->device, loci_sim_cost_wire(c, payload)) + c->wire;
+}
+
+int64_t loci_sim_cost_write(const struct loci_sim_cost *c, uint64_t len)
+{
+    return request(c, len) + c->wire + c->complete + c->poll;
+}
+
+int64_t loci_sim_cost_read(const struct loci_sim_cost *c, uint64_t len)
+{
+    return request(c, 0) + c->fetch + loci_sim_cost_wire(c, len) + c->wire + c->complete
+           + c->poll;
+}
+
+int64_t loci_sim_cost_atomic(const struct loci_sim_cost *c)
+{
+    return request(c, 2 * sizeof(uint64_t)) + c->atomic + loci_sim_cost_wire(c, 8) + c->wire
+           + c->complete + c->poll;
 }

@@ -4,24 +4,50 @@
 
 #include <stdint.h>
 
-/* What things take, in nanoseconds, for LOCI_SIM_TIMED; profiles with their sources: cost.c. */
+/* What things take, in nanoseconds unless it says otherwise, for LOCI_SIM_TIMED. Profiles and the
+ * sources of their numbers: cost.c. What becomes of them: timed.c. What is left out:
+ * docs/loco-sim-model.md. */
 struct loci_sim_cost {
     const char *name, *about;
-    int64_t post;               /* CPU: one operation handed to the device */
-    int64_t poll;               /* CPU: one look at a completion queue or at memory */
-    int64_t step;               /* CPU: one access to memory */
-    int64_t device;             /* the device, per operation it sends... */
-    int64_t device_in;          /* ...and per operation it serves */
-    int64_t device_atomic;      /* more for an atomic */
-    double byte;                /* per byte on the wire */
-    int64_t wire;               /* one way */
-    int64_t place;              /* from arrival at the target's device to its memory */
-    int64_t complete;           /* from arrival back to the completion queue */
-    int64_t message;            /* a control message, one way */
+
+    /* The CPU. */
+    int64_t step;               /* an access to memory, mostly in the first-level cache */
+    int64_t post;               /* one operation is written into its queue, its doorbell is rung */
+    int64_t poll;               /* one completion is taken from its queue */
+
+    /* From the CPU to its device, and back. */
+    int64_t doorbell;           /* from the doorbell until the device has the operation */
+    int64_t fetch;              /* a device reads memory through PCIe: there and back */
+    int64_t place;              /* from the target's device into its memory, visible */
+    int64_t complete;           /* from the acknowledgement's arrival into the completion queue */
+    int64_t inline_max;         /* bytes that come with the doorbell; more are fetched */
+
+    /* The device. Each of these is a queue: an operation waits until those before it are through. */
+    int64_t device;             /* operations sent by a device, one each so often */
+    int64_t device_in;          /* operations served by a device, the same */
+    int64_t queue_pair;         /* operations of one queue pair, the same */
+    int64_t atomic;             /* atomics served by a device, one after the other */
+
+    /* The network. A byte takes its time at the sender, and at the receiver where several senders
+     * meet. */
+    int64_t byte_ps;            /* picoseconds per byte on the wire */
+    int64_t header;             /* bytes on the wire besides the payload, for each packet */
+    int64_t mtu;                /* payload bytes of a packet at most */
+    int64_t wire;               /* one way: both ports, cables, one switch */
+    int64_t loopback;           /* one way, where the target is this process */
+    int64_t message;            /* a control message until it is handled, one way */
 };
 
 /* Ended by one without a name. The first is the default. */
 extern const struct loci_sim_cost loci_sim_costs[];
 const struct loci_sim_cost *loci_sim_cost_named(const char *name);
+
+/* Time on the wire of a message with so many bytes of payload. */
+int64_t loci_sim_cost_wire(const struct loci_sim_cost *cost, uint64_t payload);
+/* An operation on an idle network, from its post until its completion is taken: what the times
+ * above come to. */
+int64_t loci_sim_cost_write(const struct loci_sim_cost *cost, uint64_t len);
+int64_t loci_sim_cost_read(const struct loci_sim_cost *cost, uint64_t len);
+int64_t loci_sim_cost_atomic(const struct loci_sim_cost *cost);
 
 #endif

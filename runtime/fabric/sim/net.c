@@ -167,7 +167,8 @@ static int take_piece(struct sim_world *w, struct sim_op *op)
     uint32_t n = (uint32_t)__builtin_popcount(op->left), skip, left = op->left;
     int at;
 
-    skip = n == 1 ? 0 : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
+    skip = n == 1 || w->strategy == LOCI_SIM_TIMED ? 0
+           : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
     while (skip-- > 0)
         left &= left - 1;
     at = __builtin_ctz(left);
@@ -184,6 +185,8 @@ static void refresh(struct sim_lane *lane)
     bool unsent = false, unplaced = false, unexecuted = false;
     unsigned can = 0;
 
+    if (lane->from->world->strategy == LOCI_SIM_TIMED)      /* it has an agenda instead */
+        return;
     for (struct sim_op *p = lane->first; p != NULL; p = p->next) {
         if (p->stage == SIM_POSTED && !unsent) {
             unsent = true;
@@ -212,7 +215,7 @@ static void refresh(struct sim_lane *lane)
 /* A device that is free again may be what others wait for. */
 static void refresh_all_to(struct sim_world *w, const struct sim_process *to)
 {
-    for (int i = 0; i < w->lane_count; i++)
+    for (int i = 0; i < w->lane_count && w->strategy != LOCI_SIM_TIMED; i++)
         if (w->lanes[i]->to == to)
             refresh(w->lanes[i]);
 }
@@ -456,10 +459,14 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct sim_process *from = sim_process_of(fabric);
     struct sim_lane *l = lane->fabric_data;
-    bool dead = !loci_peer_alive(from->rt, lane->peer->index);
     struct sim_op **link = &l->first;
     int told = 0;
+    bool dead;
 
+    /* The device's own queue says at a glance that there is nothing. */
+    if (from->world->strategy == LOCI_SIM_TIMED && l->first == NULL)
+        return 0;
+    dead = !loci_peer_alive(from->rt, lane->peer->index);
     while (*link != NULL) {
         struct sim_op *p = *link;
         bool done = p->stage == SIM_COMPLETE
@@ -471,6 +478,8 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
             p->told = true;
             loci_slot_done(p->op.slot, done ? LOCO_OK : LOCO_ERR_PEER_DEAD);
             told++;
+            if (from->world->strategy == LOCI_SIM_TIMED)
+                from->world->current->clock += from->world->config->cost->poll;
         }
         if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !dead) {
             link = &p->next;

@@ -230,8 +230,10 @@ static bool move_time(struct sim_world *w)
         return false;
     w->time += jump;
     for (int i = 0; i < w->fiber_count; i++)
-        if (w->fibers[i]->state == SIM_IDLE)
+        if (w->fibers[i]->state == SIM_IDLE) {
             w->fibers[i]->seen = w->fibers[i]->process->version - 1;
+            sim_poke(w->fibers[i]->process, 0);
+        }
     return true;
 }
 
@@ -290,35 +292,17 @@ static void look_at_limit(struct sim_world *w)
 /* TIMED: the event or fiber that is first in time. */
 static void run_first_in_time(struct sim_world *w)
 {
-    for (;;) {
-        struct sim_lane *lane;
-        int64_t event = loci_sim_next_event(w, &lane), first = INT64_MAX;
-        struct sim_fiber *next = NULL;
+    struct sim_fiber *next;
 
-        for (int i = 0; i < w->fiber_count; i++) {
-            struct sim_fiber *f = w->fibers[i];
-            int64_t at = f->state == SIM_ASLEEP ? f->wake : f->clock;
-
-            if ((f->state == SIM_ASLEEP || loci_sim_fiber_ready(f)) && at < first) {
-                first = at;
-                next = f;
-            }
-        }
-        if (next == NULL && event == INT64_MAX) {
-            if (!move_time(w))
-                loci_sim_end(LOCI_SIM_STUCK);
-            continue;
-        }
-        if (event < first) {
-            w->time = event > w->time ? event : w->time;
-            loci_sim_timed_event(lane);
-            continue;
-        }
-        w->time = first > w->time ? first : w->time;
-        next->clock = w->time;
-        go_to(w, next);
-        return;
-    }
+    if (w->current->state == SIM_READY)
+        loci_sim_timed_run(w->current, w->current->clock);
+    else
+        loci_sim_timed_block(w->current);
+    look_at_limit(w);
+    while ((next = loci_sim_timed_next(w)) == NULL)
+        if (!move_time(w))
+            loci_sim_end(LOCI_SIM_STUCK);
+    go_to(w, next);
 }
 
 /* The current fiber gives way, for good where its state says so. */
@@ -426,6 +410,8 @@ void loci_sim_mutex_lock(struct loci_sim_mutex *mutex)
 void loci_sim_mutex_unlock(struct loci_sim_mutex *mutex)
 {
     mutex->locked = 0;
+    if (loci_sim_world != NULL && loci_sim_world->current != NULL)
+        sim_poke(loci_sim_world->current->process, 0);
     loci_sim_step(LOCI_SIM_STORE, mutex, sizeof *mutex);
 }
 
@@ -434,6 +420,7 @@ void loci_sim_cond_wait(struct loci_sim_cond *cond, struct loci_sim_mutex *mutex
     struct sim_world *w = loci_sim_world;
 
     mutex->locked = 0;
+    sim_poke(w->current->process, 0);
     w->current->cond = cond;
     w->current->told = cond->told;
     loci_sim_block(SIM_COND);
@@ -443,6 +430,8 @@ void loci_sim_cond_wait(struct loci_sim_cond *cond, struct loci_sim_mutex *mutex
 void loci_sim_cond_broadcast(struct loci_sim_cond *cond)
 {
     cond->told++;
+    if (loci_sim_world != NULL && loci_sim_world->current != NULL)
+        sim_poke(loci_sim_world->current->process, 0);
 }
 
 /* ---- life of fibers ---- */
@@ -463,8 +452,9 @@ struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(v
     f->thread = thread;
     f->index = w->fiber_count;
     f->priority = 1000 + (uint32_t)(loci_sim_random(w, 1) % 1000000);
-    f->clock = w->time;
     w->fibers[w->fiber_count++] = f;
+    if (w->agenda != NULL)
+        loci_sim_timed_run(f, loci_sim_clock(w));
     w->actors = realloc(w->actors, (size_t)(w->fiber_count + w->lane_room)
                                    * sizeof w->actors[0]);
     if (w->actors == NULL)
@@ -475,6 +465,6 @@ struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(v
 /* From the OS thread: until the run is over. */
 void loci_sim_run_fibers(struct sim_world *w)
 {
-    w->current = w->fibers[0];
+    w->current = w->agenda != NULL ? loci_sim_timed_next(w) : w->fibers[0];
     loci_fiber_switch(&w->os, &w->current->fiber, false);
 }

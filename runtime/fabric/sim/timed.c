@@ -1,96 +1,293 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* TIMED: when an operation passes its stages, by the cost model. */
+/* TIMED: everything happens at its time by the cost model, and in the order of these times.
+ *
+ * One heap holds what is going to happen: stages of operations, and fibers that can go on. A fiber
+ * runs until it blocks; its clock runs ahead of the world's meanwhile, and what it posts happens
+ * at the times of its clock. So it may see its own memory older than it is by that time, which a
+ * CPU may, too; it never sees what is yet to come. A fiber that waits is in no heap: it is in its
+ * process's list of waiters, looked at when something there changes, so that nothing here costs
+ * time for each process or lane that has nothing to do.
+ *
+ * The way of an operation. `posted`: its queue pair, its device and the wire take it one after
+ * the other. `arrived`: the same at the target. A write is then placed, and acknowledged without
+ * waiting for that; another operation is executed when the writes before it are placed, and
+ * answered. Times of one lane never fall back, so its operations keep their order. */
 
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "world.h"
+
+enum stage { RUN, POSTED, ARRIVED, PLACED, EXECUTED, COMPLETE };
+
+struct event {
+    int64_t at;
+    uint64_t number;            /* of events at one time, the one that was said first */
+    struct sim_fiber *fiber;    /* RUN */
+    struct sim_lane *lane;
+    uint64_t op;                /* by its number: it may have gone with its queue pair */
+    enum stage stage;
+};
+
+struct sim_agenda {
+    struct event *event;
+    size_t count, room;
+    uint64_t numbers;
+    bool at_event;              /* the time is the world's, not the running fiber's */
+};
 
 static int64_t later(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
+/* ---- the heap ---- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->number < b->number;
+}
+
+static void add(struct sim_world *w, struct event event)
+{
+    struct sim_agenda *a = w->agenda;
+    size_t i = a->count++;
+
+    if (i == a->room) {
+        a->room = a->room * 2 + 64;
+        a->event = realloc(a->event, a->room * sizeof a->event[0]);
+        if (a->event == NULL)
+            abort();
+    }
+    event.number = a->numbers++;
+    while (i > 0 && is_before(&event, &a->event[(i - 1) / 2])) {
+        a->event[i] = a->event[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    a->event[i] = event;
+}
+
+static struct event take(struct sim_agenda *a)
+{
+    struct event first = a->event[0], last = a->event[--a->count];
+    size_t i = 0, child;
+
+    while ((child = 2 * i + 1) < a->count) {
+        if (child + 1 < a->count && is_before(&a->event[child + 1], &a->event[child]))
+            child++;
+        if (!is_before(&a->event[child], &last))
+            break;
+        a->event[i] = a->event[child];
+        i = child;
+    }
+    if (a->count > 0)
+        a->event[i] = last;
+    return first;
+}
+
+void loci_sim_timed_open(struct sim_world *w)
+{
+    w->agenda = calloc(1, sizeof *w->agenda);
+    if (w->agenda == NULL)
+        abort();
+}
+
+void loci_sim_timed_close(struct sim_world *w)
+{
+    if (w->agenda != NULL)
+        free(w->agenda->event);
+    free(w->agenda);
+}
+
+/* ---- fibers ---- */
+
+int64_t loci_sim_clock(const struct sim_world *w)
+{
+    if (w->agenda == NULL || w->agenda->at_event || w->current == NULL)
+        return w->time;
+    return w->current->clock;
+}
+
+void loci_sim_timed_run(struct sim_fiber *f, int64_t at)
+{
+    f->clock = later(f->clock, at);
+    add(f->world, (struct event){ .at = f->clock, .fiber = f, .stage = RUN });
+}
+
+void loci_sim_timed_block(struct sim_fiber *f)
+{
+    if (f->state == SIM_DONE)
+        return;
+    if (f->state == SIM_ASLEEP) {
+        loci_sim_timed_run(f, f->wake);
+    } else if (loci_sim_fiber_ready(f)) {
+        loci_sim_timed_run(f, f->clock);
+    } else {
+        f->next_waiter = f->process->waiters;
+        f->process->waiters = f;
+    }
+}
+
+void loci_sim_timed_poke(struct sim_process *p, int64_t delay)
+{
+    int64_t now = loci_sim_clock(p->world) + delay;
+
+    for (struct sim_fiber **link = &p->waiters; *link != NULL;) {
+        struct sim_fiber *f = *link;
+
+        if (!loci_sim_fiber_ready(f)) {
+            link = &f->next_waiter;
+            continue;
+        }
+        *link = f->next_waiter;
+        loci_sim_timed_run(f, now);
+    }
+}
+
+/* ---- operations ---- */
+
+static bool is_atomic(const struct sim_op *p)
+{
+    return p->op.kind == LOCI_FETCH_ADD || p->op.kind == LOCI_COMPARE_SWAP;
+}
+
+/* What it carries to its target, and back. */
+static uint64_t payload_out(const struct sim_op *p)
+{
+    return p->op.kind == LOCI_WRITE ? p->op.len : is_atomic(p) ? 2 * sizeof(uint64_t) : 0;
+}
+
+static uint64_t payload_back(const struct sim_op *p)
+{
+    return p->op.kind == LOCI_READ ? p->op.len : is_atomic(p) ? sizeof(uint64_t) : 0;
+}
+
+static int64_t way(const struct sim_lane *lane, const struct loci_sim_cost *c)
+{
+    return lane->from == lane->to ? c->loopback : c->wire;
+}
+
+static void at_stage(struct sim_lane *lane, const struct sim_op *p, enum stage stage, int64_t at)
+{
+    add(lane->from->world, (struct event){ .at = at, .lane = lane, .op = p->id, .stage = stage });
+}
+
 void loci_sim_time_op(struct sim_lane *lane)
 {
     struct sim_world *w = lane->from->world;
     const struct loci_sim_cost *c = w->config->cost;
-    struct sim_op *p = (struct sim_op *)(void *)((unsigned char *)lane->last
-                                                 - offsetof(struct sim_op, next));
-    bool atomic = p->op.kind == LOCI_FETCH_ADD || p->op.kind == LOCI_COMPARE_SWAP;
-    int64_t bytes = (int64_t)(c->byte * (double)p->op.len), arrived;
+    const struct sim_op *p = (struct sim_op *)(void *)((unsigned char *)lane->last
+                                                       - offsetof(struct sim_op, next));
+    int64_t at;
 
     w->current->clock += c->post;
-    lane->from->nic_free = later(lane->from->nic_free, w->current->clock) + c->device
-                           + (p->op.kind == LOCI_WRITE ? bytes : 0);
-    arrived = lane->from->nic_free + c->wire;
-    lane->to->nic_in_free = later(lane->to->nic_in_free, arrived) + c->device_in
-                            + (atomic ? c->device_atomic : 0)
-                            + (p->op.kind == LOCI_READ ? bytes : 0);
-    p->placed_at = later(lane->last_placed, lane->to->nic_in_free + c->place);
-    lane->last_placed = p->placed_at;
-    p->sent_at = lane->from->nic_free;
-    p->done_at = later(lane->last_done, (p->op.kind == LOCI_WRITE ? lane->to->nic_in_free
-                                                                  : p->placed_at)
-                                        + c->wire + c->complete);
-    lane->last_done = p->done_at;
+    at = w->current->clock + c->doorbell;
+    if (p->op.kind == LOCI_WRITE && p->op.len > (size_t)c->inline_max)
+        at += c->fetch;
+    at = later(at, lane->last_posted);
+    lane->last_posted = at;
+    at_stage(lane, p, POSTED, at);
 }
 
-/* The next stage of a lane, and when. */
-static int64_t next_of(const struct sim_lane *lane, unsigned *what)
+static void posted(struct sim_lane *lane, struct sim_op *p)
 {
-    int64_t first = INT64_MAX;
+    const struct loci_sim_cost *c = lane->from->world->config->cost;
+    int64_t begin = later(later(lane->from->world->time, lane->free_at), lane->from->nic_free);
 
-    for (const struct sim_op *p = lane->first; p != NULL; p = p->next) {
-        int64_t at = INT64_MAX;
-        unsigned event = 0;
+    lane->free_at = begin + c->queue_pair;
+    lane->from->nic_free = begin + later(c->device, loci_sim_cost_wire(c, payload_out(p)));
+    if (p->op.kind != LOCI_WRITE)
+        p->stage = SIM_SENT;
+    at_stage(lane, p, ARRIVED, lane->from->nic_free + way(lane, c));
+}
 
-        if (p->op.kind == LOCI_WRITE) {
-            if (p->stage == SIM_POSTED) {
-                at = p->sent_at;
-                event = SIM_SEND;
-            } else if (p->left != 0) {
-                at = p->placed_at;
-                event = SIM_PLACE;
-            }
-        } else if (p->stage == SIM_POSTED) {
-            at = p->sent_at;
-            event = SIM_SEND;
-        } else if (p->stage < SIM_EXECUTED) {
-            at = p->placed_at;
-            event = SIM_EXECUTE;
-        } else if (p->stage == SIM_EXECUTED) {
-            at = p->done_at;
-            event = SIM_RESPOND;
-        }
-        if (at < first && (lane->can & event) != 0) {
-            first = at;
-            *what = event;
-        }
+/* Where nobody else sends to it, the receiving port is as fast as the sending one, and costs
+ * nothing more. */
+static void arrived(struct sim_lane *lane, const struct sim_op *p)
+{
+    const struct loci_sim_cost *c = lane->from->world->config->cost;
+    int64_t now = lane->from->world->time;
+    int64_t in = later(now, lane->to->nic_in_free
+                            + later(c->device_in, loci_sim_cost_wire(c, payload_out(p))));
+    int64_t done = later(in, lane->last_placed);
+
+    lane->to->nic_in_free = in;
+    if (p->op.kind == LOCI_WRITE) {
+        lane->last_placed = later(lane->last_placed, in + c->place);
+        lane->last_done = later(lane->last_done, in + way(lane, c) + c->complete);
+        at_stage(lane, p, PLACED, lane->last_placed);
+        at_stage(lane, p, COMPLETE, lane->last_done);
+        return;
     }
-    return first;
+    if (is_atomic(p))
+        done = lane->to->atomic_free = later(done, lane->to->atomic_free) + c->atomic;
+    else if (p->op.kind == LOCI_READ && p->op.len > 0)
+        done += c->fetch;
+    lane->last_placed = done;
+    at_stage(lane, p, EXECUTED, done);
 }
 
-int64_t loci_sim_next_event(struct sim_world *w, struct sim_lane **lane)
+static void executed(struct sim_lane *lane, const struct sim_op *p)
 {
-    int64_t first = INT64_MAX;
+    const struct loci_sim_cost *c = lane->from->world->config->cost;
+    int64_t sent = later(lane->from->world->time, lane->to->nic_free)
+                   + loci_sim_cost_wire(c, payload_back(p));
 
-    for (int i = 0; i < w->lane_count; i++) {
-        unsigned what;
-        int64_t at = w->lanes[i]->can != 0 ? next_of(w->lanes[i], &what) : INT64_MAX;
+    while (p->stage < SIM_EXECUTED)
+        loci_sim_lane_event(lane, SIM_EXECUTE);
+    lane->to->nic_free = sent;
+    lane->last_done = later(lane->last_done, sent + way(lane, c) + c->complete);
+    at_stage(lane, p, COMPLETE, lane->last_done);
+}
 
-        if (at < first) {
-            first = at;
-            *lane = w->lanes[i];
-        }
+static struct sim_op *find(const struct sim_lane *lane, uint64_t id)
+{
+    struct sim_op *p = lane->first;
+
+    while (p != NULL && p->id != id)
+        p = p->next;
+    return p;
+}
+
+static void happen(const struct event *e)
+{
+    struct sim_op *p = find(e->lane, e->op);
+
+    if (p == NULL || e->lane->to->stopped)
+        return;
+    switch (e->stage) {
+    case POSTED: posted(e->lane, p); break;
+    case ARRIVED: arrived(e->lane, p); break;
+    case EXECUTED: executed(e->lane, p); break;
+    case PLACED:
+        while (p->left != 0)
+            loci_sim_lane_event(e->lane, SIM_PLACE);
+        break;
+    default:
+        /* A write's source may be read until here. */
+        loci_sim_lane_event(e->lane, p->op.kind == LOCI_WRITE ? SIM_SEND : SIM_RESPOND);
+        break;
     }
-    return first;
 }
 
-void loci_sim_timed_event(struct sim_lane *lane)
+struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
 {
-    unsigned what = 0;
+    struct sim_agenda *a = w->agenda;
 
-    if (next_of(lane, &what) != INT64_MAX)
-        loci_sim_lane_event(lane, what);
+    while (a->count > 0) {
+        struct event e = take(a);
+
+        if (e.stage == RUN && (e.fiber->process->stopped || e.fiber->state == SIM_DONE))
+            continue;
+        w->time = later(w->time, e.at);
+        if (e.stage == RUN)
+            return e.fiber;
+        w->steps++;
+        a->at_event = true;
+        happen(&e);
+        a->at_event = false;
+    }
+    return NULL;
 }

@@ -24,7 +24,7 @@ static int64_t host_now(void *ctx)
 {
     struct sim_world *w = ((struct sim_process *)ctx)->world;
 
-    return w->strategy == LOCI_SIM_TIMED && w->current != NULL ? w->current->clock : w->time;
+    return loci_sim_clock(w);
 }
 
 static uint64_t host_random(void *ctx)
@@ -227,6 +227,8 @@ static void begin(struct sim_world *w)
         w->run_mean *= 4;
     w->time = 1000000;
     w->time_mask = (UINT64_C(1) << (loci_sim_random(w, 1) % 16)) - 1;
+    if (w->strategy == LOCI_SIM_TIMED)
+        loci_sim_timed_open(w);
     w->quiet = true;
     w->unfinished = w->open = w->count;
     for (int i = 0; i < w->count; i++) {
@@ -275,6 +277,7 @@ static void end(struct sim_world *w)
     }
     free(w->fibers);
     free(w->actors);
+    loci_sim_timed_close(w);
     free(w->gathered);
     free(w->process);
 }
@@ -312,6 +315,7 @@ static void thread_fiber(void *arg)
     if (f->context != NULL)
         atomic_store_explicit(&f->context->in_use, false, memory_order_release);
     f->starter->unjoined--;
+    sim_poke(f->process, 0);
     loci_sim_block(SIM_DONE);
 }
 
@@ -362,13 +366,15 @@ uint32_t loci_sim_draw(uint32_t n)
 void loci_sim_pause(void)
 {
     loci_sim_step(LOCI_SIM_LOAD, loci_sim_world, 1);
+    if (loci_sim_world->strategy == LOCI_SIM_TIMED)
+        loci_sim_block(SIM_READY);
 }
 
 void loci_sim_sleep(int64_t ns)
 {
     struct sim_world *w = loci_sim_world;
 
-    w->current->wake = (w->strategy == LOCI_SIM_TIMED ? w->current->clock : w->time) + ns;
+    w->current->wake = loci_sim_clock(w) + ns;
     loci_sim_block(SIM_ASLEEP);
 }
 
@@ -379,9 +385,7 @@ struct loci_sim_counts loci_sim_counts(loco_runtime_t *rt)
 
 int64_t loci_sim_time(void)
 {
-    struct sim_world *w = loci_sim_world;
-
-    return w->strategy == LOCI_SIM_TIMED ? w->current->clock : w->time;
+    return loci_sim_clock(loci_sim_world);
 }
 
 uint64_t loci_sim_process_steps(int rank)

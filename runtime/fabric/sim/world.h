@@ -46,6 +46,7 @@ struct sim_fiber {
     uint32_t priority;
     uint64_t slice;                     /* steps since it last gave way (PRIORITY) */
     int64_t clock;                      /* TIMED: its core's */
+    struct sim_fiber *next_waiter;      /* TIMED: of its process */
     struct loci_thread *context;        /* of the runtime */
     struct sim_fiber *starter;          /* who joins it */
     int unjoined;                       /* threads that it waits for */
@@ -69,7 +70,6 @@ struct sim_op {
     uint64_t word;              /* of an atomic: what was fetched */
     int pieces;
     uint32_t left;              /* pieces to be placed or read */
-    int64_t sent_at, placed_at, done_at;        /* TIMED */
 };
 
 /* What a lane could do next, a bit each. */
@@ -84,7 +84,7 @@ struct sim_lane {
     int depth;
     unsigned can;
     uint32_t priority;
-    int64_t free_at, last_placed, last_done;        /* TIMED */
+    int64_t free_at, last_posted, last_placed, last_done;       /* TIMED */
 };
 
 /* ---- processes (world.c, control.c) ---- */
@@ -125,7 +125,8 @@ struct sim_process {
     struct sim_letter *letters, **last_letter;
     const struct sim_op *device;        /* the atomic that its device is at */
     struct loci_sim_counts counts;
-    int64_t nic_free, nic_in_free;      /* TIMED */
+    int64_t nic_free, nic_in_free, atomic_free;     /* TIMED: when these of its device are */
+    struct sim_fiber *waiters;          /* TIMED: its fibers that cannot go on */
     int gathers;                        /* collective exchanges that it has entered */
 };
 
@@ -165,6 +166,7 @@ struct sim_world {
     size_t gather_len;
     int gather_round, gather_in;
     struct sim_op *free_ops;
+    struct sim_agenda *agenda;          /* TIMED */
 };
 
 extern _Thread_local struct sim_world *loci_sim_world;
@@ -180,17 +182,39 @@ static inline struct sim_process *sim_peer_process(struct sim_process *p,
     return &p->world->process[peer->address.identity - SIM_IDENTITY];
 }
 
+/* timed.c: none of it but the clock is used unless the strategy is TIMED. */
+void loci_sim_timed_open(struct sim_world *w);
+void loci_sim_timed_close(struct sim_world *w);
+/* What time it is to whoever runs. */
+int64_t loci_sim_clock(const struct sim_world *w);
+/* The fiber goes on, not before that time. */
+void loci_sim_timed_run(struct sim_fiber *f, int64_t at);
+/* It has given way: it goes on when its state says that it can. */
+void loci_sim_timed_block(struct sim_fiber *f);
+void loci_sim_timed_poke(struct sim_process *p, int64_t delay);
+/* The lane's last operation was posted. */
+void loci_sim_time_op(struct sim_lane *lane);
+/* The network does what comes before the next fiber; NULL: nothing is left. */
+struct sim_fiber *loci_sim_timed_next(struct sim_world *w);
+
 /* sched.c */
 uint64_t loci_sim_random(struct sim_world *w, int stream);
 /* Over with this verdict; does not come back. */
 void loci_sim_end(enum loci_sim_verdict verdict) __attribute__((noreturn));
 /* The current fiber cannot go on: others run until it is READY again. */
 void loci_sim_block(enum sim_state state);
+/* Something of this process that its fibers wait for may be there, after `delay` ns. */
+static inline void sim_poke(struct sim_process *p, int64_t delay)
+{
+    if (p->waiters != NULL)
+        loci_sim_timed_poke(p, delay);
+}
 /* Something that waiters of this process may see. */
 static inline void sim_changed(struct sim_process *p)
 {
     p->version++;
     p->world->barren = 0;
+    sim_poke(p, 0);
 }
 struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(void *arg));
 bool loci_sim_fiber_ready(const struct sim_fiber *f);
@@ -209,11 +233,6 @@ void loci_sim_lanes_stop(struct sim_process *p);
 void loci_sim_lanes_free(struct sim_world *w);
 /* Operations that are complete, but not placed, where these bytes are: for the trace. */
 void loci_sim_hazards(struct sim_world *w, const void *at, size_t len);
-/* TIMED: when the last operation of a lane passes its stages. */
-void loci_sim_time_op(struct sim_lane *lane);
-/* The next event of the network; INT64_MAX: none. */
-int64_t loci_sim_next_event(struct sim_world *w, struct sim_lane **lane);
-void loci_sim_timed_event(struct sim_lane *lane);
 
 /* control.c */
 void loci_sim_serve(void *arg);
