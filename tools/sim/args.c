@@ -148,8 +148,8 @@ static int take_strategy(struct sim_args *args, const char *text)
 {
     if (sim_strategy_named(text, &args->strategy))
         return -1;
-    return sim_args_wrong(args, "--strategy \"%s\": there are auto, uniform, sticky, priority, lazy "
-                          "and eager", text);
+    return sim_args_wrong(args, "--strategy \"%s\": there are auto, uniform, sticky, priority, "
+                          "lazy and eager", text);
 }
 
 static int take_faults(struct sim_args *args, const char *text)

@@ -89,8 +89,8 @@ void sim_case_text(const struct sim_case *c, char text[SIM_CASE_TEXT])
     if (c->strategy != LOCI_SIM_AUTO)
         snprintf(strategy, sizeof strategy, "-%s", sim_strategy_name(c->strategy));
     snprintf(text, SIM_CASE_TEXT, "%s/p%dt%dr%d%s%s%s%s/%llu", c->scenario->name, c->processes,
-             c->threads, c->rounds, c->one_node ? "n" : "", fault_kinds[c->faults].letters, stop, strategy,
-             (unsigned long long)c->number);
+             c->threads, c->rounds, c->one_node ? "n" : "", fault_kinds[c->faults].letters, stop,
+             strategy, (unsigned long long)c->number);
 }
 
 /* A text that is read from its front. */
@@ -208,8 +208,8 @@ bool sim_case_parse(const char *text, struct sim_case *c, char *why, size_t why_
         || !take_size(&r, 'r', "rounds", SIM_MAX_ROUNDS, &c->rounds) || !take_flags(&r, c))
         return false;
     if (!take(&r, '/'))
-        return wrong(&r, "not understood at \"%s\"; its flags are n, f, xPROCESS.STEP and -STRATEGY",
-                     r.at);
+        return wrong(&r, "not understood at \"%s\"; its flags are n, f, xPROCESS.STEP and "
+                     "-STRATEGY", r.at);
     if (!take_number(&r, 0, UINT64_MAX, "number", &c->number))
         return false;
     if (*r.at != '\0')
@@ -265,8 +265,9 @@ static void draw_slow(const struct sim_case *c, struct loci_sim_faults *faults, 
 static void draw_messages(struct loci_sim_faults *faults, uint64_t *random)
 {
     int *const kinds[] = { &faults->lose, &faults->twice, &faults->garble };
+    int *kind = kinds[sim_random(random) % 3];
 
-    *kinds[sim_random(random) % 3] = 1 + (int)(sim_random(random) % 300);
+    *kind = 1 + (int)(sim_random(random) % 300);
 }
 
 /* Mostly a process stops: there are the most ways to do that. */

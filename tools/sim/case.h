@@ -74,8 +74,8 @@ bool sim_faults_named(const char *name, enum sim_faults *faults);
 bool sim_case_faults(const struct sim_case *c, struct loci_sim_faults *faults,
                      struct loci_sim_result *dry);
 void sim_faults_text(const struct loci_sim_faults *faults, char *text, size_t len);
-/* Run it. The result's decisions are the caller's. watch may be NULL. process_steps, NULL or one for
- * each process: the steps that it took. */
+/* Run it. The result's decisions are the caller's. watch may be NULL. process_steps, NULL or one
+ * for each process: the steps that it took. */
 void sim_case_run(const struct sim_case *c, const struct loci_sim_faults *faults,
                   const struct sim_watch *watch, uint64_t *process_steps,
                   struct loci_sim_result *result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers are child processes that share one block of memory. Each takes chunks of items (a number,
  * or a number with a stop) from a counter, and notes in its own slot at which item it is; where it
- * crashes or hangs, the item there is a finding, and a new child goes on behind it. A child also ends
- * by itself now and then, so that what runs leave behind does not pile up. */
+ * crashes or hangs, the item there is a finding, and a new child goes on behind it. A child also
+ * ends by itself now and then, so that what runs leave behind does not pile up. */
 #include "config.h"
 
 #include "crew.h"

@@ -52,8 +52,8 @@ static void begin_event(struct sim_draw *d, const char *name, const char *phase,
     fputs(d->any ? ",\n{\"name\":" : "\n{\"name\":", d->to);
     d->any = true;
     sim_json_string(d->to, name);
-    fprintf(d->to, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%llu.%03llu", phase, process, thread,
-            (unsigned long long)(at / 1000), (unsigned long long)(at % 1000));
+    fprintf(d->to, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%llu.%03llu", phase, process,
+            thread, (unsigned long long)(at / 1000), (unsigned long long)(at % 1000));
 }
 
 static void name_track(struct sim_draw *d, const char *kind, int process, int thread,

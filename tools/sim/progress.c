@@ -48,7 +48,8 @@ static void show_bar(double done)
 
 void sim_progress_show(struct sim_progress *p, const struct sim_state_of_work *s)
 {
-    double now = sim_now(), done = part(s), rate = s->elapsed > 0 ? (double)s->done / s->elapsed : 0;
+    double now = sim_now(), done = part(s);
+    double rate = s->elapsed > 0 ? (double)s->done / s->elapsed : 0;
 
     if (now < p->next)
         return;

@@ -62,9 +62,12 @@ static int check_all(struct user *u)
         for (int t = 0; t < u->run->threads; t++)
             PASS(check_word(u, u->rank, i, t));
     }
-    for (int i = 0; i < 3; i++)
-        PASS(check_word(u, (int)loci_sim_draw(n), (int)loci_sim_draw(n),
-                        (int)loci_sim_draw(threads)));
+    for (int i = 0; i < 3; i++) {
+        /* One draw after the other: compilers evaluate arguments in orders of their own. */
+        int at = (int)loci_sim_draw(n), from = (int)loci_sim_draw(n);
+
+        PASS(check_word(u, at, from, (int)loci_sim_draw(threads)));
+    }
     return SIM_FINE;
 }
 

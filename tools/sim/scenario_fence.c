@@ -95,8 +95,13 @@ static int thread_main(void *arg, int thread)
     uint32_t n = (uint32_t)u->run->processes;
 
     for (int i = 1; i <= u->run->rounds; i++) {
+        int rank, other;
+
         PASS(send(u, thread, (uint64_t)i));
-        PASS(look(u, (int)loci_sim_draw(n), (int)loci_sim_draw((uint32_t)u->run->threads)));
+        /* One draw after the other: compilers evaluate arguments in orders of their own. */
+        rank = (int)loci_sim_draw(n);
+        other = (int)loci_sim_draw((uint32_t)u->run->threads);
+        PASS(look(u, rank, other));
         PASS(look(u, (u->rank + 1) % (int)n, thread));
     }
     return SIM_FINE;

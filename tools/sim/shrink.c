@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input",
  * 2002) on a list of decisions: first its end is cut, then blocks of the decisions that are not 0
- * are set to 0, half as large each time. What is kept is the list that the run itself reports, which
- * is as it was understood. */
+ * are set to 0, half as large each time. What is kept is the list that the run itself reports,
+ * which is as it was understood. */
 #include "config.h"
 
 #include "shrink.h"
