@@ -9,5 +9,6 @@
 int sim_command_explore(int argc, char **argv);         /* explore.c */
 int sim_command_replay(int argc, char **argv);          /* replay.c */
 int sim_command_litmus(int argc, char **argv);          /* litmus_command.c */
+int sim_command_scale(int argc, char **argv);           /* scale.c */
 
 #endif

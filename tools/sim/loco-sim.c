@@ -19,6 +19,7 @@ static const struct {
     { "explore", sim_command_explore, "CHANNEL|all", "many seeds, each run checked" },
     { "replay", sim_command_replay, "SEED", "one seed again, shrunk and told" },
     { "litmus", sim_command_litmus, "[NAME]", "the simulated network against its rules" },
+    { "scale", sim_command_scale, "CHANNEL", "what a call costs at many processes" },
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
