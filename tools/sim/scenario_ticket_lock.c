@@ -16,7 +16,7 @@ struct state {
     bool drawn;
     int host, data_at;
     enum loco_fence_scope scope;
-    const unsigned char *word;  /* the lock's, at its host */
+    unsigned char *word;        /* the lock's, at its host */
     int inside, holder;         /* who has the lock, by what its calls returned */
     uint64_t count;             /* what the number is */
     bool other_waited;          /* another process had a ticket when the lock was taken last */
@@ -139,8 +139,12 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
     struct state *s = u->s;
 
     TRY(u->run, loco_runtime_wait_ready(rt, LOCO_FOREVER));
-    if (u->rank == s->host)
+    if (u->rank == s->host) {
         s->word = loci_mem_ptr(u->lock->mem) + u->lock->record + LOCI_TICKET_WORD;
+        /* So that tickets wrap around soon. */
+        if (loci_sim_draw(2) == 0)
+            *(uint64_t *)s->word = UINT64_C(0xfffdfffd) << LOCI_TICKET_SERVING_SHIFT;
+    }
     TRY(u->run, sim_meet(seat));
     WANT(loco_ticket_lock_release(u->lock, LOCO_FENCE_NONE, 0) == LOCO_ERR_STATE,
          "p%d releases what it does not hold", u->rank);

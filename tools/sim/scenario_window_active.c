@@ -21,27 +21,67 @@ struct state {
 struct user {
     struct sim_run *run;
     struct state *s;
+    loco_runtime_t *rt;
     loco_window_t *win;
     int rank, n;
-    uint64_t *base;
+    uint64_t *base;             /* a word of each thread of each member */
+    int ntargets;               /* of the epoch, and what is put there */
+    int target[MEMBERS_MAX];
+    uint64_t value;
 };
 
+static int slot_of(const struct user *u, int rank, int thread)
+{
+    return rank * u->run->threads + thread;
+}
+
+/* What this member finds in its own part of another. */
 static int check_base(struct user *u, int rank, uint64_t want, const char *after)
 {
-    uint64_t value = sim_peek(&u->base[rank]);
+    for (int t = 0; t < u->run->threads; t++) {
+        uint64_t value = sim_peek(&u->base[slot_of(u, rank, t)]);
 
-    WANT(value == want, "p%d, after %s, finds %llu of p%d; it is %llu", u->rank, after,
-         (unsigned long long)value, rank, (unsigned long long)want);
+        WANT(value == want, "p%d, after %s, finds %llu of p%d.t%d; it is %llu", u->rank, after,
+             (unsigned long long)value, rank, t, (unsigned long long)want);
+    }
+    return SIM_FINE;
+}
+
+/* Each thread puts the epoch's value to its targets. */
+static int put_all(void *arg, int thread)
+{
+    struct user *u = arg;
+
+    for (int i = 0; i < u->ntargets; i++)
+        TRY(u->run, sim_put(u->win, u->target[i], 8 * (uint64_t)slot_of(u, u->rank, thread),
+                            &u->value, 8));
     return SIM_FINE;
 }
 
 /* ---- fence ---- */
 
+/* Also what one put at another, seen by a third. */
+static int get_any(struct user *u, uint64_t round)
+{
+    uint32_t n = (uint32_t)u->n;
+    int at = (int)loci_sim_draw(n), of = (int)loci_sim_draw(n);
+    int slot = slot_of(u, of, (int)loci_sim_draw((uint32_t)u->run->threads));
+    uint64_t value = 0;
+
+    TRY(u->run, sim_get(u->win, at, 8 * (uint64_t)slot, &value, 8));
+    WANT(value == round, "p%d, after a fence, gets %llu, which p%d put at p%d; it is %llu", u->rank,
+         (unsigned long long)value, of, at, (unsigned long long)round);
+    return SIM_FINE;
+}
+
 /* Everybody puts the round's number into everybody's part. */
 static int fence_round(struct user *u, uint64_t round)
 {
+    u->ntargets = u->n;
+    u->value = round;
     for (int i = 0; i < u->n; i++)
-        TRY(u->run, sim_put(u->win, (u->rank + i) % u->n, 8 * (uint64_t)u->rank, &round, 8));
+        u->target[i] = (u->rank + i) % u->n;
+    PASS(sim_threads(u->rt, u->run->threads, put_all, u));
     u->s->fences[u->rank]++;
     TRY(u->run, loco_window_fence(u->win, loci_sim_draw(2) == 0 ? LOCO_ASSERT_NOSTORE : 0));
     for (int i = 0; i < u->n; i++) {
@@ -49,6 +89,7 @@ static int fence_round(struct user *u, uint64_t round)
              u->rank, (unsigned long long)round, i);
         PASS(check_base(u, i, round, "a fence"));
     }
+    PASS(get_any(u, round));
     TRY(u->run, loco_window_fence(u->win, LOCO_ASSERT_NOPUT));
     return SIM_FINE;
 }
@@ -74,21 +115,14 @@ static bool edge(const struct user *u, int round, int origin, int target)
     return (z ^ z >> 16) % 5 < 2;
 }
 
-static int put_all(struct user *u, int n, const int *targets, uint64_t value)
-{
-    for (int i = 0; i < n; i++)
-        TRY(u->run, sim_put(u->win, targets[i], 8 * (uint64_t)u->rank, &value, 8));
-    return SIM_FINE;
-}
-
-static int access_epoch(struct user *u, int n, const int *targets, uint64_t value)
+static int access_epoch(struct user *u)
 {
     int result, status;
 
-    if (n == 0 && loci_sim_draw(2) == 0)
+    if (u->ntargets == 0 && loci_sim_draw(2) == 0)
         return SIM_FINE;
-    TRY(u->run, loco_window_start(u->win, n, targets, 0));
-    result = put_all(u, n, targets, value);
+    TRY(u->run, loco_window_start(u->win, u->ntargets, u->target, 0));
+    result = sim_threads(u->rt, u->run->threads, put_all, u);
     status = loco_window_complete(u->win);
     return sim_first(result, sim_check(u->run, status, "complete"));
 }
@@ -107,27 +141,28 @@ static int end_exposure(struct user *u)
 
 static int pscw_round(struct user *u, int round)
 {
-    int origins[MEMBERS_MAX], targets[MEMBERS_MAX], norigins = 0, ntargets = 0;
-    uint64_t value = 1000 + (uint64_t)round;
+    int origins[MEMBERS_MAX], norigins = 0;
     bool exposed;
 
+    u->ntargets = 0;
+    u->value = 1000 + (uint64_t)round;
     for (int i = u->n - 1; i >= 0; i--) {
         if (edge(u, round, i, u->rank))
             origins[norigins++] = i;
         if (edge(u, round, u->rank, i))
-            targets[ntargets++] = i;
+            u->target[u->ntargets++] = i;
     }
     exposed = norigins > 0 || loci_sim_draw(2) == 0;
-    for (int i = 0; i < u->n; i++)
+    for (int i = 0; i < u->n * u->run->threads; i++)
         u->base[i] = 0;
     if (exposed)
         TRY(u->run, loco_window_post(u->win, norigins, origins, 0));
-    PASS(access_epoch(u, ntargets, targets, value));
+    PASS(access_epoch(u));
     if (!exposed)
         return SIM_FINE;
     PASS(end_exposure(u));
     for (int i = 0; i < u->n; i++)
-        PASS(check_base(u, i, edge(u, round, i, u->rank) ? value : 0, "wait"));
+        PASS(check_base(u, i, edge(u, round, i, u->rank) ? u->value : 0, "wait"));
     return SIM_FINE;
 }
 
@@ -157,10 +192,12 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 {
     struct sim_run *run = arg;
     struct state *s = run->state;
-    struct user u = { .run = run, .s = s, .rank = rank, .n = run->processes };
+    struct user u = { .run = run, .s = s, .rt = rt, .rank = rank,
+                      .n = run->processes };
     struct sim_seat seat = sim_seat(s->common.place, rt, rank);
     struct loco_exchange exchange = sim_exchange(&seat);
-    struct loco_window_spec spec = { .size = 8 * (size_t)run->processes, .disp_unit = 1 };
+    struct loco_window_spec spec = { .disp_unit = 1 };
+    int words = run->processes * run->threads;
     int result;
 
     if (!s->drawn) {
@@ -169,7 +206,8 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
         s->graph = loci_sim_draw(1000000);
     }
     spec.kind = s->kind;
-    spec.base = s->memory + rank * run->processes;
+    spec.size = 8 * (size_t)words;
+    spec.base = s->memory + rank * words;
     result = sim_check(run, loco_window_create(rt, &exchange, &spec, &u.win), "create");
     if (result == SIM_FINE)
         result = use(&u, &seat);
@@ -189,7 +227,7 @@ static int begin(struct sim_run *run)
     if (n > MEMBERS_MAX || sim_state_begin(run, sizeof(struct state)) != 0)
         return -1;
     s = run->state;
-    s->memory = calloc(n * n, sizeof s->memory[0]);
+    s->memory = calloc(n * n * (size_t)run->threads, sizeof s->memory[0]);
     s->fences = calloc(n, sizeof s->fences[0]);
     return s->memory == NULL || s->fences == NULL ? -1 : 0;
 }
@@ -249,9 +287,9 @@ static const char *const settings[] = { "LOCO_SPIN=0", NULL };
 extern const struct sim_scenario sim_scenario_window_active;
 const struct sim_scenario sim_scenario_window_active = {
     .name = "window_active",
-    .about = "what was put before a fence, or a complete, is there after the fence, or wait and "
-             "test, and nothing later; `scale` measures the fence",
-    .processes = 3, .threads = 1, .rounds = 3, .processes_min = 1,
+    .about = "what all threads put before a fence, or complete, is there after the fence, or wait "
+             "and test, and nothing later; `scale` measures the fence",
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .free = drop,
     .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
