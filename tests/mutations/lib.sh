@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the scripts share that break the project in one place after the other: sourced.
+#
+#   begin SOURCE BUILD [NAME...]    a copy of the sources in $work; these rows only, or all
+#   each_row TABLE                  for each row calls mutate, with $name $file $expression $test
+#   finish                          totals; false if something failed
+#
+# A script's mutate calls break_file, bad or good.
+
+# Set by begin: of these, sources are copied.
+: "${FOLDERS:=include runtime channels}"
+
+begin() {
+    src=$(cd "$1" && pwd) build=$(cd "$2" && pwd) || exit 2
+    shift 2
+    chosen=" $* "
+    work=$(mktemp -d "${TMPDIR:-/tmp}/loco-mutations.XXXXXX") || exit 2
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' HUP INT TERM
+    for folder in $FOLDERS; do
+        cp -R "$src/$folder" "$work/"
+    done
+    passed=0 failed=0 skipped=0 number=0
+}
+
+# What must be compiled anew for a file: itself, or, of a header, who includes it.
+affected() {
+    case $1 in
+    *.c) echo "$work/$1" ;;
+    *) grep -l "\"$(basename "$1")\"" "$work"/channels/*.c "$work"/runtime/*.c ;;
+    esac
+}
+
+say() { # ok|not ok, NAME, WHY
+    number=$((number + 1))
+    echo "$1 $number - $2$3"
+}
+
+good() { # WHY
+    say ok "$name" ": $1"
+    passed=$((passed + 1))
+}
+
+bad() { # WHY
+    say "not ok" "$name" ": $1"
+    sed 's/^/# /' "$work/log" | tail -n 20
+    failed=$((failed + 1))
+}
+
+# $file in $work becomes the mutant. A pattern that changes nothing is a failure.
+break_file() {
+    sed "$expression" "$src/$file" >"$work/$file"
+    if cmp -s "$src/$file" "$work/$file"; then
+        bad "the pattern changes nothing in $file"
+        return 1
+    fi
+}
+
+each_row() {
+    while IFS='|' read -r name file rest; do
+        name=$(echo "$name" | tr -d ' ')
+        case $name in ''|\#*) continue ;; esac
+        [ "$chosen" = "  " ] || case $chosen in *" $name "*) ;; *) continue ;; esac
+        file=$(echo "$file" | tr -d ' ')
+        # The expression may hold a bar: it ends at the last one.
+        expression=$(echo "${rest%|*}" | sed 's/^ *//; s/ *$//')
+        test=$(echo "${rest##*|}" | sed 's/^ *//; s/ *$//')
+        : >"$work/log"
+        cp "$src/$file" "$work/$file"
+        mutate </dev/null
+        cp "$src/$file" "$work/$file"
+    done <"$1"
+}
+
+finish() {
+    echo "1..$number"
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ] && [ "$number" -gt 0 ]
+}
