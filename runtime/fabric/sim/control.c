@@ -140,6 +140,7 @@ void loci_sim_serve(void *arg)
         handle(p, letter);
         free(letter);
     }
+    sim_changed(p);
     loci_sim_block(SIM_DONE);
 }
 
@@ -169,8 +170,11 @@ void loci_service_close(struct loco_runtime *rt)
 {
     struct sim_process *p = rt->host.ctx;
 
+    /* As a join of the thread: a handler that it is in the middle of is finished. */
     p->closing = true;
     sim_poke(p, 0);
+    while (p->service->state != SIM_DONE)
+        loci_sim_block(SIM_IDLE);
     p->rt = NULL;
 }
 

@@ -13,6 +13,7 @@
 #include "place.h"
 #include "world.h"
 
+#define AFTER_STOP_MASK ((UINT64_C(1) << 20) - 1)       /* ns that a choice takes at most then */
 #define RECORD 512                      /* bytes that an exchange gathers of each */
 
 /* Of the latest run of this thread: what is said of it afterwards goes there, too. */
@@ -185,6 +186,8 @@ void loci_sim_stop(struct sim_process *p)
     SIM_TRACE(w, p->rank, w->current->thread, "stops", 0, -1, "for ever, at its step %llu",
               (unsigned long long)p->steps);
     p->stopped = true;
+    /* Waiters that poll give the dead some hundred milliseconds: not in steps of nanoseconds. */
+    w->time_mask |= AFTER_STOP_MASK;
     for (int i = 0; i < w->fiber_count; i++)
         if (w->fibers[i]->process == p)
             w->fibers[i]->state = SIM_DONE;
