@@ -95,7 +95,8 @@ static void tell_failures(struct exploration *e, const struct sim_tally *tally)
             (unsigned long long)tally->seeds, sim_verdict_name(first->verdict), first->text);
     fflush(e->out);
     if (sim_explain(&first->c, &how) == 0)
-        fprintf(e->out, "          (passed when it was run again: report this, it must not be)\n");
+        fprintf(e->out, "          It passes alone: memory that runs before it left behind plays a "
+                "part.\n          A build with --enable-sanitizer=address says which.\n");
     fprintf(e->out, "again     loco-sim replay %s\n", text);
     if (e->args->keep_going)
         list_findings(e, tally);
