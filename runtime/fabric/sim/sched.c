@@ -303,6 +303,7 @@ static void run_first_in_time(struct sim_world *w)
         if (!move_time(w))
             loci_sim_end(LOCI_SIM_STUCK);
     go_to(w, next);
+    w->current->resumed = w->current->process->version;
 }
 
 /* The current fiber gives way, for good where its state says so. */

@@ -20,6 +20,8 @@
 
 #include "world.h"
 
+#define LONG_SILENCE INT64_C(5000)          /* ns */
+
 enum stage { RUN, POSTED, ARRIVED, PLACED, EXECUTED, COMPLETE };
 
 struct event {
@@ -36,6 +38,7 @@ struct sim_agenda {
     size_t count, room;
     uint64_t numbers;
     bool at_event;              /* the time is the world's, not the running fiber's */
+    bool silent;                /* nothing happens for a while: all were told to look again */
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -122,7 +125,9 @@ void loci_sim_timed_block(struct sim_fiber *f)
         return;
     if (f->state == SIM_ASLEEP) {
         loci_sim_timed_run(f, f->wake);
-    } else if (loci_sim_fiber_ready(f)) {
+    } else if (loci_sim_fiber_ready(f)
+               || (f->state == SIM_IDLE && f->resumed != f->process->version)) {
+        /* What its own polling has changed may be what it waits for. */
         loci_sim_timed_run(f, f->clock);
     } else {
         f->next_waiter = f->process->waiters;
@@ -272,6 +277,16 @@ static void happen(const struct event *e)
     }
 }
 
+/* Who waits for what is not in its network memory (a clock, a place outside) is told by nobody. */
+static void look_again(struct sim_world *w)
+{
+    for (int i = 0; i < w->fiber_count; i++)
+        if (w->fibers[i]->state == SIM_IDLE) {
+            w->fibers[i]->seen = w->fibers[i]->process->version - 1;
+            sim_poke(w->fibers[i]->process, 0);
+        }
+}
+
 struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
 {
     struct sim_agenda *a = w->agenda;
@@ -281,6 +296,13 @@ struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
 
         if (e.stage == RUN && (e.fiber->process->stopped || e.fiber->state == SIM_DONE))
             continue;
+        if (e.at - w->time >= LONG_SILENCE && !a->silent) {
+            a->silent = true;
+            add(w, e);
+            look_again(w);
+            continue;
+        }
+        a->silent = false;
         w->time = later(w->time, e.at);
         if (e.stage == RUN)
             return e.fiber;
