@@ -23,6 +23,7 @@
 #endif
 #endif
 #ifdef WITH_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef __SANITIZE_THREAD__
@@ -268,6 +269,10 @@ void loci_fiber_free(struct loci_fiber *fiber)
 #endif
     if (fiber->stack == NULL)
         return;
+#ifdef WITH_ASAN
+    /* Frames that nobody left are still marked; what comes here next is not theirs. */
+    __asan_unpoison_memory_region(fiber->stack, STACK_BYTES);
+#endif
     if (kept_count == KEPT_STACKS) {
         munmap(fiber->stack, STACK_BYTES);
     } else {
