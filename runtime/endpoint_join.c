@@ -13,8 +13,11 @@
  *   A's join finds B's differs           B answers reject; both have failed
  *   A's join finds B's connected with    B's is on its way out: dropped; B's next endpoint joins
  *   an earlier endpoint of A
+ *   A's join is the first from there to   if A's differs, B answers reject, else it is dropped:
+ *   find B's, which has failed            B's next endpoint joins
  * A join is the first message of its endpoint. An answer names the endpoint that it is for: what
- * arrives for one that has gone is dropped. A member that dies fails what still misses it.
+ * arrives for one that has gone is dropped. A member that leaves fails what still misses it; one
+ * that dies fails whatever still misses anybody: who else has missed it will not answer any more.
  *
  * An endpoint misses a member until it has that member's keys and has sent its own; and fails
  * only after its reject was sent. Messages of one pair keep their order, so whoever is ready, or
@@ -154,20 +157,49 @@ static void on_reject(struct loci_entry *e, int peer, const struct loci_control 
     r->fails = LOCO_ERR_MISMATCH;
 }
 
-/* An endpoint that an earlier one of the sender is connected to is on its way out; so is one that
- * has failed. Both leave their members to the next of their name. */
+/* An endpoint that an earlier one of the sender is connected to is on its way out. */
 static bool is_stale(const struct loci_entry *e, const struct loci_control *m)
 {
-    if (atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK)
-        return true;
     return m->type == LOCI_CONTROL_JOIN && m->rank < e->ep.group.size && is_connected(e, m->rank)
            && e->member[m->rank].number != m->from;
 }
 
+/* A join, and nothing has come from there before. */
+static bool is_first(struct loci_entry *e, const struct loci_control *m)
+{
+    bool first;
+
+    if (m->rank >= e->ep.group.size)
+        return false;
+    first = m->type == LOCI_CONTROL_JOIN && !e->member[m->rank].heard;
+    e->member[m->rank].heard = true;
+    return first;
+}
+
+/* This endpoint has failed, and leaves its members to the next of its name. But who differs from it
+ * as well, and has not heard of that, may be told by nobody else. */
+static void react_failed(const struct loci_entry *e, int peer, const struct loci_control *m,
+                         bool first, struct reaction *r)
+{
+    char text[512];
+
+    if (!first || !loci_control_differs(e, peer, m, text, sizeof text))
+        return;
+    log_mismatch(e, text);
+    r->answer = LOCI_CONTROL_REJECT;
+}
+
 static void react(struct loci_entry *e, int peer, const struct loci_control *m, struct reaction *r)
 {
+    bool first;
+
     if (m->type != LOCI_CONTROL_JOIN && m->to != e->number)
         return;
+    first = is_first(e, m);
+    if (atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK) {
+        react_failed(e, peer, m, first, r);
+        return;
+    }
     if (is_stale(e, m))
         return;
     switch (m->type) {
@@ -219,8 +251,12 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
 
 static void peer_gone(struct loci_entry *e, int peer)
 {
+    bool dead = atomic_load_explicit(&loci_peer(e->ep.rt, peer)->state, memory_order_acquire)
+                == LOCI_PEER_DEAD;
+    bool opening = atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
+
     for (int rank = 0; rank < e->ep.group.size; rank++)
-        if (e->ep.group.peer[rank] == peer && misses(e, rank))
+        if (e->ep.group.peer[rank] == peer && (misses(e, rank) || (dead && opening)))
             loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
 }
 

@@ -18,6 +18,7 @@ struct loci_member {
     uint64_t number;                    /* the endpoint there that we are connected to, or 0 */
     bool joined;                        /* on_join was called */
     uint64_t given;                     /* the endpoint there that was sent our keys, or 0 */
+    bool heard;                         /* a message has come from there */
 };
 
 struct loci_letter {                    /* a message that came while the endpoint was opening */
