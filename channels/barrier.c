@@ -6,8 +6,9 @@
  * only grow, so nobody who is a round ahead is mistaken.
  *
  * If a process stops, the others wait for its count until its death is noticed. One that has left
- * the barrier may be gone before others have: only who has yet to come is needed. But in
- * dissemination who we wait for may itself wait for the dead, and give up. */
+ * the barrier may close its runtime before others have: only who has yet to come is needed. But of
+ * the dead each may have heard another count, and who we wait for may have been told and given up:
+ * then no death lets anybody wait on. */
 
 #include "config.h"
 
@@ -114,12 +115,20 @@ static bool is_alive(const struct loco_barrier *barrier, int rank)
     return loci_peer_alive(barrier->rt, barrier->group->peer[rank]);
 }
 
+static bool is_dead(const struct loco_barrier *barrier, int rank)
+{
+    const struct loci_peer *peer = loci_peer(barrier->rt, barrier->group->peer[rank]);
+
+    return atomic_load_explicit(&peer->state, memory_order_acquire) == LOCI_PEER_DEAD;
+}
+
 static int all_may_come(void *arg)
 {
     const struct arrival *wait = arg;
+    const struct loco_barrier *barrier = wait->barrier;
 
-    for (int i = wait->rank; i < wait->barrier->group->size; i++)
-        if (!is_alive(wait->barrier, i) && !has_arrived(wait->barrier, i, 0))
+    for (int i = 0; i < barrier->group->size; i++)
+        if (is_dead(barrier, i) || (!is_alive(barrier, i) && !has_arrived(barrier, i, 0)))
             return LOCO_ERR_PEER_DEAD;
     return LOCO_OK;
 }
@@ -131,12 +140,9 @@ static int one_may_come(void *arg)
 
     if (!is_alive(barrier, wait->rank) && !has_arrived(barrier, wait->rank, wait->column))
         return LOCO_ERR_PEER_DEAD;
-    for (int i = 0; i < barrier->group->size; i++) {
-        const struct loci_peer *peer = loci_peer(barrier->rt, barrier->group->peer[i]);
-
-        if (atomic_load_explicit(&peer->state, memory_order_acquire) == LOCI_PEER_DEAD)
+    for (int i = 0; i < barrier->group->size; i++)
+        if (is_dead(barrier, i))
             return LOCO_ERR_PEER_DEAD;
-    }
     return LOCO_OK;
 }
 
