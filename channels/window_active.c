@@ -14,7 +14,8 @@
  * What they are compared with is private. A counter is written after what it tells of: with
  * release where memory is mapped, else after a fence. A waiter polls its own block only.
  *
- * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD. In
+ * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD, and
+ * so does who waits for another that may have been told of the death and given up. In
  * dissemination nobody can tell whether one that has gone is missed: it may have come to its end
  * and left. But then all have arrived, and what they still tell each other comes at once; so
  * waiting goes on for GRACE. */
@@ -29,6 +30,7 @@
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define GRACE INT64_C(500000000)    /* ns */
+#define LAST_ROUND (UINT64_MAX / 2) /* destroy's: beyond any fence's */
 #define BURST 100   /* looks at a counter each time a wait asks: a round of waiting takes longer
                        than a neighbour's answer */
 
@@ -78,15 +80,19 @@ static int all_arrived(void *arg)
     return 1;
 }
 
-static int missing_is_dead(void *arg)
+/* Somebody is missing, and this one or another is dead: who is missing may have been told of it, and
+ * does not come. */
+static int check_all_alive(const struct loco_window *win)
 {
-    struct barrier_wait *wait = arg;
-    struct loco_window *win = wait->win;
-
-    for (int i = wait->next; i < win->group.size; i++)
-        if (own_word(win, loci_window_arrived(i)) < win->round && is_dead(win, i))
+    for (int i = 0; i < win->group.size; i++)
+        if (is_dead(win, i))
             return LOCO_ERR_PEER_DEAD;
     return LOCO_OK;
+}
+
+static int any_is_dead(void *arg)
+{
+    return check_all_alive(((const struct barrier_wait *)arg)->win);
 }
 
 /* The same without the dead. A peer's death is read before its counter, so that one which
@@ -121,11 +127,10 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who)
     struct barrier_wait wait = { win, 0, false, 0 };
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .broken = all ? missing_is_dead : no_need,
+        .broken = all ? any_is_dead : no_need,
     };
     int status;
 
-    win->round++;
     for (int i = 0; i < win->group.size; i++) {
         status = tell(win, i, loci_window_arrived(win->group.rank), win->round);
         if (status != LOCO_OK && (all || status != LOCO_ERR_PEER_DEAD))
@@ -167,7 +172,6 @@ static int dissemination_barrier(struct loco_window *win)
     struct barrier_wait wait = { win, 0, false, 0 };
     int n = win->group.size, status = LOCO_OK;
 
-    win->round++;
     for (int64_t step = 1; status == LOCO_OK && step < n; step *= 2, wait.next++) {
         status = tell(win, (int)((win->group.rank + step) % n), loci_window_arrived(wait.next),
                       win->round);
@@ -179,6 +183,8 @@ static int dissemination_barrier(struct loco_window *win)
 
 int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
 {
+    /* Survivors of a death may have been in different numbers of fences when they meet again. */
+    win->round = who == LOCI_BARRIER_ALL ? win->round + 1 : LAST_ROUND;
     if (win->group.size <= LOCI_WINDOW_FLAT)
         return flat_barrier(win, who);
     return dissemination_barrier(win);
@@ -312,20 +318,15 @@ static int all_counted(void *arg)
     return 1;
 }
 
-static int silent_is_dead(void *arg)
+static int no_count_comes(void *arg)
 {
-    struct count_wait *wait = arg;
-
-    for (int i = wait->next; i < wait->n; i++)
-        if (!has_counted(wait, i) && is_dead(wait->win, wait->ranks[i]))
-            return LOCO_ERR_PEER_DEAD;
-    return LOCO_OK;
+    return check_all_alive(((const struct count_wait *)arg)->win);
 }
 
 static int wait_for_counts(struct count_wait *wait, const char *what)
 {
     const struct loci_reason why = {
-        .what = what, .peer = -1, .broken = silent_is_dead, .timeout_ns = LOCO_FOREVER,
+        .what = what, .peer = -1, .broken = no_count_comes, .timeout_ns = LOCO_FOREVER,
     };
 
     return loci_wait(wait->win->rt, &why, all_counted, wait);
@@ -420,7 +421,7 @@ int loco_window_test(loco_window_t *win, bool *done)
         *done = true;
         return LOCO_OK;
     }
-    status = silent_is_dead(&wait);
+    status = no_count_comes(&wait);
     if (status != LOCO_OK) {
         end_exposure(win, p);
         return status;
