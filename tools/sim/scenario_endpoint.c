@@ -97,7 +97,8 @@ static int several(struct user *u, struct sim_seat *seat)
     WANT(loco_region_create(u->rt, "parent", names[0], loco_everyone(u->rt), 64, &twice)
          == LOCO_ERR_NAME, "p%d makes one name twice", u->rank);
     result = use_all(u, seat, region);
-    result = sim_first(result, sim_check(u->run, sim_meet(seat), "meeting"));
+    if (result == SIM_FINE)
+        result = sim_check(u->run, sim_meet(seat), "meeting");
     for (int i = 0; i < NAMES; i++)
         loco_region_destroy(region[i]);
     return result;
@@ -143,6 +144,11 @@ static int mismatch(struct user *u, struct sim_seat *seat)
     else
         TRY(u->run, status);
     TRY(u->run, met);
+    /* The name is as good as before. */
+    TRY(u->run, loco_region_create(u->rt, NULL, "odd", loco_everyone(u->rt), 64, &region));
+    status = loco_runtime_wait_ready(u->rt, LOCO_FOREVER);
+    loco_region_destroy(region);
+    TRY(u->run, status);
     return SIM_FINE;
 }
 
@@ -150,9 +156,13 @@ static int mismatch(struct user *u, struct sim_seat *seat)
 
 static int use(struct user *u, struct sim_seat *seat)
 {
-    for (int i = 0; i < u->run->rounds; i++)
-        PASS(again(u, i));
-    PASS(halves(u));
+    int result = SIM_FINE;
+
+    for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++)
+        result = again(u, i);
+    if (result != SIM_WRONG)        /* a death elsewhere is no hindrance */
+        result = sim_first(halves(u), result);
+    PASS(result);
     PASS(several(u, seat));
     if (u->s->mismatch && u->run->processes > 1)
         PASS(mismatch(u, seat));
