@@ -114,11 +114,11 @@ static int thread_main(void *arg, int thread)
     return SIM_FINE;
 }
 
-static int use(struct user *u)
+static int use(struct user *u, struct sim_seat *seat)
 {
     uint64_t value;
 
-    TRY(u->run, loco_runtime_wait_ready(u->rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     if (u->s->array)
         WANT(loco_atomic_array_load(u->array, VARIABLES, &value) == LOCO_ERR_RANGE,
              "a variable that is not there is read");
@@ -144,7 +144,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
                                           &u.array));
     else
         TRY(run, loco_atomic_var_create(rt, NULL, "var", all, s->host, &u.var));
-    result = sim_part(&seat, use(&u));
+    result = sim_part(&seat, use(&u, &seat));
     loco_atomic_var_destroy(u.var);
     loco_atomic_array_destroy(u.array);
     return result;

@@ -81,9 +81,9 @@ static int one_round(struct user *u, loco_runtime_t *rt)
     return SIM_FINE;
 }
 
-static int use(struct user *u, loco_runtime_t *rt)
+static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
-    TRY(u->run, loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     for (u->round = 1; u->round <= (uint64_t)u->run->rounds; u->round++)
         PASS(one_round(u, rt));
     return SIM_FINE;
@@ -101,7 +101,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     TRY(run, loco_barrier_create(rt, NULL, "barrier", all, &u.barrier));
     TRY(run, loco_region_create(rt, NULL, "data", all,
                                 8 * (size_t)(run->processes * run->threads), &u.region));
-    result = sim_part(&seat, use(&u, rt));
+    result = sim_part(&seat, use(&u, rt, &seat));
     loco_barrier_destroy(u.barrier);
     loco_region_destroy(u.region);
     return result;

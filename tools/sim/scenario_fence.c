@@ -120,7 +120,7 @@ static int use(struct user *u, struct sim_seat *seat)
 {
     int n = u->run->processes, before = (u->rank + n - 1) % n;
 
-    TRY(u->run, loco_runtime_wait_ready(u->rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     WANT(loco_fence(u->rt, LOCO_FENCE_PAIR, LOCO_ALL_PEERS) == LOCO_ERR_ARG,
          "a pair is all peers");
     PASS(sim_threads(u->rt, u->run->threads, thread_main, u));

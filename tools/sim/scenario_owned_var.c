@@ -164,7 +164,7 @@ static int use(struct user *u, struct sim_seat *seat)
     uint64_t value[WORDS_MAX], number;
     int n = u->run->threads;
 
-    TRY(u->run, loco_runtime_wait_ready(u->rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     if (u->rank != s->owner)
         WANT(loco_owned_var_store(u->var, value) == LOCO_ERR_STATE, "p%d stores, and is no owner",
              u->rank);

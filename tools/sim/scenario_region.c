@@ -146,7 +146,7 @@ static int use(struct user *u, struct sim_seat *seat)
 {
     int result;
 
-    TRY(u->run, loco_runtime_wait_ready(u->rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     PASS(refused(u));
     result = sim_threads(u->rt, u->run->threads, thread_main, u);
     if (result == SIM_FINE)

@@ -129,9 +129,9 @@ static int turns(void *arg, int thread)
     return SIM_FINE;
 }
 
-static int use(struct user *u, loco_runtime_t *rt)
+static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
-    TRY(u->run, loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     WANT(loco_rw_group_acquire_shared(u->locks, MEMBERS, false) == LOCO_ERR_ARG,
          "a member that is not there is locked");
     WANT(loco_rw_group_release_all(u->locks, LOCO_FENCE_NONE, 0) == LOCO_ERR_STATE,
@@ -150,7 +150,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
     TRY(run, loco_rw_group_create(rt, NULL, "locks", everyone, MEMBERS, &u.locks));
     TRY(run, loco_region_create(rt, NULL, "data", everyone, 16 * MEMBERS, &u.region));
-    result = sim_part(&seat, use(&u, rt));
+    result = sim_part(&seat, use(&u, rt, &seat));
     loco_rw_group_destroy(u.locks);
     loco_region_destroy(u.region);
     return result;

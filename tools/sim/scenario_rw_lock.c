@@ -139,7 +139,7 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
     struct state *s = u->s;
 
-    TRY(u->run, loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     if (u->rank == s->host)
         s->word = loci_rw_lock_word(u->lock);
     TRY(u->run, sim_meet(seat));

@@ -121,7 +121,7 @@ static int use(struct user *u, struct sim_seat *seat)
     int n = u->run->processes;
     uint64_t row[COLUMNS];
 
-    TRY(u->run, loco_runtime_wait_ready(u->rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     PASS(sim_threads(u->rt, u->run->threads, either, u));
     TRY(u->run, loco_sst_push_all(u->sst, 0, COLUMNS));
     TRY(u->run, loco_fence(u->rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));

@@ -138,7 +138,7 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
     struct state *s = u->s;
 
-    TRY(u->run, loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    PASS(sim_ready(u->run, seat));
     if (u->rank == s->host) {
         s->word = loci_mem_ptr(u->lock->mem) + u->lock->record + LOCI_TICKET_WORD;
         /* So that tickets wrap around soon. */

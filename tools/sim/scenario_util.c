@@ -21,12 +21,21 @@ bool sim_any_stopped(const struct sim_run *run)
     return false;
 }
 
+/* Control messages may not arrive. */
+static bool is_lossy(const struct sim_run *run)
+{
+    return run->faults && (run->fault.lose > 0 || run->fault.garble > 0);
+}
+
 int sim_check(const struct sim_run *run, int status, const char *call)
 {
     if (status == LOCO_OK)
         return SIM_FINE;
     if (status == LOCO_ERR_PEER_DEAD && run->faults && sim_any_stopped(run))
         return SIM_TOLD;
+    if ((status == LOCO_ERR_TIMEOUT || status == LOCO_ERR_MISMATCH
+         || status == LOCO_ERR_PEER_DEAD) && is_lossy(run))
+        return SIM_TOLD;        /* that of a meeting, which another has left */
     return loci_sim_fail("%s: %s", call, loco_strerror(status));
 }
 
@@ -67,6 +76,7 @@ struct sim_place {
     int n;
     unsigned *round;            /* of each: meetings that it has come to */
     bool *left;
+    bool unconnected;           /* somebody's endpoints were not connected in time */
     unsigned char *cell[2];
 };
 
@@ -167,6 +177,24 @@ int sim_meet(struct sim_seat *seat)
 struct loco_exchange sim_exchange(struct sim_seat *seat)
 {
     return (struct loco_exchange){ seat, seat->rank, seat->place->n, gather };
+}
+
+int64_t sim_patience(const struct sim_run *run)
+{
+    return is_lossy(run) ? INT64_C(50000000) : LOCO_FOREVER;
+}
+
+int sim_ready(const struct sim_run *run, struct sim_seat *seat)
+{
+    int status = loco_runtime_wait_ready(seat->rt, sim_patience(run));
+
+    if (!is_lossy(run))
+        return sim_check(run, status, "wait_ready");
+    if (status != LOCO_OK)
+        seat->place->unconnected = true;
+    PASS(sim_check(run, sim_meet(seat), "meeting"));
+    PASS(sim_check(run, status, "wait_ready"));
+    return seat->place->unconnected ? SIM_TOLD : SIM_FINE;
 }
 
 int sim_part(struct sim_seat *seat, int result)

@@ -17,7 +17,8 @@
 enum { SIM_FINE, SIM_WRONG, SIM_TOLD };
 
 /* In a function that returns one of these: leave it unless the call returned LOCO_OK. Told of a
- * death is wrong where nobody has stopped. */
+ * death is wrong where nobody has stopped; and where no control message is lost, that an endpoint
+ * does not connect, or to one of another time. */
 int sim_check(const struct sim_run *run, int status, const char *call);
 #define TRY(run, call)                                                                            \
     do {                                                                                          \
@@ -72,6 +73,10 @@ struct sim_seat sim_seat(struct sim_place *place, loco_runtime_t *rt, int rank);
 int sim_meet(struct sim_seat *seat);
 /* An exchange for windows, with the same errors. */
 struct loco_exchange sim_exchange(struct sim_seat *seat);
+/* Wait until the endpoints made so far are connected; for so long at most where messages may be
+ * lost. Then all are, or all are told. */
+int sim_ready(const struct sim_run *run, struct sim_seat *seat);
+int64_t sim_patience(const struct sim_run *run);
 /* The end of a body, before it destroys what others may still use: its writes are placed, and all
  * that have not stopped have come as far. Returns what the body does, for what its parts came
  * to. */
