@@ -95,6 +95,9 @@ struct weak_world {
     uint64_t random;
     uint64_t tick;
     struct weak_lane *lanes;
+    const struct weak_faults *faults;   /* or NULL */
+    int letters;                        /* sent */
+    int64_t begun;                      /* when, by the system's clock */
     struct loci_fabric member[MAX_MEMBERS];
     unsigned char gathered[MAX_MEMBERS][256];
     pthread_mutex_t log_lock;
@@ -499,43 +502,81 @@ static int poll(struct loci_fabric *f, struct loci_lane *lane)
 
 /* ---- control ---- */
 
+/* In percent; under the lock. */
+static bool happens(struct weak_world *world, unsigned percent)
+{
+    return percent != 0 && draw(world) % 100 < percent;
+}
+
+/* The letter that arrives next: the first one, or, with faults, the first one of some sender, or
+ * any. Under the lock. */
+static struct letter **next_letter(struct loci_fabric *f)
+{
+    struct weak_world *world = f->world;
+    struct letter **link = &f->letters, **first = &f->letters;
+    unsigned count = 0, at;
+
+    for (struct letter *letter = f->letters; letter != NULL; letter = letter->next)
+        count++;
+    if (world->faults == NULL || count == 0)
+        return link;
+    for (at = (unsigned)(draw(world) % count); at > 0; at--)
+        link = &(*link)->next;
+    if (happens(world, world->faults->overtake))
+        return link;
+    while ((*first)->from != (*link)->from)
+        first = &(*first)->next;
+    return first;
+}
+
+/* NULL: none, or they are delayed. */
+static struct letter *take_letter(struct loci_fabric *f, struct loci_peer **from)
+{
+    struct weak_world *world = f->world;
+    struct letter **link, *letter = NULL;
+
+    pthread_mutex_lock(&world->lock);
+    link = next_letter(f);
+    if (*link != NULL && (world->faults == NULL || !happens(world, world->faults->delay))) {
+        letter = *link;
+        *link = letter->next;
+        if (*link == NULL)
+            f->last_letter = link;
+        *from = f->peer[letter->from];
+    }
+    pthread_mutex_unlock(&world->lock);
+    return letter;
+}
+
 static void on_letters(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     struct loci_fabric *f = ctx;
+    struct loci_peer *from = NULL;
+    struct letter *letter;
     uint64_t count;
 
     (void)events;
     if (read(fd, &count, sizeof count) < 0)
         return;
-    for (;;) {
-        struct letter *letter;
-        struct loci_peer *from;
-
-        pthread_mutex_lock(&f->world->lock);
-        letter = f->letters;
-        if (letter != NULL)
-            f->letters = letter->next;
-        if (f->letters == NULL)
-            f->last_letter = &f->letters;
-        from = letter == NULL ? NULL : f->peer[letter->from];
-        pthread_mutex_unlock(&f->world->lock);
-        if (letter == NULL)
-            return;
+    while ((letter = take_letter(f, &from)) != NULL) {
         if (from != NULL && !atomic_load(&f->dead))
             loci_control_receive(rt, from->index, letter->bytes, letter->len);
         free(letter);
     }
 }
 
-static int control_send(struct loci_fabric *f, struct loci_peer *peer, const void *message,
-                        size_t len)
+/* Under the lock. */
+static int put_letter(struct loci_fabric *f, struct loci_fabric *to, const void *message,
+                      size_t len)
 {
-    struct loci_fabric *to = &f->world->member[peer->address.identity - IDENTITY];
+    const struct weak_faults *faults = f->world->faults;
+    int number = f->world->letters++;
     struct letter *letter;
-    uint64_t one = 1;
 
-    if (atomic_load(&to->dead))
-        return LOCO_ERR_PEER_DEAD;
+    if (faults != NULL
+        && (happens(f->world, faults->lose)
+            || (number < 64 && (faults->lose_these >> number & 1) != 0)))
+        return LOCO_OK;
     letter = calloc(1, sizeof *letter);
     if (letter == NULL || len > sizeof letter->bytes) {
         free(letter);
@@ -544,10 +585,30 @@ static int control_send(struct loci_fabric *f, struct loci_peer *peer, const voi
     letter->from = f->rank;
     letter->len = len;
     memcpy(letter->bytes, message, len);
-    pthread_mutex_lock(&f->world->lock);
+    if (faults != NULL && happens(f->world, faults->garble))
+        letter->bytes[draw(f->world) % len] ^= (unsigned char)(1u << draw(f->world) % 8);
     *to->last_letter = letter;
     to->last_letter = &letter->next;
+    return LOCO_OK;
+}
+
+static int control_send(struct loci_fabric *f, struct loci_peer *peer, const void *message,
+                        size_t len)
+{
+    struct loci_fabric *to = &f->world->member[peer->address.identity - IDENTITY];
+    const struct weak_faults *faults = f->world->faults;
+    uint64_t one = 1;
+    int status;
+
+    if (atomic_load(&to->dead))
+        return LOCO_ERR_PEER_DEAD;
+    pthread_mutex_lock(&f->world->lock);
+    status = put_letter(f, to, message, len);
+    if (status == LOCO_OK && faults != NULL && happens(f->world, faults->twice))
+        status = put_letter(f, to, message, len);
     pthread_mutex_unlock(&f->world->lock);
+    if (status != LOCO_OK)
+        return status;
     return write(to->event, &one, sizeof one) == sizeof one ? LOCO_OK : LOCO_ERR_SYSTEM;
 }
 
@@ -644,8 +705,13 @@ void weak_die(loco_runtime_t *rt)
 
 static int64_t host_now(void *ctx)
 {
-    (void)ctx;
-    return loci_host_system.now(NULL);
+    const struct weak_world *world = ((struct loci_fabric *)ctx)->world;
+    int64_t now = loci_host_system.now(NULL);
+
+    if (world->faults == NULL || world->faults->speed == 0)
+        return now;
+    return world->begun + (world->faults->speed < 0 ? 0 : now - world->begun)
+           * world->faults->speed;
 }
 
 static uint64_t host_random(void *ctx)
@@ -713,6 +779,17 @@ int weak_logged(loco_runtime_t *rt, const char *text)
     return count;
 }
 
+int weak_letters(loco_runtime_t *rt)
+{
+    struct weak_world *world = ((struct loci_fabric *)rt->host.ctx)->world;
+    int letters;
+
+    pthread_mutex_lock(&world->lock);
+    letters = world->letters;
+    pthread_mutex_unlock(&world->lock);
+    return letters;
+}
+
 struct runner {
     struct loci_fabric *member;
     const char *const *settings;
@@ -746,7 +823,8 @@ static void *run_member(void *arg)
     return NULL;
 }
 
-int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, void *arg)
+static int run(int n, uint64_t seed, const char *const *settings,
+               const struct weak_faults *faults, weak_fn *fn, void *arg)
 {
     struct weak_world *world = calloc(1, sizeof *world);
     struct runner runner[MAX_MEMBERS];
@@ -757,6 +835,8 @@ int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, voi
         return -1;
     world->size = n;
     world->random = seed;
+    world->faults = faults;
+    world->begun = loci_host_system.now(NULL);
     pthread_mutex_init(&world->lock, NULL);
     pthread_mutex_init(&world->log_lock, NULL);
     pthread_barrier_init(&world->meet, NULL, (unsigned)n);
@@ -779,4 +859,14 @@ int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, voi
     pthread_barrier_destroy(&world->meet);
     free(world);
     return result;
+}
+
+int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, void *arg)
+{
+    return run(n, seed, settings, NULL, fn, arg);
+}
+
+int weak_run_faulty(int n, uint64_t seed, const struct weak_faults *faults, weak_fn *fn, void *arg)
+{
+    return run(n, seed, NULL, faults, fn, arg);
 }

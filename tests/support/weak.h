@@ -2,6 +2,8 @@
 #ifndef TESTS_WEAK_H
 #define TESTS_WEAK_H
 
+#include <stdint.h>
+
 #include <loco/runtime.h>
 
 /* A fabric for tests that is as weak as RDMA may be: several runtimes in one process, a thread
@@ -25,6 +27,24 @@ typedef int weak_fn(loco_runtime_t *rt, int rank, void *arg);
  * Settings as in struct loco_bootstrap. 0 if all returned 0, else the first other value (and a
  * line on stderr for each). */
 int weak_run(int n, uint64_t seed, const char *const *settings, weak_fn *fn, void *arg);
+
+/* What befalls control messages: each a percentage of them. */
+struct weak_faults {
+    unsigned lose;
+    unsigned twice;
+    unsigned garble;            /* one bit is flipped */
+    unsigned delay;             /* stays until another one comes to that process */
+    unsigned overtake;          /* arrives before what its own sender sent earlier; without this
+                                   senders only overtake each other */
+    uint64_t lose_these;        /* bit i: the i-th of the run, from 0 */
+    int speed;                  /* of the runtimes' clock; 0 is 1; -1: it stands still */
+};
+
+/* The same with faults. */
+int weak_run_faulty(int n, uint64_t seed, const struct weak_faults *faults, weak_fn *fn, void *arg);
+
+/* Control messages sent in this run so far. */
+int weak_letters(loco_runtime_t *rt);
 
 /* The process of this runtime dies: others are told, its writes in flight are lost. Afterwards it
  * may destroy its channels, and return. */
