@@ -43,7 +43,7 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "not a control message";
     if (m->version != LOCI_CONTROL_VERSION)
         return "version of another release";
-    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_REJECT)
+    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_GONE)
         return "unknown type";
     if (m->nregions > LOCI_REGIONS_MAX || m->len != len || len != loci_control_len(m->nregions))
         return "wrong length";
@@ -51,19 +51,23 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "wrong checksum";
     if (m->size < 1 || m->size > LOCI_MAX_PEERS || m->rank < 0 || (uint32_t)m->rank >= m->size)
         return "rank outside the group";
-    if (m->from == 0 || (m->type == LOCI_CONTROL_JOIN) != (m->to == 0))
+    if (m->from == 0 || (m->to == 0 && m->type != LOCI_CONTROL_JOIN))
         return "no endpoint number";
     if (!is_text(m->name, sizeof m->name))
         return "bad name";
     return NULL;
 }
 
-/* A sender gives the key of each region that it provides, in a connect, and no other. */
+static bool has_keys(unsigned type)
+{
+    return type == LOCI_CONTROL_CONNECT || type == LOCI_CONTROL_CONNECTED;
+}
+
+/* A sender gives the key of each region that it provides, where it fits, and no other. */
 static const char *key_error(const struct loci_control *m, const struct loci_control_region *r)
 {
     const struct loci_memkey *key = &r->key, none = { .kind = LOCI_MEM_NONE };
-    bool given = m->type == LOCI_CONTROL_CONNECT
-                 && (r->from == LOCI_FROM_ALL || r->from == m->rank);
+    bool given = has_keys(m->type) && (r->from == LOCI_FROM_ALL || r->from == m->rank);
 
     if (!given)
         return memcmp(key, &none, sizeof none) == 0 ? NULL : "key of a region not provided";
@@ -142,9 +146,23 @@ void loci_control_describe(const struct loci_entry *e, enum loci_control_type ty
         memcpy(r->name, e->region_name[i], sizeof r->name);
         r->len = ep->spec.region[i].len;
         r->from = ep->spec.region[i].from;
-        if (type == LOCI_CONTROL_CONNECT)
+        if (has_keys(type))
             r->key = ep->mem[ep->group.rank * ep->spec.nregions + i].key;
     }
+}
+
+void loci_control_gone(const struct loci_control *asked, struct loci_control *m)
+{
+    memset(m, 0, sizeof *m);
+    m->magic = LOCI_CONTROL_MAGIC;
+    m->version = LOCI_CONTROL_VERSION;
+    m->type = LOCI_CONTROL_GONE;
+    m->len = (uint32_t)loci_control_len(0);
+    m->rank = asked->rank;
+    m->from = asked->to;
+    m->to = asked->from;
+    m->size = asked->size;
+    memcpy(m->name, asked->name, sizeof m->name);
 }
 
 /* ---- do two endpoints fit? ---- */

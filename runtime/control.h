@@ -12,10 +12,14 @@
 #define LOCI_CONTROL_MAGIC UINT32_C(0x4f434f4c)
 #define LOCI_CONTROL_VERSION 1
 
+/* Joins and rejects want an answer; their sender may send them again until it has one. */
 enum loci_control_type {
     LOCI_CONTROL_JOIN = 1,      /* I have an endpoint of this name, and it looks so */
-    LOCI_CONTROL_CONNECT,       /* answer: mine fits yours; here are my keys */
-    LOCI_CONTROL_REJECT         /* answer: mine differs from yours; it looks so */
+    LOCI_CONTROL_CONNECT,       /* mine fits yours; here are my keys, but I have not got yours */
+    LOCI_CONTROL_CONNECTED,     /* the same, and I have got yours */
+    LOCI_CONTROL_REJECT,        /* mine differs from yours; it looks so */
+    LOCI_CONTROL_GONE           /* you need not wait for the one of mine that you named: it has
+                                   been destroyed, or knows that it differs */
 };
 
 struct loci_control_region {
@@ -23,7 +27,7 @@ struct loci_control_region {
     uint64_t len;
     int32_t from;               /* rank that provides it, or LOCI_FROM_ALL */
     uint32_t pad;
-    struct loci_memkey key;     /* of a connect; kind NONE where the sender provides nothing */
+    struct loci_memkey key;     /* of connect, connected; NONE where nothing is provided */
 };
 
 struct loci_control {
@@ -31,9 +35,9 @@ struct loci_control {
     uint16_t version;
     uint16_t type;              /* enum loci_control_type */
     uint32_t len;               /* bytes of the message */
-    int32_t rank;               /* the sender's in the endpoint's group */
+    int32_t rank;               /* the sender's in the group; of a gone, the receiver's */
     uint64_t from;              /* which of the sender's endpoints; never used twice */
-    uint64_t to;                /* which endpoint this answers; 0 in a join */
+    uint64_t to;                /* which of the receiver's it is for; 0 in a join: any */
     uint64_t signature;
     uint64_t members;           /* hash of the group's identities in order */
     uint32_t size;              /* of the group */

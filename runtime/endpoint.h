@@ -11,12 +11,16 @@
  * other member of the group, with the name and what it expects of that member. A member that has
  * an endpoint of that name checks the expectation against its regions and answers with a connect
  * (keys), or with a reject that tells both sides; one that has none ignores the join, and when it
- * makes its endpoint its own join reaches the earlier ones. Whoever gets a connect from a member
- * that has not its keys answers with a connect, too. So each pair connects in either order.
+ * makes its endpoint its own join reaches the earlier ones. Whoever gets a connect says so, with
+ * its own keys. So each pair connects in either order.
  *
- * An endpoint may be destroyed and made again under its name, by all its members: messages name
- * the endpoint that they are for, so a late one meets nobody, and an endpoint that is connected
- * to a member's earlier one lets the new one wait until it is made again here, too. */
+ * Messages may be lost, doubled or reordered: whoever waits for ready sends its joins again, after
+ * a tenth of a second and then less and less often, to members that have not answered.
+ *
+ * An endpoint may be destroyed and made again under its name, by all its members, once it is ready
+ * or has failed: messages name the endpoints that they are from and for, so a late one meets
+ * nobody, and an endpoint that is connected to a member's earlier one lets the new one wait until
+ * it is made again here, too. */
 
 #define LOCI_NAME_MAX 128       /* bytes of a full name with its end: "parent/child" */
 #define LOCI_REGION_NAME 32     /* bytes of a region's name with its end */
@@ -40,7 +44,8 @@ struct loci_endpoint_spec {
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];
     /* Once each, when member `rank` has joined / its regions are known here: in the service
-     * thread, or in loci_endpoint_create. Must not destroy the endpoint. */
+     * thread, in loci_endpoint_create or in a wait for ready, one at a time. Must not wait for, nor
+     * destroy, the endpoint. */
     void (*on_join)(struct loci_endpoint *ep, int rank, void *ctx);
     void (*on_connect)(struct loci_endpoint *ep, int rank, void *ctx);
     void *ctx;
@@ -55,7 +60,7 @@ struct loci_endpoint {
     /* [rank * nregions + region]; own ones at own rank; kind NONE until connected. */
     struct loci_mem *mem;
     _Atomic unsigned char *connected;   /* by rank: its regions are known here */
-    _Atomic int missing;                /* members that do not know us, or we them */
+    _Atomic int missing;                /* members that have not our keys, or we theirs */
     _Atomic int failed;                 /* LOCO_ERR_MISMATCH once rejected */
     struct loci_endpoint *next;
 };

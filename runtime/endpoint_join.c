@@ -5,24 +5,31 @@
  * Who writes what: names.h. Users of an endpoint read mem[] of a member after its `connected`
  * flag (acquire) or after a wait for ready.
  *
- * For each pair of members A, B, each with one message of a kind to the other:
- *   A's join finds no endpoint at B      dropped; B's own join will come
- *   A's join finds B's                   B answers connect (its keys)
- *   A's connect finds B's, which has     B sends its connect
- *   not sent its keys to A
- *   A's join finds B's differs           B answers reject; both have failed
- *   A's join finds B's connected with    B's is on its way out: dropped; B's next endpoint joins
- *   an earlier endpoint of A
- *   A's join is the first from there to   if A's differs, B answers reject, else it is dropped:
- *   find B's, which has failed            B's next endpoint joins
- * A join is the first message of its endpoint. An answer names the endpoint that it is for: what
- * arrives for one that has gone is dropped. A member that leaves fails what still misses it; one
- * that dies fails whatever still misses anybody: who else has missed it will not answer any more.
+ * A message may be lost, come twice, or overtake another. Each names the endpoint it comes from
+ * and, but for a first join, the one it is for; numbers of endpoints grow, so a process knows of
+ * each of its own whether it is here or gone, without a record of those that have gone.
  *
- * An endpoint misses a member until it has that member's keys and has sent its own; and fails
- * only after its reject was sent. Messages of one pair keep their order, so whoever is ready, or
- * has failed, may destroy its endpoint and make another: nothing is on its way any more that the
- * new one could take for its own. */
+ *   at B, from A's endpoint         B answers
+ *   join      none of that name     nothing: B's own join will come
+ *             it fits               connect, or connected if B has A's keys
+ *   connect   (keys)                connected: B has A's keys, and A now gets B's
+ *   connected (keys; A has B's)     connected, if B did not have A's keys
+ *   each of these: it differs       reject, even where B's has failed
+ *   reject                          gone; both differ
+ *   join, reject  for an earlier    gone
+ *             endpoint of B
+ *   gone                            nothing
+ *
+ * A member is missed until both have the other's keys and know it; and an endpoint that differs
+ * fails once all who differ from it know that. So whoever is ready or has failed may destroy its
+ * endpoint and make another: no member needs the old one. If the last word to a member is lost,
+ * its question is answered with gone, and it has all else.
+ *
+ * Only a connect is believed to come from an endpoint that is there: it answers ours. A join may
+ * have been overtaken, by its sender's next life even: what was met before (names.h) is past.
+ *
+ * Who waits (endpoint.c) sends its join again to members that do not know it, whatever else they
+ * do: what is missing comes as the answer. The other side need not wait. */
 
 #include "config.h"
 
@@ -30,6 +37,10 @@
 #include <stdlib.h>
 
 #include "names.h"
+#include "wait.h"
+
+#define ASK_AFTER INT64_C(100000000)        /* ns without an answer; twice as long each time... */
+#define ASK_AT_MOST INT64_C(3200000000)     /* ...up to this */
 
 /* A peer that cannot be reached any more is loci_names_peer_gone's business. */
 static void send(struct loco_runtime *rt, int peer, struct loci_control *m)
@@ -37,6 +48,7 @@ static void send(struct loco_runtime *rt, int peer, struct loci_control *m)
     int status;
 
     loci_control_seal(m);
+    LOCI_COUNT_SIMPLE(rt, messages);
     status = rt->ops->control_send(rt->fabric, loci_peer(rt, peer), m, m->len);
     if (status < 0 && status != LOCO_ERR_PEER_DEAD)
         LOCI_LOG(rt, LOCO_LOG_ERROR, "endpoint %s: no message to process %llx: %s", m->name,
@@ -57,16 +69,67 @@ static void log_mismatch(const struct loci_entry *e, const char *text)
     LOCI_LOG(e->ep.rt, LOCO_LOG_ERROR, "endpoint %s does not fit: %s", e->ep.name, text);
 }
 
-/* ---- connecting ---- */
+/* ---- members ---- */
+
+/* By what its message says where that is so, else by a search; -1: not a member. */
+static int rank_of(const struct loci_entry *e, int peer, int hint)
+{
+    const struct loco_group *group = &e->ep.group;
+
+    if (hint < group->size && group->peer[hint] == peer)
+        return hint;
+    for (int rank = 0; rank < group->size; rank++)
+        if (group->peer[rank] == peer)
+            return rank;
+    return -1;
+}
 
 static bool is_connected(const struct loci_entry *e, int rank)
 {
     return atomic_load_explicit(&e->ep.connected[rank], memory_order_acquire) != 0;
 }
 
-static bool misses(const struct loci_entry *e, int rank)
+static bool has_failed(const struct loci_entry *e)
 {
-    return !is_connected(e, rank) || e->member[rank].given != e->member[rank].number;
+    return atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK;
+}
+
+/* A member knows what it has to, or has gone and needs it no more. */
+static void set_knows(struct loci_entry *e, int rank)
+{
+    struct loci_member *member = &e->member[rank];
+
+    if (member->number == 0 || member->knows)
+        return;
+    member->knows = true;
+    if (member->differs)
+        e->untold--;
+    else        /* release: mem[] before the count */
+        atomic_fetch_sub_explicit(&e->ep.missing, 1, memory_order_release);
+}
+
+static void settle_mismatch(struct loci_entry *e)
+{
+    if (e->mismatch && e->untold == 0)
+        loci_entry_fail(e, LOCO_ERR_MISMATCH);
+}
+
+/* ---- what a message leads to ---- */
+
+/* Done after the table's lock is released, as sends may block; `knows` and `mismatch` after that,
+ * so that nobody is ready, or has failed, before the answer is on its way. */
+struct reaction {
+    enum loci_control_type answer;      /* or 0 */
+    bool joined, connected;             /* callbacks to run */
+    bool knows;
+    bool mismatch;
+};
+
+/* A member may be met by its join, or, where that came too early, by its connect. */
+static void has_joined(struct loci_entry *e, int rank, struct reaction *r)
+{
+    r->joined = !e->member[rank].joined;
+    e->member[rank].joined = true;
 }
 
 /* The keys of a connect, into mem[] of that rank. */
@@ -78,8 +141,6 @@ static int import(struct loci_entry *e, int peer, const struct loci_control *m)
 
         if (!loci_region_from(&e->ep.spec.region[i], m->rank))
             continue;
-        if (m->region[i].key.len < e->ep.spec.region[i].len)
-            return LOCO_ERR_PROTOCOL;
         status = loci_mem_import(e->ep.rt, peer, &m->region[i].key, mem);
         if (status != LOCO_OK)
             return status;
@@ -88,176 +149,186 @@ static int import(struct loci_entry *e, int peer, const struct loci_control *m)
     return LOCO_OK;
 }
 
-/* What a message leads to; done after the table's lock is released, as sends may block. */
-struct reaction {
-    enum loci_control_type answer;      /* or 0 */
-    bool joined, connected;             /* callbacks to run */
-    int fails;                          /* status of the endpoint from then on, or LOCO_OK */
-};
-
-/* A member may be met by its join, or, where that came too early, by its connect. */
-static void has_joined(struct loci_entry *e, int rank, struct reaction *r)
+/* Its endpoint differs from ours. One that is no member cannot be waited for: it is told once. */
+static void meet_differing(struct loci_entry *e, int rank, const struct loci_control *m,
+                           const char *text)
 {
-    r->joined = !e->member[rank].joined;
-    e->member[rank].joined = true;
+    if (rank < 0 ? !e->mismatch : e->member[rank].number != m->from)
+        log_mismatch(e, text);
+    if (rank >= 0 && e->member[rank].number == 0) {
+        e->member[rank].number = m->from;
+        e->member[rank].differs = true;
+        e->untold++;
+    }
 }
 
-static void on_join(struct loci_entry *e, int peer, const struct loci_control *m,
+static bool differs(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
                     struct reaction *r)
 {
     char text[512];
 
-    if (loci_control_differs(e, peer, m, text, sizeof text)) {
-        log_mismatch(e, text);
-        r->answer = LOCI_CONTROL_REJECT;
-        r->fails = LOCO_ERR_MISMATCH;
-        return;
-    }
-    r->answer = LOCI_CONTROL_CONNECT;
-    has_joined(e, m->rank, r);
+    if (!loci_control_differs(e, peer, m, text, sizeof text))
+        return false;
+    meet_differing(e, rank, m, text);
+    r->answer = LOCI_CONTROL_REJECT;
+    r->mismatch = true;
+    return true;
 }
 
-static void on_connect(struct loci_entry *e, int peer, const struct loci_control *m,
+/* One that has failed connects to nobody any more. */
+static bool is_left_to_next(const struct loci_entry *e, int rank)
+{
+    return has_failed(e) && !is_connected(e, rank);
+}
+
+static void on_join(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
+                    struct reaction *r)
+{
+    if (differs(e, peer, rank, m, r) || is_left_to_next(e, rank))
+        return;
+    r->answer = is_connected(e, rank) ? LOCI_CONTROL_CONNECTED : LOCI_CONTROL_CONNECT;
+    r->knows = m->to == e->number;
+    has_joined(e, rank, r);
+}
+
+static void on_connect(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
                        struct reaction *r)
 {
-    char text[512];
-    int status;
-
-    if (loci_control_differs(e, peer, m, text, sizeof text)) {
-        log_mismatch(e, text);
-        r->fails = LOCO_ERR_MISMATCH;
+    if (differs(e, peer, rank, m, r) || is_left_to_next(e, rank))
         return;
+    if (!is_connected(e, rank)) {
+        if (import(e, peer, m) != LOCO_OK) {
+            LOCI_LOG(e->ep.rt, LOCO_LOG_ERROR, "endpoint %s: keys of rank %d make no sense: "
+                     "dropped", e->ep.name, rank);
+            return;
+        }
+        e->member[rank].number = m->from;
+        /* Release: mem[] before the flag that readers look at. */
+        atomic_store_explicit(&e->ep.connected[rank], 1, memory_order_release);
+        has_joined(e, rank, r);
+        r->connected = true;
     }
-    if (is_connected(e, m->rank))
-        return;
-    status = import(e, peer, m);
-    if (status != LOCO_OK) {
-        LOCI_LOG(e->ep.rt, LOCO_LOG_ERROR, "endpoint %s: rank %d sent keys that make no sense",
-                 e->ep.name, m->rank);
-        r->fails = status;
-        return;
-    }
-    e->member[m->rank].number = m->from;
-    /* Release: mem[] before the flag that readers look at. */
-    atomic_store_explicit(&e->ep.connected[m->rank], 1, memory_order_release);
-    if (e->member[m->rank].given != m->from)
-        r->answer = LOCI_CONTROL_CONNECT;
-    has_joined(e, m->rank, r);
-    r->connected = true;
+    if (r->connected || m->type == LOCI_CONTROL_CONNECT)
+        r->answer = LOCI_CONTROL_CONNECTED;
+    r->knows = m->type == LOCI_CONTROL_CONNECTED;
 }
 
-static void on_reject(struct loci_entry *e, int peer, const struct loci_control *m,
+static void on_reject(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
                       struct reaction *r)
 {
     char text[512];
 
+    r->answer = LOCI_CONTROL_GONE;
+    if (rank >= 0 && is_connected(e, rank))
+        return;                         /* it said before that it fits */
     if (!loci_control_differs(e, peer, m, text, sizeof text))
         snprintf(text, sizeof text, "rank %d says so", m->rank);
-    log_mismatch(e, text);
-    r->fails = LOCO_ERR_MISMATCH;
+    meet_differing(e, rank, m, text);
+    r->knows = r->mismatch = true;
 }
 
-/* An endpoint that an earlier one of the sender is connected to is on its way out. */
-static bool is_stale(const struct loci_entry *e, const struct loci_control *m)
+/* Whether that message comes from an endpoint that has gone, or of the time after ours: the one
+ * that we have met there has gone then, so ours is on its way out, and leaves its members to the
+ * next of its name. */
+static bool is_of_other_time(const struct loci_entry *e, int peer, int rank,
+                             const struct loci_control *m, struct reaction *r)
 {
-    return m->type == LOCI_CONTROL_JOIN && m->rank < e->ep.group.size && is_connected(e, m->rank)
-           && e->member[m->rank].number != m->from;
+    uint64_t met = e->member[rank].number;
+
+    if (met == 0)
+        return m->from <= loci_names_past(e->ep.rt->names, e->ep.name, peer);
+    r->knows = m->from > met;
+    return m->from != met;
 }
 
-/* A join, and nothing has come from there before. */
-static bool is_first(struct loci_entry *e, const struct loci_control *m)
+/* One that has failed answers rejects, and of each member the first endpoint that it hears of: who
+ * differs from it as well may be told by nobody else. The others are for the next of its name. */
+static bool is_answered(struct loci_entry *e, int rank, const struct loci_control *m)
 {
-    bool first;
+    struct loci_member *member = rank < 0 ? NULL : &e->member[rank];
 
-    if (m->rank >= e->ep.group.size)
-        return false;
-    first = m->type == LOCI_CONTROL_JOIN && !e->member[m->rank].heard;
-    e->member[m->rank].heard = true;
-    return first;
+    if (member != NULL && (!has_failed(e) || member->heard == 0))
+        member->heard = m->from;
+    return !has_failed(e) || m->type == LOCI_CONTROL_REJECT
+           || (member != NULL && member->heard == m->from);
 }
 
-/* This endpoint has failed, and leaves its members to the next of its name. But who differs from it
- * as well, and has not heard of that, may be told by nobody else. */
-static void react_failed(const struct loci_entry *e, int peer, const struct loci_control *m,
-                         bool first, struct reaction *r)
+static bool is_question(const struct loci_control *m)
 {
-    char text[512];
-
-    if (!first || !loci_control_differs(e, peer, m, text, sizeof text))
-        return;
-    log_mismatch(e, text);
-    r->answer = LOCI_CONTROL_REJECT;
+    return m->type == LOCI_CONTROL_JOIN || m->type == LOCI_CONTROL_REJECT;
 }
 
-static void react(struct loci_entry *e, int peer, const struct loci_control *m, struct reaction *r)
+static void react(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
+                  struct reaction *r)
 {
-    bool first;
-
-    if (m->type != LOCI_CONTROL_JOIN && m->to != e->number)
-        return;
-    first = is_first(e, m);
-    if (atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK) {
-        react_failed(e, peer, m, first, r);
+    if (m->to != 0 && m->to != e->number) {
+        if (is_question(m) && m->to < e->number)
+            r->answer = LOCI_CONTROL_GONE;
         return;
     }
-    if (is_stale(e, m))
+    if ((rank >= 0 && is_of_other_time(e, peer, rank, m, r)) || !is_answered(e, rank, m))
         return;
     switch (m->type) {
     case LOCI_CONTROL_JOIN:
-        on_join(e, peer, m, r);
+        on_join(e, peer, rank, m, r);
         break;
     case LOCI_CONTROL_CONNECT:
-        on_connect(e, peer, m, r);
+    case LOCI_CONTROL_CONNECTED:
+        on_connect(e, peer, rank, m, r);
+        break;
+    case LOCI_CONTROL_REJECT:
+        on_reject(e, peer, rank, m, r);
         break;
     default:
-        on_reject(e, peer, m, r);
+        r->knows = rank >= 0;
         break;
     }
 }
 
-/* Under the table's lock, once the answer is on its way. Release: mem[] before the count. */
-static void settle(struct loci_entry *e, const struct loci_control *m, const struct reaction *r,
-                   bool missed)
-{
-    if (r->fails != LOCO_OK)
-        loci_entry_fail(e, r->fails);
-    if (r->answer == LOCI_CONTROL_CONNECT)
-        e->member[m->rank].given = m->from;
-    if (missed && r->fails == LOCO_OK && !misses(e, m->rank))
-        atomic_fetch_sub_explicit(&e->ep.missing, 1, memory_order_release);
-}
-
-/* Handle one message; the entry is busy, the table locked (not all the time). */
+/* Handle one message; the entry is busy or opening, the table locked (not all the time). */
 static void handle(struct loci_names *names, struct loci_entry *e, int peer,
                    const struct loci_control *m)
 {
+    int rank = rank_of(e, peer, m->rank);
     struct reaction r = { 0 };
     struct loci_control answer;
-    bool missed = m->rank < e->ep.group.size && misses(e, m->rank);
 
-    react(e, peer, m, &r);
-    if (r.answer != 0)
+    react(e, peer, rank, m, &r);
+    if (r.answer == LOCI_CONTROL_GONE)
+        loci_control_gone(m, &answer);
+    else if (r.answer != 0)
         loci_control_describe(e, r.answer, m->from, &answer);
     pthread_mutex_unlock(&names->lock);
     if (r.answer != 0)
         send(e->ep.rt, peer, &answer);
     if (r.joined && e->ep.spec.on_join != NULL)
-        e->ep.spec.on_join(&e->ep, m->rank, e->ep.spec.ctx);
+        e->ep.spec.on_join(&e->ep, rank, e->ep.spec.ctx);
     if (r.connected && e->ep.spec.on_connect != NULL)
-        e->ep.spec.on_connect(&e->ep, m->rank, e->ep.spec.ctx);
+        e->ep.spec.on_connect(&e->ep, rank, e->ep.spec.ctx);
     pthread_mutex_lock(&names->lock);
-    settle(e, m, &r, missed);
+    e->mismatch |= r.mismatch;
+    if (r.knows && rank >= 0)
+        set_knows(e, rank);
+    settle_mismatch(e);
 }
 
+/* A member that leaves fails what still misses it, unless we have its keys: it was ready then, or
+ * has given up. One that dies fails whatever still misses anybody: who else has missed it will not
+ * answer any more. */
 static void peer_gone(struct loci_entry *e, int peer)
 {
+    int rank = rank_of(e, peer, 0);
     bool dead = atomic_load_explicit(&loci_peer(e->ep.rt, peer)->state, memory_order_acquire)
                 == LOCI_PEER_DEAD;
-    bool opening = atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
+    bool missing = atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
 
-    for (int rank = 0; rank < e->ep.group.size; rank++)
-        if (e->ep.group.peer[rank] == peer && (misses(e, rank) || (dead && opening)))
-            loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
+    if (rank < 0)
+        return;
+    if (e->member[rank].differs || (is_connected(e, rank) && !dead))
+        set_knows(e, rank);
+    settle_mismatch(e);
+    if (!e->mismatch && (dead ? missing : !e->member[rank].knows))
+        loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
 }
 
 /* `m` NULL: the peer has gone. Its messages from before come first. */
@@ -278,13 +349,18 @@ static void keep(struct loci_entry *e, int peer, const struct loci_control *m)
     e->last_letter = &letter->next;
 }
 
+/* ---- from the service thread ---- */
+
 void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *m)
 {
     struct loci_names *names = rt->names;
+    struct loci_control answer;
     struct loci_entry *e;
+    bool was_here;
 
     pthread_mutex_lock(&names->lock);
     e = loci_names_find(names, m->name);
+    was_here = e == NULL && is_question(m) && m->to != 0 && m->to <= names->numbers;
     if (e != NULL && e->opening) {
         keep(e, peer, m);
     } else if (e != NULL) {
@@ -294,6 +370,10 @@ void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_con
             pthread_cond_broadcast(&names->calm);
     }
     pthread_mutex_unlock(&names->lock);
+    if (was_here) {
+        loci_control_gone(m, &answer);
+        send(rt, peer, &answer);
+    }
 }
 
 void loci_names_peer_gone(struct loco_runtime *rt, int peer)
@@ -312,31 +392,33 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
     pthread_mutex_unlock(&names->lock);
 }
 
-/* ---- opening ---- */
+/* ---- asking ---- */
 
-/* Entered first, joined after: who dies in between is found by one of peer_gone and this. */
-static void join_all(struct loci_entry *e)
+/* The entry is opening: nobody else changes its members. */
+static void ask_one(struct loci_entry *e, int rank)
 {
-    struct loco_runtime *rt = e->ep.rt;
+    const struct loci_member *member = &e->member[rank];
     struct loci_control m;
 
-    loci_control_describe(e, LOCI_CONTROL_JOIN, 0, &m);
-    for (int rank = 0; rank < e->ep.group.size; rank++) {
-        int peer = e->ep.group.peer[rank];
-
-        if (rank == e->ep.group.rank)
-            continue;
-        if (!loci_peer_alive(rt, peer))
-            loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
-        else
-            send(rt, peer, &m);
-    }
+    if (rank == e->ep.group.rank || member->knows)
+        return;
+    loci_control_describe(e, LOCI_CONTROL_JOIN, member->number, &m);
+    send(e->ep.rt, e->ep.group.peer[rank], &m);
 }
 
-/* The joins are sent: handle what came in the meantime, then let the service thread do it. */
+/* Entered first, joined after: who dies in between is found by one of peer_gone and this. */
+static void ask_all(struct loci_entry *e)
+{
+    for (int rank = 0; rank < e->ep.group.size; rank++)
+        if (loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
+            ask_one(e, rank);
+        else if (e->member[rank].number == 0)
+            loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
+}
+
+/* Under the lock. Handle what came in the meantime, then let the service thread do it. */
 static void opened(struct loci_names *names, struct loci_entry *e)
 {
-    pthread_mutex_lock(&names->lock);
     while (e->letters != NULL) {
         struct loci_letter *letter = e->letters;
 
@@ -350,11 +432,38 @@ static void opened(struct loci_names *names, struct loci_entry *e)
         free(letter);
     }
     e->opening = false;
-    pthread_mutex_unlock(&names->lock);
+    pthread_cond_broadcast(&names->calm);
 }
 
 void loci_entry_open(struct loci_entry *e)
 {
-    join_all(e);
-    opened(e->ep.rt->names, e);
+    struct loci_names *names = e->ep.rt->names;
+
+    e->ask_after = ASK_AFTER;
+    e->ask_at = loci_now(e->ep.rt) + e->ask_after;
+    ask_all(e);
+    pthread_mutex_lock(&names->lock);
+    opened(names, e);
+    pthread_mutex_unlock(&names->lock);
+}
+
+bool loci_entry_is_due(const struct loci_entry *e, int64_t now)
+{
+    return !e->opening && e->busy == 0 && now >= e->ask_at && !has_failed(e)
+           && atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
+}
+
+/* Answers are kept while the questions are sent, so that no question comes after the answer to
+ * what came meanwhile: it might meet the member's next endpoint. */
+void loci_entry_ask_again(struct loci_entry *e, int64_t now)
+{
+    struct loci_names *names = e->ep.rt->names;
+
+    e->opening = true;
+    e->ask_after = 2 * e->ask_after < ASK_AT_MOST ? 2 * e->ask_after : ASK_AT_MOST;
+    e->ask_at = now + e->ask_after;
+    pthread_mutex_unlock(&names->lock);
+    ask_all(e);
+    pthread_mutex_lock(&names->lock);
+    opened(names, e);
 }

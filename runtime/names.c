@@ -48,6 +48,35 @@ struct loci_entry *loci_names_find(struct loci_names *names, const char *name)
     return ep == NULL ? NULL : loci_entry_of(ep);
 }
 
+/* ---- the past ---- */
+
+static uint64_t past_key(const char *name, int peer)
+{
+    return hash_bytes(hash_bytes(HASH_START, name, strlen(name)), &peer, sizeof peer);
+}
+
+uint64_t loci_names_past(const struct loci_names *names, const char *name, int peer)
+{
+    uint64_t key = past_key(name, peer);
+    const struct loci_past *past = &names->past[key % LOCI_NAMES_PAST];
+
+    return past->key == key ? past->number : 0;
+}
+
+/* Only those that knew it: who is still waiting for us will meet our next. */
+static void remember(struct loci_names *names, const struct loci_entry *e)
+{
+    for (int rank = 0; rank < e->ep.group.size; rank++) {
+        const struct loci_member *member = &e->member[rank];
+
+        if (member->number != 0 && member->knows) {
+            uint64_t key = past_key(e->ep.name, e->ep.group.peer[rank]);
+
+            names->past[key % LOCI_NAMES_PAST] = (struct loci_past){ key, member->number };
+        }
+    }
+}
+
 /* ---- entries ---- */
 
 int loci_names_enter(struct loci_names *names, struct loci_entry *e)
@@ -79,8 +108,9 @@ void loci_names_leave(struct loci_names *names, struct loci_entry *e)
     for (link = bucket_of(names, e->ep.name); *link != &e->ep; link = &(*link)->next)
         ;
     *link = e->ep.next;
-    while (e->busy > 0)
+    while (e->busy > 0 || e->opening)
         pthread_cond_wait(&names->calm, &names->lock);
+    remember(names, e);
     pthread_mutex_unlock(&names->lock);
 }
 

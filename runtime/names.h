@@ -13,12 +13,23 @@
 #include "endpoint.h"
 
 #define LOCI_NAMES_BUCKETS 256
+#define LOCI_NAMES_PAST 1024
 
 struct loci_member {
-    uint64_t number;                    /* the endpoint there that we are connected to, or 0 */
+    uint64_t number;                    /* the endpoint there that we have met: connected to it, or
+                                           it differs; 0: none yet */
+    uint64_t heard;                     /* the last one there that we took a message from */
     bool joined;                        /* on_join was called */
-    uint64_t given;                     /* the endpoint there that was sent our keys, or 0 */
-    bool heard;                         /* a message has come from there */
+    bool differs;                       /* from ours */
+    bool knows;                         /* it has our keys, and we its: no longer missing; or it
+                                           knows that we differ */
+};
+
+/* What is left of endpoints that have gone: the youngest one there that was met under this name. A
+ * message from that one, or an older, has been overtaken. */
+struct loci_past {
+    uint64_t key;                       /* hash of name and peer */
+    uint64_t number;
 };
 
 struct loci_letter {                    /* a message that came while the endpoint was opening */
@@ -34,16 +45,20 @@ struct loci_entry {
     uint64_t members;                   /* hash of the group */
     struct loci_member *member;         /* by rank */
     int busy;                           /* messages being handled: destroy waits */
-    bool opening;                       /* joins are not all sent: what arrives is kept */
+    bool opening;                       /* joins are being sent: what arrives is kept */
+    bool mismatch;                      /* it fails as soon as... */
+    int untold;                         /* ...no member that differs has still to be told */
+    int64_t ask_at, ask_after;          /* when to send again what was not answered, and so on */
     struct loci_letter *letters, **last_letter;
     char region_name[LOCI_REGIONS_MAX][LOCI_REGION_NAME];
 };
 
 struct loci_names {
     pthread_mutex_t lock;
-    pthread_cond_t calm;                /* an entry's busy went to 0 */
+    pthread_cond_t calm;                /* an entry's busy or opening ended */
     struct loci_endpoint *bucket[LOCI_NAMES_BUCKETS];
     uint64_t numbers;                   /* given out so far */
+    struct loci_past past[LOCI_NAMES_PAST];     /* by key; the next of one place replaces it */
 };
 
 static inline struct loci_entry *loci_entry_of(struct loci_endpoint *ep)
@@ -57,14 +72,19 @@ static inline struct loci_entry *loci_entry_of(struct loci_endpoint *ep)
 struct loci_entry *loci_names_find(struct loci_names *names, const char *name);
 /* LOCO_ERR_NAME where the name is in use. Else the entry has its number, and is opening. */
 int loci_names_enter(struct loci_names *names, struct loci_entry *e);
-/* Returns once no message is being handled for the entry; none will be. */
+/* Returns once nothing is being done for the entry; nothing will be. */
 void loci_names_leave(struct loci_names *names, struct loci_entry *e);
+/* Under the lock: the youngest endpoint there that one of this name, now gone, has met; 0: none
+ * that we remember. */
+uint64_t loci_names_past(const struct loci_names *names, const char *name, int peer);
 uint64_t loci_names_hash_members(const struct loco_group *group);
 
 /* ---- control.c ---- */
 
 void loci_control_describe(const struct loci_entry *e, enum loci_control_type type, uint64_t to,
                            struct loci_control *m);
+/* The answer to a message for an endpoint of ours that has gone: nothing is known of it. */
+void loci_control_gone(const struct loci_control *asked, struct loci_control *m);
 /* Whether the sender's endpoint differs from ours; text says in what, and names both sides. */
 bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,
                           char *text, size_t len);
@@ -72,8 +92,12 @@ bool loci_control_differs(const struct loci_entry *e, int peer, const struct loc
 /* ---- endpoint_join.c ---- */
 
 void loci_entry_fail(struct loci_entry *e, int status);
-/* Tell all members of a new endpoint, then handle what came in the meantime. */
+/* Ask all members of a new endpoint to join, then handle what came in the meantime. */
 void loci_entry_open(struct loci_entry *e);
+/* Under the table's lock: whether it is time to ask again. */
+bool loci_entry_is_due(const struct loci_entry *e, int64_t now);
+/* Under the table's lock, which is not held all the time: ask who has not answered. */
+void loci_entry_ask_again(struct loci_entry *e, int64_t now);
 
 /* Whether that rank provides that region. */
 static inline bool loci_region_from(const struct loci_region_spec *region, int rank)
