@@ -134,6 +134,7 @@ static int push_to(struct loci_owned *o, int rank, size_t first, size_t n, loco_
         to = copy_at(o, rank);
     if (to == NULL)
         return loci_write(o->ep->rt, theirs, offset, from, 8 * n, ack);
+    LOCI_COUNT_MEM(o->ep->rt, writes, theirs);
     for (size_t i = 0; i < n; i++)
         loci_store64(to + 8 * (first + i), loci_load64(from + 8 * i));
     return LOCO_OK;
@@ -269,6 +270,8 @@ static int pull_locked(struct loci_owned *o, void *value, size_t len)
         if (copy == NULL)
             status = loci_read(o->ep->rt, theirs, o->offset, o->pulled, size, NULL);
         else
+            LOCI_COUNT_MEM(o->ep->rt, reads, theirs);
+        if (copy != NULL)
             for (size_t i = 0; i < size / 8; i++)
                 o->pulled[i] = loci_load64(copy + 8 * i);
         if (status != LOCO_OK)

@@ -100,19 +100,24 @@ static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsign
 }
 
 /* One attempt by the CPU's atomics: on what loci_mem_word() gives. */
-static inline bool loci_rw_take_mapped(unsigned char *word, const struct loci_rw *rw,
-                                       enum loci_rw_mode mode, unsigned flags)
+static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *word,
+                                       const struct loci_rw *rw, enum loci_rw_mode mode,
+                                       unsigned flags)
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
 
     if (mode == LOCI_RW_EXCLUSIVE) {
         old = loci_load64(word);
-        return loci_rw_is_free(old, mode, flags)
-               && loci_cpu_compare_swap(word, old, old + unit) == old;
+        if (!loci_rw_is_free(old, mode, flags))
+            return false;
+        LOCI_COUNT_MEM(rt, atomics, rw->mem);
+        return loci_cpu_compare_swap(word, old, old + unit) == old;
     }
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
     old = loci_cpu_fetch_add(word, unit);
     if (loci_rw_is_free(old, mode, flags))
         return true;
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
     loci_cpu_fetch_add(word, 0 - unit);
     return false;
 }
@@ -123,7 +128,7 @@ static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw 
 {
     unsigned char *p = loci_mem_word(rw->mem);
 
-    if (p != NULL && loci_rw_take_mapped(p + rw->offset, rw, mode, flags))
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags))
         return LOCO_OK;
     return loci_rw_acquire_slow(rt, rw, mode, flags);
 }
@@ -135,7 +140,7 @@ static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
     unsigned char *p = loci_mem_word(rw->mem);
 
     if (p != NULL)
-        return loci_rw_take_mapped(p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;
+        return loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;
     return loci_rw_try_slow(rt, rw, mode, flags);
 }
 

@@ -661,6 +661,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
 
         if (p != NULL && is_atomic(win, type, (uintptr_t)p) && (len & (type->extent - 1u)) == 0) {
+            LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
             kernel_of(acc->op, acc->type, type->extent)(p, acc->operand, acc->result,
                                                         len >> type->shift, reduce);
             return LOCO_OK;
@@ -775,6 +776,7 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
     }
     if (p == NULL || !is_atomic(win, type, (uintptr_t)p))
         return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
+    LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
     swap_if(span.len, p, expected, desired, result);
     return LOCO_OK;
 }

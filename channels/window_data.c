@@ -93,6 +93,10 @@ static int move_piece(struct chain *c, enum loci_op_kind kind, struct loci_mem *
 
     if (p == NULL)
         p = loci_mem_map(c->win->rt, mem);
+    if (p != NULL && kind == LOCI_WRITE)
+        LOCI_COUNT_MEM(c->win->rt, writes, mem);
+    else if (p != NULL)
+        LOCI_COUNT_MEM(c->win->rt, reads, mem);
     if (p != NULL) {
         if (kind == LOCI_WRITE)
             loci_copy_in(p + offset, local, len);
@@ -241,6 +245,7 @@ int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans,
         unsigned char *p = loci_window_direct(win, rank, spans->offset, spans->len);
 
         if (p != NULL) {
+            LOCI_COUNT(win->rt, writes, rank == win->group.rank);
             loci_copy_in(p, spans->local, spans->len);
             return LOCO_OK;
         }
@@ -255,6 +260,7 @@ int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans,
         unsigned char *p = loci_window_direct(win, rank, spans->offset, spans->len);
 
         if (p != NULL) {
+            LOCI_COUNT(win->rt, reads, rank == win->group.rank);
             loci_copy_out(spans->local, p, spans->len);
             return LOCO_OK;
         }

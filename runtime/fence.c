@@ -32,6 +32,7 @@ static int start_placing(struct loci_lane *lane)
     if (atomic_load_explicit(&lane->placing, memory_order_acquire)
         >= atomic_load_explicit(&lane->written, memory_order_acquire))
         return LOCO_OK;
+    LOCI_COUNT_SIMPLE(lane->thread->rt, places);
     status = loci_lane_post(lane, &op, &ack);
     return status < 0 ? status : LOCO_OK;
 }

@@ -8,6 +8,15 @@
 
 #include "rma.h"
 
+static void count(struct loco_runtime *rt, const struct loci_op *op)
+{
+    switch (op->kind) {
+    case LOCI_WRITE: LOCI_COUNT_MEM(rt, writes, op->mem); break;
+    case LOCI_READ: LOCI_COUNT_MEM(rt, reads, op->mem); break;
+    default: LOCI_COUNT_MEM(rt, atomics, op->mem); break;
+    }
+}
+
 /* Post on this thread's lane to the owner; with `ack` NULL, wait. */
 static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
 {
@@ -23,6 +32,7 @@ static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
     lane = loci_lane(self, op->mem->peer, &status);
     if (lane == NULL)
         return status;
+    count(rt, op);
     if (rt->ops->synchronous) {
         int posted;
 
@@ -94,6 +104,7 @@ int loci_post_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offse
         if (len != sizeof(uint64_t) || (uintptr_t)from % sizeof(uint64_t) != 0)
             return loci_read(rt, mem, offset, result, len, ack);
         /* The first loci_read64 of this memory came here: a word, never torn. */
+        LOCI_COUNT_MEM(rt, reads, mem);
         memcpy(result, &(uint64_t){ loci_load64(from) }, sizeof(uint64_t));
         return LOCO_OK;
     }
@@ -137,6 +148,8 @@ int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ac
     lane = loci_lane(self, ops[0].mem->peer, &status);
     if (lane == NULL)
         return status;
+    for (int i = 0; i < n && rt->ops->synchronous; i++)
+        count(rt, &ops[i]);
     if (rt->ops->synchronous)
         return loci_peer_alive(rt, lane->peer->index)
                ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;

@@ -70,6 +70,7 @@ static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint
 
     if (p == NULL)
         return loci_post_write(rt, mem, offset, source, len, ack);
+    LOCI_COUNT_MEM(rt, writes, mem);
     loci_copy_in(p + offset, source, len);
     return LOCO_OK;
 }
@@ -81,6 +82,7 @@ static inline int loci_read(struct loco_runtime *rt, struct loci_mem *mem, uint6
 
     if (p == NULL)
         return loci_post_read(rt, mem, offset, result, len, ack);
+    LOCI_COUNT_MEM(rt, reads, mem);
     loci_copy_out(result, p + offset, len);
     return LOCO_OK;
 }
@@ -93,6 +95,7 @@ static inline int loci_write64(struct loco_runtime *rt, struct loci_mem *mem, ui
 
     if (p == NULL)
         return loci_post_write64(rt, mem, offset, value, ack);
+    LOCI_COUNT_MEM(rt, writes, mem);
     loci_store64(p + offset, value);
     return LOCO_OK;
 }
@@ -104,6 +107,7 @@ static inline int loci_read64(struct loco_runtime *rt, struct loci_mem *mem, uin
 
     if (p == NULL)
         return loci_post_read(rt, mem, offset, value, sizeof *value, ack);
+    LOCI_COUNT_MEM(rt, reads, mem);
     *value = loci_load64(p + offset);
     return LOCO_OK;
 }
@@ -115,6 +119,7 @@ static inline int loci_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, 
 
     if (p == NULL)
         return loci_post_fetch_add(rt, mem, offset, add, old, ack);
+    LOCI_COUNT_MEM(rt, atomics, mem);
     *old = loci_cpu_fetch_add(p + offset, add);
     return LOCO_OK;
 }
@@ -127,6 +132,7 @@ static inline int loci_compare_swap(struct loco_runtime *rt, struct loci_mem *me
 
     if (p == NULL)
         return loci_post_compare_swap(rt, mem, offset, expected, desired, old, ack);
+    LOCI_COUNT_MEM(rt, atomics, mem);
     *old = loci_cpu_compare_swap(p + offset, expected, desired);
     return LOCO_OK;
 }

@@ -16,6 +16,7 @@
 #include <loco/runtime.h>
 #include <loco/status.h>
 
+#include "counters.h"
 #include "fabric/fabric.h"
 #include "log.h"
 #include "tunables.h"
@@ -151,6 +152,9 @@ struct loco_runtime {
 
     struct loci_service *service;   /* service.c */
     struct loci_names *names;       /* endpoint.c */
+#ifdef LOCO_COUNTERS
+    struct loci_counters counters;
+#endif
 };
 
 /* Log a line; see log.h for levels. */

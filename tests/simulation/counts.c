@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* See counts.h. Each row: all meet, the callers call, all meet. What comes once (a lane, a first
+ * mapping) is over before: every row's call was made once already. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <loco/loco.h>
+
+#include "counts.h"
+#include "runtime.h"
+
+#define ALL (-1)
+
+struct channels {
+    struct counts_member *m;
+    loco_barrier_t *barrier;
+    loco_ticket_lock_t *ticket;
+    loco_rw_lock_t *rw;
+    loco_sst_t *sst;
+    loco_atomic_var_t *atomic;
+    loco_owned_var_t *word, *big;
+    loco_window_t *window;
+};
+
+static int barrier(struct channels *c)
+{
+    return loco_barrier_wait(c->barrier);
+}
+
+static int ticket(struct channels *c)
+{
+    int status = loco_ticket_lock_acquire(c->ticket);
+
+    return status != LOCO_OK ? status
+           : loco_ticket_lock_release(c->ticket, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+}
+
+static int exclusive(struct channels *c)
+{
+    int status = loco_rw_lock_acquire_exclusive(c->rw);
+
+    return status != LOCO_OK ? status
+           : loco_rw_lock_release_exclusive(c->rw, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+}
+
+static int shared(struct channels *c)
+{
+    int status = loco_rw_lock_acquire_shared(c->rw);
+
+    return status != LOCO_OK ? status
+           : loco_rw_lock_release_shared(c->rw, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+}
+
+static int push_all(struct channels *c)
+{
+    int status = loco_sst_set(c->sst, 0, 1);
+
+    return status != LOCO_OK ? status : loco_sst_push_all(c->sst, 0, 1);
+}
+
+static int push_range(struct channels *c)
+{
+    return loco_sst_push(c->sst, 0, 3, 0);
+}
+
+static int fence(struct channels *c)
+{
+    return loco_fence(c->m->rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+}
+
+static int load(struct channels *c)
+{
+    uint64_t value;
+
+    return loco_atomic_var_load(c->atomic, &value);
+}
+
+static int add(struct channels *c)
+{
+    uint64_t old;
+
+    return loco_atomic_var_fetch_add(c->atomic, 1, &old);
+}
+
+static int swap(struct channels *c)
+{
+    uint64_t old;
+
+    return loco_atomic_var_compare_swap(c->atomic, UINT64_MAX, 0, &old);
+}
+
+static int store(struct channels *c)
+{
+    return loco_atomic_var_store(c->atomic, 7);
+}
+
+static int push_word(struct channels *c)
+{
+    uint64_t value = 5;
+    int status = loco_owned_var_store(c->word, &value);
+
+    return status != LOCO_OK ? status : loco_owned_var_push_all(c->word);
+}
+
+static int push_big(struct channels *c)
+{
+    uint64_t value[4] = { 1, 2, 3, 4 };
+    int status = loco_owned_var_store(c->big, value);
+
+    return status != LOCO_OK ? status : loco_owned_var_push_all(c->big);
+}
+
+static int pull_big(struct channels *c)
+{
+    uint64_t value[4];
+
+    return loco_owned_var_pull(c->big, value);
+}
+
+static int lock(struct channels *c)
+{
+    int status = loco_window_lock(c->window, LOCO_LOCK_EXCLUSIVE, 0, 0);
+
+    return status != LOCO_OK ? status : loco_window_unlock(c->window, 0);
+}
+
+static int put(struct channels *c)
+{
+    uint64_t from[2] = { 1, 2 };
+    const struct loco_span span = { from, 8, sizeof from };
+
+    return loco_window_put(c->window, 0, &span, 1, NULL);
+}
+
+static int get(struct channels *c)
+{
+    uint64_t to[2];
+    const struct loco_span span = { to, 8, sizeof to };
+
+    return loco_window_get(c->window, 0, &span, 1, NULL);
+}
+
+static int flush(struct channels *c)
+{
+    return loco_window_flush(c->window, 0);
+}
+
+static int fetch_and_op(struct channels *c)
+{
+    uint64_t operand = 1, old;
+    const struct loco_span span = { NULL, 0, 8 };
+    const struct loco_accumulate acc = {
+        .op = LOCO_OP_SUM, .type = LOCO_TYPE_U64, .operand = &operand, .result = &old,
+        .spans = &span, .nspans = 1,
+    };
+
+    return loco_window_accumulate(c->window, 0, &acc, NULL);
+}
+
+static int compare_and_swap(struct channels *c)
+{
+    uint64_t expected = 9, desired = 1, old;
+
+    return loco_window_compare_swap(c->window, 0, LOCO_TYPE_U64, 0, &expected, &desired, &old);
+}
+
+/* `by`: who calls, or ALL. The window's are called in an epoch of rank 1. */
+static const struct {
+    const char *name;
+    int by;
+    bool epoch;
+    int (*call)(struct channels *c);
+} calls[] = {
+    { "barrier", ALL, false, barrier },
+    { "ticket_lock at its host", 0, false, ticket },
+    { "ticket_lock", 1, false, ticket },
+    { "rw_lock exclusive at its host", 0, false, exclusive },
+    { "rw_lock exclusive", 1, false, exclusive },
+    { "rw_lock shared", 2, false, shared },
+    { "sst push to all", 1, false, push_all },
+    { "fence after it", 1, false, fence },
+    { "sst push of three columns", 1, false, push_range },
+    { "atomic_var load", 1, false, load },
+    { "atomic_var fetch_add", 1, false, add },
+    { "atomic_var fetch_add at its host", 0, false, add },
+    { "atomic_var compare_swap", 2, false, swap },
+    { "atomic_var store", 1, false, store },
+    { "owned_var push of 8 bytes", 0, false, push_word },
+    { "owned_var push of 32 bytes", 0, false, push_big },
+    { "owned_var pull of 32 bytes", 2, false, pull_big },
+    { "window lock and unlock", 1, false, lock },
+    { "window put", 1, true, put },
+    { "window flush after it", 1, true, flush },
+    { "window get", 1, true, get },
+    { "window fetch_and_op", 1, true, fetch_and_op },
+    { "window compare_and_swap", 1, true, compare_and_swap },
+};
+#define CALLS (sizeof calls / sizeof calls[0])
+_Static_assert(CALLS < COUNTS_ROWS, "one row more, which ends them");
+
+static int make(struct channels *c)
+{
+    static const struct loco_window_spec spec = { .kind = LOCO_WINDOW_ALLOCATE, .size = 64,
+                                                  .disp_unit = 8, .one_thread = true };
+    loco_runtime_t *rt = c->m->rt;
+    const loco_group_t *all = loco_everyone(rt);
+
+    return loco_barrier_create(rt, NULL, "barrier", all, &c->barrier) == LOCO_OK
+           && loco_ticket_lock_create(rt, NULL, "ticket", all, 0, &c->ticket) == LOCO_OK
+           && loco_rw_lock_create(rt, NULL, "rw", all, 0, &c->rw) == LOCO_OK
+           && loco_sst_create(rt, NULL, "sst", all, 3, LOCO_SST_COLUMNS, &c->sst) == LOCO_OK
+           && loco_atomic_var_create(rt, NULL, "atomic", all, 0, &c->atomic) == LOCO_OK
+           && loco_owned_var_create(rt, NULL, "word", all, 0, 8, LOCO_OWNED_PUSH,
+                                    &c->word) == LOCO_OK
+           && loco_owned_var_create(rt, NULL, "big", all, 0, 32, LOCO_OWNED_PUSH,
+                                    &c->big) == LOCO_OK
+           && loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK
+           && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK;
+}
+
+static void destroy(struct channels *c)
+{
+    loco_window_destroy(c->window);
+    loco_owned_var_destroy(c->big);
+    loco_owned_var_destroy(c->word);
+    loco_atomic_var_destroy(c->atomic);
+    loco_sst_destroy(c->sst);
+    loco_rw_lock_destroy(c->rw);
+    loco_ticket_lock_destroy(c->ticket);
+    loco_barrier_destroy(c->barrier);
+}
+
+static void counted(struct counts_member *m, unsigned long long *n)
+{
+    const struct loci_counters *k = &m->rt->counters;
+
+    n[COUNTS_WRITES] = k->writes[0];
+    n[COUNTS_READS] = k->reads[0];
+    n[COUNTS_ATOMICS] = k->atomics[0];
+    n[COUNTS_OWN_ATOMICS] = k->atomics[1];
+    n[COUNTS_PLACES] = k->places;
+}
+
+static int one_call(struct channels *c, size_t i)
+{
+    struct counts_member *m = c->m;
+    struct counts_row *row = &m->row[i];
+    unsigned long long before[COUNTS_ALL], carried[COUNTS_ALL] = { 0 };
+    int status = LOCO_OK;
+
+    m->meet(m);
+    counted(m, before);
+    if (m->carried != NULL)
+        m->carried(m, carried);
+    if (calls[i].by == ALL || calls[i].by == m->rank)
+        status = calls[i].call(c);
+    if (status != LOCO_OK)
+        printf("# %s: %s\n", calls[i].name, loco_strerror(status));
+    row->name = calls[i].name;
+    counted(m, row->n);
+    if (m->carried != NULL)
+        m->carried(m, row->carried);
+    for (int k = 0; k < COUNTS_ALL; k++) {
+        row->n[k] -= before[k];
+        row->carried[k] -= carried[k];
+    }
+    m->meet(m);
+    return status;
+}
+
+/* The second time counts. Between the calls nothing is left in flight. */
+static int each_call(struct channels *c)
+{
+    int status = LOCO_OK;
+
+    for (size_t i = 0; i < CALLS; i++) {
+        bool opens = calls[i].epoch && calls[i].by == c->m->rank;
+
+        for (int turn = 0; turn < 2 && status == LOCO_OK; turn++) {
+            if (opens)
+                status = loco_window_lock(c->window, LOCO_LOCK_SHARED, 0, 0);
+            if (status == LOCO_OK && strstr(calls[i].name, "after it") == NULL)
+                status = fence(c);
+            else if (status == LOCO_OK && calls[i].by == c->m->rank)
+                status = calls[i - 1].call(c);
+            if (status == LOCO_OK)
+                status = one_call(c, i);
+            if (opens)
+                loco_window_unlock(c->window, 0);
+        }
+    }
+    return status;
+}
+
+int counts_calls(struct counts_member *m)
+{
+    struct channels c = { .m = m };
+    int status;
+
+    if (!make(&c)) {
+        printf("# rank %d: a channel cannot be made\n", m->rank);
+        return 1;
+    }
+    status = each_call(&c);
+    m->meet(m);
+    destroy(&c);
+    return status != LOCO_OK;
+}
