@@ -47,8 +47,8 @@ static int check_base(struct user *u, int rank, uint64_t want, const char *after
     for (int t = 0; t < u->run->threads; t++) {
         uint64_t value = sim_peek(&u->base[slot_of(u, rank, t)]);
 
-        WANT(is_right(u, value, want), "p%d, after %s, finds %llu of p%d.t%d; it is %llu", u->rank, after,
-             (unsigned long long)value, rank, t, (unsigned long long)want);
+        WANT(is_right(u, value, want), "p%d, after %s, finds %llu of p%d.t%d; it is %llu",
+             u->rank, after, (unsigned long long)value, rank, t, (unsigned long long)want);
     }
     return SIM_FINE;
 }
@@ -75,7 +75,8 @@ static int get_any(struct user *u, uint64_t round)
     uint64_t value = 0;
 
     TRY(u->run, sim_get(u->win, at, 8 * (uint64_t)slot, &value, 8));
-    WANT(is_right(u, value, round), "p%d, after a fence, gets %llu, which p%d put at p%d; it is %llu", u->rank,
+    WANT(is_right(u, value, round),
+         "p%d, after a fence, gets %llu, which p%d put at p%d; it is %llu", u->rank,
          (unsigned long long)value, of, at, (unsigned long long)round);
     return SIM_FINE;
 }

@@ -14,6 +14,7 @@ struct target {
     int readers, writers;       /* who has it, by what its calls returned; all counts as a reader */
     int writer;
     uint64_t count;             /* what its words are */
+    bool broken;                /* who wrote it was told of a death in the middle, and gave up */
     uint64_t pair[2];           /* for a window on the user's memory */
     const unsigned char *control;
 };
@@ -73,7 +74,7 @@ static int read_pair(struct user *u, int target)
     uint64_t pair[2] = { 0 }, count = u->s->target[target].count;
 
     TRY(u->run, sim_get(u->win, target, 0, pair, sizeof pair));
-    WANT(pair[0] == count && pair[1] == count,
+    WANT(u->s->target[target].broken || (pair[0] == count && pair[1] == count),
          "p%d has p%d locked and reads %llu and %llu; both are %llu", u->rank, target,
          (unsigned long long)pair[0], (unsigned long long)pair[1], (unsigned long long)count);
     return SIM_FINE;
@@ -129,6 +130,7 @@ static int lock_one(struct user *u, int target, bool exclusive, bool nested)
         PASS(check_fair(u, &before, target, exclusive, true));
     PASS(enter(u, target, exclusive));
     result = exclusive ? write_pair(u, target) : read_pair(u, target);
+    u->s->target[target].broken |= exclusive && result != SIM_FINE;
     /* A second one, upwards. */
     if (result == SIM_FINE && !nested && target + 1 < u->run->processes && loci_sim_draw(3) == 0)
         result = lock_one(u, target + 1, loci_sim_draw(2) == 0, true);
