@@ -95,8 +95,9 @@ static int add_one(struct user *u)
 
     TRY(u->run, loco_region_read(u->region, s->data_at, 0, value, sizeof value));
     for (int i = 0; i < 3; i++)
-        WANT(s->broken || value[i] == s->count, "p%d holds the lock and reads copy %d as %llu; it is %llu",
-             u->rank, i, (unsigned long long)value[i], (unsigned long long)s->count);
+        WANT(s->broken || value[i] == s->count,
+             "p%d holds the lock and reads copy %d as %llu; it is %llu", u->rank, i,
+             (unsigned long long)value[i], (unsigned long long)s->count);
     for (uint64_t i = 0; i < 3; i++)
         TRY(u->run, loco_region_write64_ack(u->region, s->data_at, 8 * i, s->count + 1, &ack));
     s->count++;
