@@ -2,7 +2,7 @@
 
 /* Profiles. What is published is mostly the sum of a round trip and the rate of a device; how a
  * sum falls into its parts is estimated, so that the sums and rates come out as published (which
- * tests/unit/test_sim_cost.c checks). M stands for measured by somebody, D for a device's document,
+ * tests/simulation/cost.c checks). M stands for measured by somebody, D for a device's document,
  * E for estimated.
  *
  * ib100: ConnectX-4 MCX455A, one SB7890 switch, 100 Gb/s InfiniBand (KRCore, section 5; rTX,
@@ -30,7 +30,7 @@
  *      annex A17)
  *   D  port to port below 600 ns (ConnectX-5 EN product brief; SMART says the same of ConnectX-6)
  *   E  wire: a store-and-forward or cut-through switch of a data centre takes longer than one of
- *      InfiniBand: 800 ns instead of 500
+ *      InfiniBand: 800 ns instead of 600
  *   The rest is as of ib100: the same PCIe, the device's successor. LOCO publishes no latency. */
 
 #include "config.h"

@@ -38,7 +38,7 @@ struct sim_agenda {
     size_t count, room;
     uint64_t numbers;
     bool at_event;              /* the time is the world's, not the running fiber's */
-    bool silent;                /* nothing happens for a while: all were told to look again */
+    int64_t looked_until;       /* nothing happens before that: all were told to look again */
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -280,11 +280,13 @@ static void happen(const struct event *e)
 /* Who waits for what is not in its network memory (a clock, a place outside) is told by nobody. */
 static void look_again(struct sim_world *w)
 {
+    w->agenda->at_event = true;
     for (int i = 0; i < w->fiber_count; i++)
         if (w->fibers[i]->state == SIM_IDLE) {
             w->fibers[i]->seen = w->fibers[i]->process->version - 1;
             sim_poke(w->fibers[i]->process, 0);
         }
+    w->agenda->at_event = false;
 }
 
 struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
@@ -296,16 +298,17 @@ struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
 
         if (e.stage == RUN && (e.fiber->process->stopped || e.fiber->state == SIM_DONE))
             continue;
-        if (e.at - w->time >= LONG_SILENCE && !a->silent) {
-            a->silent = true;
+        if (e.at - w->time >= LONG_SILENCE && e.at > a->looked_until) {
+            a->looked_until = e.at;
             add(w, e);
             look_again(w);
             continue;
         }
-        a->silent = false;
         w->time = later(w->time, e.at);
-        if (e.stage == RUN)
+        if (e.stage == RUN) {
+            e.fiber->clock = w->time;
             return e.fiber;
+        }
         w->steps++;
         a->at_event = true;
         happen(&e);
