@@ -80,8 +80,8 @@ static int all_arrived(void *arg)
     return 1;
 }
 
-/* Somebody is missing, and this one or another is dead: who is missing may have been told of it, and
- * does not come. */
+/* Somebody is missing, and this one or another is dead: who is missing may have been told of it,
+ * and does not come. */
 static int check_all_alive(const struct loco_window *win)
 {
     for (int i = 0; i < win->group.size; i++)

@@ -30,8 +30,8 @@ struct arguments {
 
 static const char help[] =
     "usage: loco-sim scale CHANNEL [options]\n"
-    "Use a channel by so many processes at once, with the times of a network of the given profile:\n"
-    "operations on the network and virtual time of a call, beside what theory says.\n\n"
+    "Use a channel by so many processes at once, with the times of a network of the given\n"
+    "profile: operations on the network and virtual time of a call, beside what theory says.\n\n"
     "  --processes LIST   2,8,32 or A..B, doubling from A (2..256)\n"
     "  --rounds R         calls of each process that are measured (10)\n"
     "  --profile NAME     the network: see below (the first)\n"

@@ -5,8 +5,8 @@
 #include "case.h"
 
 /* A failure made small: the same case with as few decisions as can be found that are not the
- * default one (0), still with the same verdict. Bounded by runs and steps, never by time, so that it is the
- * same on every machine. */
+ * default one (0), still with the same verdict. Bounded by runs and steps, never by time, so that
+ * it is the same on every machine. */
 
 struct sim_shrunk {
     bool repeats;               /* the decisions alone make it fail again; else nothing was done */

@@ -22,7 +22,8 @@ struct loci_sim_cost {
     int64_t complete;           /* from the acknowledgement's arrival into the completion queue */
     int64_t inline_max;         /* bytes that come with the doorbell; more are fetched */
 
-    /* The device. Each of these is a queue: an operation waits until those before it are through. */
+    /* The device. Each of these is a queue: an operation waits until those before it are
+     * through. */
     int64_t device;             /* operations sent by a device, one each so often */
     int64_t device_in;          /* operations served by a device, the same */
     int64_t queue_pair;         /* operations of one queue pair, the same */

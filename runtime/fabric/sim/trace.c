@@ -85,7 +85,8 @@ void loci_sim_trace_line(struct sim_world *w, int process, int thread, const cha
                          uint64_t op, int peer, const char *format, ...)
 {
     struct loci_sim_event event = {
-        .time = loci_sim_clock(w), .step = w->steps, .process = process, .thread = thread, .what = what,
+        .time = loci_sim_clock(w), .step = w->steps, .process = process, .thread = thread,
+        .what = what,
         .op = op, .peer = peer,
     };
     char text[512];
