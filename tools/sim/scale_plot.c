@@ -64,6 +64,14 @@ static void quote(FILE *to, const char *text)
     fputc('\'', to);
 }
 
+static bool is_used(const struct sim_scale_table *t, int which)
+{
+    for (int i = 0; i < t->count; i++)
+        if (t->point[i].mean[which] > 0)
+            return true;
+    return false;
+}
+
 static void write_script(FILE *to, const struct sim_scale_table *t, const char *file,
                          const char *data)
 {
@@ -75,18 +83,20 @@ static void write_script(FILE *to, const struct sim_scale_table *t, const char *
     fprintf(to, "\ndata = ");
     quote(to, data);
     fprintf(to, "\nset multiplot layout 1,2 title '%s, network %s' noenhanced\n"
-            "set logscale x 2\nset xlabel 'processes'\nset key top left\nset grid\n"
+            "set logscale x 2\nset xlabel 'processes'\nset key below\nset grid\n"
             "set yrange [0:*]\nset ylabel 'operations per call and process'\n"
-            "plot data using 1:2 with linespoints title 'writes', \\\n"
-            "     data using 1:3 with linespoints title 'reads', \\\n"
-            "     data using 1:4 with linespoints title 'atomics', \\\n"
-            "     data using 1:5 with linespoints title 'places', \\\n"
-            "     data using 1:11 with lines dashtype 2 title 'all of them, theory'\n"
-            "set ylabel 'microseconds of a call'\n"
+            "plot data using 1:($2+$3+$4+$5) with points pointsize 1.5 title 'all', \\\n"
+            "     data using 1:11 with lines linewidth 2 title 'theory'", t->scenario->name,
+            t->cost->name);
+    for (int i = 0; i < SIM_BYTES; i++)
+        if (is_used(t, i))
+            fprintf(to, ", \\\n     data using 1:%d with linespoints title '%s'", i + 2,
+                    sim_count_names[i]);
+    fprintf(to, "\nset ylabel 'microseconds of a call'\n"
             "plot data using 1:7 with linespoints title 'median', \\\n"
             "     data using 1:10 with linespoints title 'first begin to last end', \\\n"
-            "     data using 1:12 with lines dashtype 2 title 'the same, theory'\n"
-            "unset multiplot\n", t->scenario->name, t->cost->name);
+            "     data using 1:12 with lines linewidth 2 title 'theory'\n"
+            "unset multiplot\n");
 }
 
 /* 0; 1 and a line that says what to do. */
