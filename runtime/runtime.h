@@ -151,7 +151,7 @@ struct loco_runtime {
     size_t memory_used;             /* bytes committed in all extents */
 
     struct loci_service *service;   /* service.c */
-    struct loci_names *names;       /* endpoint.c */
+    struct loci_names *names;       /* names.c */
 #ifdef LOCO_COUNTERS
     struct loci_counters counters;
 #endif
