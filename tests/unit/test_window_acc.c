@@ -61,7 +61,7 @@ static int drop(struct member *m, loco_window_t *win)
 
 /* ---- atomicity ---- */
 
-#define ROUNDS 300
+#define ROUNDS run_rounds(300)
 
 /* Everybody adds 1 to the same elements of rank 0, in every type that can count to n * ROUNDS,
  * one at 8-byte steps and one at an odd address. */
@@ -210,11 +210,10 @@ static void *add_thread(void *arg)
 
 static int threads_body(struct member *m)
 {
-    struct setting *s = m->arg;
+    const struct setting *s = m->arg;
     struct pack pack = { .rounds = s->rounds };
     pthread_t thread[3];
 
-    s->one_thread = false;
     CHECK_OK(make(m, 100 * sizeof(double), &pack.win));
     CHECK_OK(loco_window_lock_all(pack.win, 0));
     for (int i = 0; i < 3; i++)
@@ -236,6 +235,7 @@ Test(window_acc, threads_vectors_and_elements_together, .timeout = 120)
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
         struct setting one = settings[s];
 
+        one.one_thread = false;
         one.rounds = 100;
         cr_assert_eq(member_run(RUN_SHM, 2, threads_body, &one, NULL), 0, "setting %zu", s);
         one.rounds = run_rounds(10);
