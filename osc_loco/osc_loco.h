@@ -60,12 +60,19 @@ struct ompi_osc_loco_component {
 };
 extern struct ompi_osc_loco_component mca_osc_loco_component;
 
+/* Hints of a window: what its info keys say. */
+struct ompi_osc_loco_hints {
+    bool no_locks, noncontiguous, bulk;
+    bool same_size, same_disp_unit, same_op;
+    unsigned char relaxed;      /* bits of accumulate_ordering that were not asked for */
+};
+
 struct ompi_osc_loco_module {
     ompi_osc_base_module_t super;           /* must be first: win->w_osc_module */
     loco_window_t *window;
     int flavor;
-    bool noncontiguous;
-    bool bulk;
+    struct ompi_osc_loco_hints hints;       /* in force */
+    char shown[24];                         /* of a hint, for the core to copy */
 };
 
 static inline struct ompi_osc_loco_module *ompi_osc_loco_module(const struct ompi_win_t *win)
@@ -103,12 +110,13 @@ static inline int ompi_osc_loco_leave(int status)
 /* ---- info (osc_loco_info.c) ---- */
 
 /* What the info object of a new window asks for; absent keys leave the defaults. */
-struct ompi_osc_loco_hints {
-    bool no_locks, noncontiguous, bulk;
-};
 void ompi_osc_loco_hints(struct opal_info_t *info, struct ompi_osc_loco_hints *hints);
-/* Show what is in force in MPI_Win_get_info. */
-int ompi_osc_loco_info_subscribe(struct ompi_win_t *win, const struct ompi_osc_loco_hints *agreed);
+/* A hint is a promise of all members: what one does not give is not in force. Collective; also
+ * the least of the members' statuses. */
+int ompi_osc_loco_hints_agree(struct ompi_communicator_t *comm, int status,
+                              struct ompi_osc_loco_hints *hints);
+/* Show what is in force in MPI_Win_get_info, now and after MPI_Win_set_info. */
+int ompi_osc_loco_info_subscribe(struct ompi_win_t *win);
 
 /* ---- data types (osc_loco_types.c) ---- */
 

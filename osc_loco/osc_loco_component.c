@@ -307,29 +307,6 @@ static int component_query(struct ompi_win_t *win, void **base, size_t size, int
     return COMPONENT->priority;
 }
 
-/* What all members must have alike. Each field is the least of the members'. */
-enum agreed {
-    AGREED_STATUS, AGREED_NO_LOCKS, AGREED_NONCONTIGUOUS, AGREED_NOT_BULK, AGREED_COUNT
-};
-
-static int agree(struct ompi_communicator_t *comm, int status, struct ompi_osc_loco_hints *hints)
-{
-    int values[AGREED_COUNT] = {
-        [AGREED_STATUS] = status,
-        [AGREED_NO_LOCKS] = hints->no_locks,
-        [AGREED_NONCONTIGUOUS] = hints->noncontiguous,
-        [AGREED_NOT_BULK] = !hints->bulk,
-    };
-
-    status = loci_mpi_agree(comm, values, AGREED_COUNT);
-    if (status != LOCO_OK)
-        return status;
-    hints->no_locks = values[AGREED_NO_LOCKS];
-    hints->noncontiguous = values[AGREED_NONCONTIGUOUS];
-    hints->bulk = !values[AGREED_NOT_BULK];
-    return values[AGREED_STATUS];
-}
-
 static enum loco_window_kind kind_of(int flavor)
 {
     switch (flavor) {
@@ -338,15 +315,6 @@ static enum loco_window_kind kind_of(int flavor)
     case MPI_WIN_FLAVOR_SHARED: return LOCO_WINDOW_SHARED;
     default: return LOCO_WINDOW_ALLOCATE;
     }
-}
-
-static void module_fill(struct ompi_osc_loco_module *module, int flavor,
-                        const struct ompi_osc_loco_hints *hints)
-{
-    module->super = ompi_osc_loco_module_template;
-    module->flavor = flavor;
-    module->noncontiguous = hints->noncontiguous;
-    module->bulk = hints->bulk;
 }
 
 /* The one message: cause and remedy. */
@@ -372,9 +340,9 @@ static int make_window(struct ompi_osc_loco_module *module, void *base, size_t s
         .base = module->flavor == MPI_WIN_FLAVOR_CREATE ? base : NULL,
         .size = size,
         .disp_unit = (size_t)disp_unit,
-        .noncontiguous = module->noncontiguous,
+        .noncontiguous = module->hints.noncontiguous,
         .one_thread = ompi_mpi_thread_provided < MPI_THREAD_MULTIPLE,
-        .bulk_accumulate = module->bulk,
+        .bulk_accumulate = module->hints.bulk,
     };
     struct loco_exchange exchange;
     int status = loco_exchange_mpi(comm, &exchange);
@@ -392,9 +360,11 @@ static int select_window(struct ompi_win_t *win, void **base, size_t size, int d
     int status = module == NULL ? LOCO_ERR_NO_MEMORY : open_once();
 
     ompi_osc_loco_hints(info, &hints);
-    status = agree(comm, status, &hints);
+    status = ompi_osc_loco_hints_agree(comm, status, &hints);
     if (status == LOCO_OK) {
-        module_fill(module, flavor, &hints);
+        module->super = ompi_osc_loco_module_template;
+        module->flavor = flavor;
+        module->hints = hints;
         status = make_window(module, *base, size, disp_unit, comm);
     }
     if (status != LOCO_OK) {
@@ -406,7 +376,7 @@ static int select_window(struct ompi_win_t *win, void **base, size_t size, int d
         *base = loco_window_base(module->window);
     /* Sets OMPI_WIN_NO_LOCKS, too. Shown values are a comfort: without memory for them the window
      * is as good. */
-    (void)ompi_osc_loco_info_subscribe(win, &hints);
+    (void)ompi_osc_loco_info_subscribe(win);
     return LOCO_OK;
 }
 
