@@ -6,7 +6,7 @@
  * It has no protocol of its own; all that a window does is in channels/window.c.
  *
  * Files follow the chapters of the standard: _component (life of component and windows), _info,
- * _comm (put and get), _accumulate, _types (data types to spans and elements), _request, _active,
+ * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request, _active,
  * _passive, _dynamic. Functions of the table return an MPI error class, from which the core calls
  * the window's error handler. */
 
@@ -148,21 +148,67 @@ static inline bool ompi_osc_loco_is_run(const struct ompi_osc_loco_side *side)
  * 64 bits do not hold them. */
 bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, int64_t *high);
 
-/* Walks the runs of bytes of a side in the order of its type map. */
-#define OMPI_OSC_LOCO_RUNS 32
+/* Walks the runs of bytes of a side in the order of its type map, which it reads in Open MPI's own
+ * description of the type; osc_loco_runs.c. Runs that repeat are a strip: `blocks` of `block` bytes,
+ * the first at `at`, one `stride` after the other; of the first, `left` bytes are to come. */
+#define OMPI_OSC_LOCO_LOOPS 8
+struct ompi_osc_loco_loop {
+    uint32_t start, left;       /* first item, rounds to come */
+    uint64_t base;              /* of the first round */
+};
 struct ompi_osc_loco_cursor {
-    opal_convertor_t convertor;
-    struct iovec run[OMPI_OSC_LOCO_RUNS];
-    uint32_t runs, at;          /* in run[]: read, and next */
-    bool whole;                 /* one run, no convertor */
+    uint64_t at;
+    size_t left, block, blocks;
+    ptrdiff_t stride;
+    /* what comes behind the strip */
+    const dt_elem_desc_t *items;
+    uint32_t item, item_count;  /* next, all */
+    size_t elements;            /* of the type, this one included */
+    uint64_t element, base;     /* where this one is, and the round of the innermost loop */
+    ptrdiff_t extent;
+    int depth;
+    struct ompi_osc_loco_loop loops[OMPI_OSC_LOCO_LOOPS];
+    struct ompi_osc_loco_loop *loop;        /* that, or allocated for more */
 };
 int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
                               const struct ompi_osc_loco_side *side);
 void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor);
+/* Goes on to the next strip if there is nothing left of this; false at the end. */
+bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor);
+static inline bool ompi_osc_loco_cursor_has(struct ompi_osc_loco_cursor *cursor)
+{
+    return cursor->left > 0 || ompi_osc_loco_cursor_refill(cursor);
+}
 /* What is left of the current run; false at the end. `*len` > 0. */
-bool ompi_osc_loco_cursor_peek(struct ompi_osc_loco_cursor *cursor, uint64_t *base, size_t *len);
+static inline bool ompi_osc_loco_cursor_peek(struct ompi_osc_loco_cursor *cursor, uint64_t *base,
+                                             size_t *len)
+{
+    if (!ompi_osc_loco_cursor_has(cursor))
+        return false;
+    *base = cursor->at;
+    *len = cursor->left;
+    return true;
+}
+/* Go on by whole blocks, none of which has been begun. */
+static inline void ompi_osc_loco_cursor_skip_blocks(struct ompi_osc_loco_cursor *cursor, size_t n)
+{
+    cursor->at += (uint64_t)cursor->stride * n;
+    cursor->blocks -= n;
+    cursor->left = cursor->blocks > 0 ? cursor->block : 0;
+}
 /* Go on by at most what peek said. */
-void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor, size_t len);
+static inline void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor, size_t len)
+{
+    cursor->left -= len;
+    if (cursor->left > 0) {
+        cursor->at += len;
+    } else {
+        cursor->at -= cursor->block - len;
+        ompi_osc_loco_cursor_skip_blocks(cursor, 1);
+    }
+}
+/* Copies what is left of one to the other, until either ends. */
+void ompi_osc_loco_copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to);
 
 /* Where a transfer takes several calls of the library, the first must not move anything if a later
  * one is out of bounds. A status: whether all that `remote` touches is in the target's part. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define SPANS 32            /* in a batch */
+#define SPANS 128           /* in a batch */
 
 typedef int move_fn(loco_window_t *window, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
@@ -63,22 +63,6 @@ static int move_runs(const struct transfer *t, struct ompi_osc_loco_cursor *loca
     return status;
 }
 
-/* The same with both sides in this process's reach. */
-static void copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to)
-{
-    uint64_t source, sink;
-    size_t have, room;
-
-    while (ompi_osc_loco_cursor_peek(from, &source, &have)
-           && ompi_osc_loco_cursor_peek(to, &sink, &room)) {
-        size_t len = have < room ? have : room;
-
-        memcpy((void *)(uintptr_t)sink, (const void *)(uintptr_t)source, len);
-        ompi_osc_loco_cursor_skip(from, len);
-        ompi_osc_loco_cursor_skip(to, len);
-    }
-}
-
 /* Whether all that the remote side touches is mapped here; if so, where its base is. */
 static bool is_mapped(const struct transfer *t, uint64_t *base)
 {
@@ -107,9 +91,9 @@ static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote
     if (!mapped)
         status = move_runs(t, &local, &remote);
     else if (t->move == loco_window_put)
-        copy_runs(&local, &remote);
+        ompi_osc_loco_copy_runs(&local, &remote);
     else
-        copy_runs(&remote, &local);
+        ompi_osc_loco_copy_runs(&remote, &local);
     ompi_osc_loco_cursor_close(&remote);
     ompi_osc_loco_cursor_close(&local);
     return ompi_osc_loco_class(status);
@@ -118,23 +102,12 @@ static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote
 static int move_derived(const struct transfer *t)
 {
     struct ompi_osc_loco_side remote = t->remote;
-    void *here = (void *)(uintptr_t)t->local.base, *there;
     int status;
 
-    if (!is_mapped(t, &remote.base)) {
-        status = ompi_osc_loco_check_bounds(t->module, t->target, &t->remote);
-        return status == LOCO_OK ? zip(t, &t->remote, false) : ompi_osc_loco_class(status);
-    }
-    if (t->local.type != remote.type || t->local.count != remote.count)
+    if (is_mapped(t, &remote.base))
         return zip(t, &remote, true);
-    there = (void *)(uintptr_t)remote.base;
-    if (t->move == loco_window_put)
-        status = ompi_datatype_copy_content_same_ddt(remote.type, (int32_t)remote.count, there,
-                                                     here);
-    else
-        status = ompi_datatype_copy_content_same_ddt(remote.type, (int32_t)remote.count, here,
-                                                     there);
-    return status == OMPI_SUCCESS ? MPI_SUCCESS : MPI_ERR_TYPE;
+    status = ompi_osc_loco_check_bounds(t->module, t->target, &t->remote);
+    return status == LOCO_OK ? zip(t, &t->remote, false) : ompi_osc_loco_class(status);
 }
 
 /* Like a message: what is sent may be shorter than what the receiver has room for. */

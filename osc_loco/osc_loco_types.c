@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Data types: type maps as runs of bytes, and the elements of accumulates.
+/* Data types: the bounds of what they touch, and the elements of accumulates.
  *
- * Runs come from opal_convertor_raw, in the order of the type map, with neighbours merged; nothing
- * is packed. Elements are cut from runs: a run holds whole elements, save of pairs with a hole
- * between value and index (MPI_SHORT_INT), whose value and index are runs of their own. */
+ * Elements are cut from runs (osc_loco_runs.c): a run holds whole elements, save of pairs, whose
+ * value and index may be runs of their own. */
 
 #include "osc_loco.h"
 
 #include <string.h>
 
-/* ---- runs ---- */
+/* ---- bounds ---- */
 
 bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, int64_t *high)
 {
@@ -25,75 +24,6 @@ bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, i
     /* A type resized to a negative extent runs backwards. */
     return !__builtin_add_overflow((int64_t)type->true_lb, last < 0 ? last : 0, low)
            && !__builtin_add_overflow((int64_t)type->true_ub, last > 0 ? last : 0, high);
-}
-
-int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
-                              const struct ompi_osc_loco_side *side)
-{
-    cursor->at = 0;
-    cursor->whole = true;
-    if (ompi_osc_loco_bytes(side) == 0) {
-        cursor->runs = 0;
-        return MPI_SUCCESS;
-    }
-    if (ompi_osc_loco_is_run(side)) {
-        cursor->runs = 1;
-        cursor->run[0].iov_base = (void *)(uintptr_t)(side->base
-                                                      + (uint64_t)side->type->super.true_lb);
-        cursor->run[0].iov_len = ompi_osc_loco_bytes(side);
-        return MPI_SUCCESS;
-    }
-    cursor->whole = false;
-    cursor->runs = 0;
-    OBJ_CONSTRUCT(&cursor->convertor, opal_convertor_t);
-    if (opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &side->type->super,
-                                                 side->count, (void *)(uintptr_t)side->base, 0,
-                                                 &cursor->convertor) != OPAL_SUCCESS) {
-        OBJ_DESTRUCT(&cursor->convertor);
-        return MPI_ERR_TYPE;
-    }
-    return MPI_SUCCESS;
-}
-
-void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor)
-{
-    if (!cursor->whole)
-        OBJ_DESTRUCT(&cursor->convertor);
-}
-
-/* Read more runs; false at the end. */
-static bool refill(struct ompi_osc_loco_cursor *cursor)
-{
-    size_t bytes = SIZE_MAX;
-
-    if (cursor->whole)
-        return false;
-    cursor->at = 0;
-    cursor->runs = OMPI_OSC_LOCO_RUNS;
-    opal_convertor_raw(&cursor->convertor, cursor->run, &cursor->runs, &bytes);
-    return cursor->runs > 0;
-}
-
-bool ompi_osc_loco_cursor_peek(struct ompi_osc_loco_cursor *cursor, uint64_t *base, size_t *len)
-{
-    do {
-        for (; cursor->at < cursor->runs; cursor->at++) {
-            if (cursor->run[cursor->at].iov_len > 0) {
-                *base = (uint64_t)(uintptr_t)cursor->run[cursor->at].iov_base;
-                *len = cursor->run[cursor->at].iov_len;
-                return true;
-            }
-        }
-    } while (refill(cursor));
-    return false;
-}
-
-void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor, size_t len)
-{
-    struct iovec *run = &cursor->run[cursor->at];
-
-    run->iov_base = (void *)((uintptr_t)run->iov_base + len);
-    run->iov_len -= len;
 }
 
 /* A dynamic window's bounds are those of the attached regions, and a hole of the type may be a

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Type maps as runs of bytes, in the order of the map; nothing is packed.
+ *
+ * Open MPI describes a committed type by a list of items: blocks of a basic type that repeat at a
+ * distance, and loops around further items. It is read here as it is, so that a vector is one strip,
+ * found in a few instructions, and copied by one loop whatever its length. */
+
+#include "osc_loco.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opal/datatype/opal_datatype_internal.h"
+
+int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
+                              const struct ompi_osc_loco_side *side)
+{
+    const opal_datatype_t *type = &side->type->super;
+    const dt_type_desc_t *described = type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc;
+
+    cursor->left = cursor->elements = 0;
+    cursor->depth = 0;
+    cursor->loop = cursor->loops;
+    if (ompi_osc_loco_bytes(side) == 0)
+        return MPI_SUCCESS;
+    if (ompi_osc_loco_is_run(side)) {
+        cursor->left = cursor->block = ompi_osc_loco_bytes(side);
+        cursor->blocks = 1;
+        cursor->stride = 0;
+        cursor->at = side->base + (uint64_t)type->true_lb;
+        return MPI_SUCCESS;
+    }
+    /* All loops of the type, so at least as many as are inside each other. */
+    if (type->loops + 1 > OMPI_OSC_LOCO_LOOPS) {
+        cursor->loop = malloc((type->loops + 1) * sizeof *cursor->loop);
+        if (cursor->loop == NULL)
+            return MPI_ERR_NO_MEM;
+    }
+    cursor->items = described->desc;
+    cursor->item_count = (uint32_t)described->used;
+    cursor->item = 0;
+    cursor->elements = side->count;
+    cursor->element = cursor->base = side->base;
+    cursor->extent = type->ub - type->lb;
+    return MPI_SUCCESS;
+}
+
+void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor)
+{
+    if (cursor->loop != cursor->loops)
+        free(cursor->loop);
+}
+
+/* ---- the description ---- */
+
+static bool next_element(struct ompi_osc_loco_cursor *cursor)
+{
+    if (cursor->elements <= 1)
+        return false;
+    cursor->elements--;
+    cursor->element += (uint64_t)cursor->extent;
+    cursor->base = cursor->element;
+    cursor->item = 0;
+    return true;
+}
+
+static void begin_loop(struct ompi_osc_loco_cursor *cursor, const ddt_loop_desc_t *loop)
+{
+    if (loop->loops == 0) {
+        cursor->item += loop->items + 1;
+        return;
+    }
+    cursor->loop[cursor->depth++] = (struct ompi_osc_loco_loop){
+        .start = ++cursor->item, .left = loop->loops, .base = cursor->base,
+    };
+}
+
+static void end_loop(struct ompi_osc_loco_cursor *cursor)
+{
+    struct ompi_osc_loco_loop *loop = &cursor->loop[cursor->depth - 1];
+
+    if (--loop->left > 0) {
+        cursor->base += (uint64_t)cursor->items[loop->start - 1].loop.extent;
+        cursor->item = loop->start;
+    } else {
+        cursor->base = loop->base;
+        cursor->depth--;
+        cursor->item++;
+    }
+}
+
+/* A type of one run: all its elements are one strip. */
+static void take_elements(struct ompi_osc_loco_cursor *cursor)
+{
+    cursor->blocks = cursor->elements;
+    cursor->stride = cursor->extent;
+    cursor->elements = 0;
+}
+
+/* A loop around one run: all its rounds are one strip. */
+static void take_rounds(struct ompi_osc_loco_cursor *cursor)
+{
+    struct ompi_osc_loco_loop *loop = &cursor->loop[cursor->depth - 1];
+
+    cursor->blocks = loop->left;
+    cursor->stride = cursor->items[loop->start - 1].loop.extent;
+    loop->left = 1;
+}
+
+/* The strip of an item; false if it has no bytes. */
+static bool take_blocks(struct ompi_osc_loco_cursor *cursor, const ddt_elem_desc_t *item)
+{
+    cursor->block = item->blocklen * opal_datatype_basicDatatypes[item->common.type]->size;
+    cursor->blocks = item->count;
+    cursor->stride = item->extent;
+    cursor->at = cursor->base + (uint64_t)item->disp;
+    if (cursor->stride == (ptrdiff_t)cursor->block) {
+        cursor->block *= cursor->blocks;
+        cursor->blocks = cursor->block > 0;
+    }
+    if (cursor->blocks == 1 && cursor->item_count == 1)
+        take_elements(cursor);
+    else if (cursor->blocks == 1 && cursor->depth > 0
+             && cursor->item == cursor->loop[cursor->depth - 1].start
+             && cursor->items[cursor->item + 1].elem.common.type == OPAL_DATATYPE_END_LOOP)
+        take_rounds(cursor);
+    cursor->left = cursor->blocks > 0 ? cursor->block : 0;
+    cursor->item++;
+    return cursor->left > 0;
+}
+
+bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
+{
+    if (cursor->elements == 0)
+        return false;
+    for (;;) {
+        const dt_elem_desc_t *item = &cursor->items[cursor->item];
+
+        if (cursor->item == cursor->item_count) {
+            if (!next_element(cursor))
+                break;
+        } else if (item->elem.common.type == OPAL_DATATYPE_LOOP) {
+            begin_loop(cursor, &item->loop);
+        } else if (item->elem.common.type == OPAL_DATATYPE_END_LOOP) {
+            end_loop(cursor);
+        } else if ((item->elem.common.flags & OPAL_DATATYPE_FLAG_DATA) == 0) {
+            cursor->item++;
+        } else if (take_blocks(cursor, &item->elem)) {
+            return true;
+        }
+    }
+    cursor->elements = 0;
+    return false;
+}
+
+/* ---- copies ---- */
+
+/* Short blocks are moved by one load and one store: a call of memcpy takes longer. */
+#define COPY_BLOCKS(len)                                                                    \
+    do {                                                                                    \
+        for (size_t i = 0; i < n; i++, to += to_stride, from += from_stride)                \
+            memcpy(to, from, (len));                                                        \
+    } while (0)
+
+static void copy_blocks(char *to, ptrdiff_t to_stride, const char *from, ptrdiff_t from_stride,
+                        size_t len, size_t n)
+{
+    switch (len) {
+    case 1: COPY_BLOCKS(1); break;
+    case 2: COPY_BLOCKS(2); break;
+    case 4: COPY_BLOCKS(4); break;
+    case 8: COPY_BLOCKS(8); break;
+    case 16: COPY_BLOCKS(16); break;
+    case 24: COPY_BLOCKS(24); break;
+    case 32: COPY_BLOCKS(32); break;
+    default: COPY_BLOCKS(len);
+    }
+}
+
+/* How many blocks of that size, not begun, lie at equal distances from here on; a long run can be
+ * seen as such, too. */
+static inline size_t blocks_of(const struct ompi_osc_loco_cursor *cursor, size_t block,
+                               ptrdiff_t *stride)
+{
+    if (cursor->left == cursor->block && cursor->block == block) {
+        *stride = cursor->stride;
+        return cursor->blocks;
+    }
+    *stride = (ptrdiff_t)block;
+    return cursor->left / block;
+}
+
+static inline void skip_blocks_of(struct ompi_osc_loco_cursor *cursor, size_t block, size_t n)
+{
+    if (cursor->left == cursor->block && cursor->block == block)
+        ompi_osc_loco_cursor_skip_blocks(cursor, n);
+    else
+        ompi_osc_loco_cursor_skip(cursor, n * block);
+}
+
+void ompi_osc_loco_copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to)
+{
+    while (ompi_osc_loco_cursor_has(from) && ompi_osc_loco_cursor_has(to)) {
+        size_t len = from->left < to->left ? from->left : to->left, have, room, n;
+        ptrdiff_t from_stride, to_stride;
+
+        have = blocks_of(from, len, &from_stride);
+        room = blocks_of(to, len, &to_stride);
+        n = have < room ? have : room;
+        copy_blocks((char *)(uintptr_t)to->at, to_stride, (const char *)(uintptr_t)from->at,
+                    from_stride, len, n);
+        skip_blocks_of(from, len, n);
+        skip_blocks_of(to, len, n);
+    }
+}
