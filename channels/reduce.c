@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Element operations of accumulates: one table, operation by type. The functions are made by
- * macros, one line of the table's type each; elements are loaded and stored by memcpy, since
- * neither side need be aligned. Integers wrap around. */
+/* Element operations of accumulates: one table, operation by type, of the lists in reduce_ops.h.
+ * Neither side need be aligned. */
 
 #include "config.h"
 
 #include "reduce.h"
+#include "reduce_ops.h"
 
 #include <complex.h>
 #include <string.h>
-
-/* The C layouts that MPI gives its pair types. */
-#define PAIR(name, value_type, index_type) \
-    struct name {                          \
-        value_type v;                      \
-        index_type i;                      \
-    }
-PAIR(i16_int, int16_t, int);
-PAIR(i32_int, int32_t, int);
-PAIR(i64_int, int64_t, int);
-PAIR(f32_int, float, int);
-PAIR(f64_int, double, int);
-PAIR(ld_int, long double, int);
-PAIR(f32_f32, float, float);
-PAIR(f64_f64, double, double);
 
 /* ---- types ---- */
 
@@ -85,69 +70,49 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
 
 /* ---- operations ---- */
 
-/* `a` is the target's element, `b` the operand's; `expression` is the new one. Computed in
- * `work`: an unsigned type for sums and products of integers, which then wrap around. */
-#define REDUCE(name, type, work, expression)                              \
-    static void name(void *target, const void *operand, size_t n)         \
+/* Loops of a fixed length become vector instructions without further advice; the operand is not
+ * memory that an element before it is written to, save where both are the same. */
+#define STRETCH 8
+#ifdef __clang__
+#define NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define NO_OVERLAP _Pragma("GCC ivdep")
+#endif
+
+#define COMBINE(k, type, work, expression)                                \
+    do {                                                                  \
+        work a = (work)t[k], b = (work)o[k];                              \
+                                                                          \
+        t[k] = (type)(expression);                                        \
+    } while (0)
+
+#define REDUCE(op, name, type, work, expression)                          \
+    static void op##_##name(void *target, const void *operand, size_t n)  \
     {                                                                     \
-        unsigned char *t = target;                                        \
-        const unsigned char *o = operand;                                 \
+        typedef type __attribute__((aligned(1), may_alias)) loose;        \
+        loose *t = target;                                                \
+        const loose *o = operand;                                         \
                                                                           \
-        for (size_t k = 0; k < n; k++) {                                  \
-            type x, y;                                                    \
-            work a, b;                                                    \
-                                                                          \
-            memcpy(&x, t + k * sizeof x, sizeof x);                       \
-            memcpy(&y, o + k * sizeof y, sizeof y);                       \
-            a = (work)x;                                                  \
-            b = (work)y;                                                  \
-            x = (type)(expression);                                       \
-            memcpy(t + k * sizeof x, &x, sizeof x);                       \
+        for (; n >= STRETCH; n -= STRETCH, t += STRETCH, o += STRETCH) {  \
+            NO_OVERLAP                                                    \
+            for (int k = 0; k < STRETCH; k++)                             \
+                COMBINE(k, type, work, expression);                       \
         }                                                                 \
+        for (size_t k = 0; k < n; k++)                                    \
+            COMBINE(k, type, work, expression);                           \
     }
 
-#define ARITHMETIC(t, type, work)                    \
-    REDUCE(sum_##t, type, work, a + b)               \
-    REDUCE(prod_##t, type, work, a * b)
-#define ORDERED(t, type)                             \
-    REDUCE(max_##t, type, type, a > b ? a : b)       \
-    REDUCE(min_##t, type, type, a < b ? a : b)
-#define LOGICAL(t, type)                             \
-    REDUCE(land_##t, type, type, (a != 0) & (b != 0)) \
-    REDUCE(lor_##t, type, type, (a != 0) | (b != 0))  \
-    REDUCE(lxor_##t, type, type, (a != 0) ^ (b != 0))
-#define BITWISE(t, type)                             \
-    REDUCE(band_##t, type, type, a & b)              \
-    REDUCE(bor_##t, type, type, a | b)               \
-    REDUCE(bxor_##t, type, type, a ^ b)
-#define INTEGER(t, type)        \
-    ARITHMETIC(t, type, uint64_t) \
-    ORDERED(t, type)            \
-    LOGICAL(t, type)            \
-    BITWISE(t, type)
+LOCI_INTEGERS(REDUCE)
+LOCI_REAL(REDUCE, f32, float)
+LOCI_REAL(REDUCE, f64, double)
+LOCI_REAL(REDUCE, ld, long double)
+LOCI_ARITHMETIC(REDUCE, c32, float complex, float complex)
+LOCI_ARITHMETIC(REDUCE, c64, double complex, double complex)
+LOCI_ARITHMETIC(REDUCE, cld, long double complex, long double complex)
+LOCI_LOGICAL(REDUCE, bool8, uint8_t)
+LOCI_BITWISE(REDUCE, byte, uint8_t)
 
-INTEGER(i8, int8_t)
-INTEGER(i16, int16_t)
-INTEGER(i32, int32_t)
-INTEGER(i64, int64_t)
-INTEGER(u8, uint8_t)
-INTEGER(u16, uint16_t)
-INTEGER(u32, uint32_t)
-INTEGER(u64, uint64_t)
-ARITHMETIC(f32, float, float)
-ORDERED(f32, float)
-ARITHMETIC(f64, double, double)
-ORDERED(f64, double)
-ARITHMETIC(ld, long double, long double)
-ORDERED(ld, long double)
-ARITHMETIC(c32, float complex, float complex)
-ARITHMETIC(c64, double complex, double complex)
-ARITHMETIC(cld, long double complex, long double complex)
-LOGICAL(bool8, uint8_t)
-BITWISE(byte, uint8_t)
-
-/* The extreme value and its index; of equal values the lower index (MPI 3.1, 5.9.4). Members are
- * stored one by one: padding is not ours. */
+/* Members are stored one by one: padding is not ours. */
 #define LOCATE(name, pair, better)                                            \
     static void name(void *target, const void *operand, size_t n)             \
     {                                                                         \
@@ -160,7 +125,7 @@ BITWISE(byte, uint8_t)
                                                                               \
             memcpy(&a, t, sizeof a);                                          \
             memcpy(&b, o, sizeof b);                                          \
-            if (b.v better a.v || (b.v == a.v && b.i < a.i)) {                \
+            if (LOCI_IS_BETTER(better, a, b)) {                               \
                 memcpy(t, &b.v, sizeof b.v);                                  \
                 memcpy(t + offsetof(struct pair, i), &b.i, sizeof b.i);       \
             }                                                                 \
@@ -208,16 +173,10 @@ REPLACE(ld_int, LOCO_TYPE_LONG_DOUBLE_INT)
 /* ---- the table ---- */
 
 #define ANY(copy) [LOCO_OP_REPLACE] = replace_##copy, [LOCO_OP_NO_OP] = keep
-#define ARITHMETIC_ROW(t) [LOCO_OP_SUM] = sum_##t, [LOCO_OP_PROD] = prod_##t
-#define ORDERED_ROW(t) [LOCO_OP_MAX] = max_##t, [LOCO_OP_MIN] = min_##t
-#define LOGICAL_ROW(t) \
-    [LOCO_OP_LAND] = land_##t, [LOCO_OP_LOR] = lor_##t, [LOCO_OP_LXOR] = lxor_##t
-#define BITWISE_ROW(t) \
-    [LOCO_OP_BAND] = band_##t, [LOCO_OP_BOR] = bor_##t, [LOCO_OP_BXOR] = bxor_##t
 #define INTEGER_ROW(t, copy) \
-    { ARITHMETIC_ROW(t), ORDERED_ROW(t), LOGICAL_ROW(t), BITWISE_ROW(t), ANY(copy) }
-#define PAIR_ROW(t, copy) \
-    { [LOCO_OP_MINLOC] = minloc_##t, [LOCO_OP_MAXLOC] = maxloc_##t, ANY(copy) }
+    { LOCI_ARITHMETIC_ROW(t), LOCI_ORDERED_ROW(t), LOCI_LOGICAL_ROW(t), LOCI_BITWISE_ROW(t), \
+      ANY(copy) }
+#define PAIR_ROW(t, copy) { LOCI_LOCATION_ROW(t), ANY(copy) }
 
 loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_I8] = INTEGER_ROW(i8, 1),
@@ -228,15 +187,15 @@ loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_U16] = INTEGER_ROW(u16, 2),
     [LOCO_TYPE_U32] = INTEGER_ROW(u32, 4),
     [LOCO_TYPE_U64] = INTEGER_ROW(u64, 8),
-    [LOCO_TYPE_F32] = { ARITHMETIC_ROW(f32), ORDERED_ROW(f32), ANY(4) },
-    [LOCO_TYPE_F64] = { ARITHMETIC_ROW(f64), ORDERED_ROW(f64), ANY(8) },
-    [LOCO_TYPE_LONG_DOUBLE] = { ARITHMETIC_ROW(ld), ORDERED_ROW(ld), ANY(ld) },
-    [LOCO_TYPE_C32] = { ARITHMETIC_ROW(c32), ANY(8) },
-    [LOCO_TYPE_C64] = { ARITHMETIC_ROW(c64), ANY(16) },
-    [LOCO_TYPE_C_LONG_DOUBLE] = { ARITHMETIC_ROW(cld), ANY(cld) },
-    [LOCO_TYPE_BYTE] = { BITWISE_ROW(byte), ANY(1) },
-    [LOCO_TYPE_BOOL8] = { LOGICAL_ROW(bool8), ANY(1) },
-    [LOCO_TYPE_LOGICAL32] = { LOGICAL_ROW(i32), ANY(4) },
+    [LOCO_TYPE_F32] = { LOCI_ARITHMETIC_ROW(f32), LOCI_ORDERED_ROW(f32), ANY(4) },
+    [LOCO_TYPE_F64] = { LOCI_ARITHMETIC_ROW(f64), LOCI_ORDERED_ROW(f64), ANY(8) },
+    [LOCO_TYPE_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(ld), LOCI_ORDERED_ROW(ld), ANY(ld) },
+    [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(c32), ANY(8) },
+    [LOCO_TYPE_C64] = { LOCI_ARITHMETIC_ROW(c64), ANY(16) },
+    [LOCO_TYPE_C_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(cld), ANY(cld) },
+    [LOCO_TYPE_BYTE] = { LOCI_BITWISE_ROW(byte), ANY(1) },
+    [LOCO_TYPE_BOOL8] = { LOCI_LOGICAL_ROW(bool8), ANY(1) },
+    [LOCO_TYPE_LOGICAL32] = { LOCI_LOGICAL_ROW(i32), ANY(4) },
     [LOCO_TYPE_I16_INT] = PAIR_ROW(i16_int, i16_int),
     [LOCO_TYPE_I32_INT] = PAIR_ROW(i32_int, 8),
     [LOCO_TYPE_I64_INT] = PAIR_ROW(i64_int, i64_int),

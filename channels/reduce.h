@@ -16,6 +16,12 @@ static inline loci_reduce_fn *loci_reduce(enum loco_op op, enum loco_type type)
     return loci_reduce_table[type][op];
 }
 
+/* The same by the CPU's atomics, one element after the other, for types of at most 8 bytes without
+ * padding; `target` is a multiple of their size. NULL where there is none. `result`, if not NULL,
+ * becomes what was there. An element that the operation does not change is only read. */
+typedef void loci_atomic_fn(void *target, const void *operand, void *result, size_t n);
+extern loci_atomic_fn *const loci_atomic_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT];
+
 /* A type as accumulates must know it. */
 struct loci_type {
     unsigned char extent;       /* bytes from one element to the next */

@@ -32,103 +32,6 @@
 #define BATCH_SPANS 128
 #define RUN_WORDS 64            /* atomics of the fabric in flight together; bits of a word */
 
-/* ---- atomics ---- */
-
-typedef void kernel_fn(unsigned char *target, const unsigned char *operand,
-                       unsigned char *result, size_t n, loci_reduce_fn *reduce);
-
-/* One loop over n elements; `old` becomes what was there. */
-#define KERNEL(name, type, update)                                                          \
-    static void name(unsigned char *target, const unsigned char *operand,                   \
-                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
-    {                                                                                       \
-        _Atomic type *t = (_Atomic type *)target;                                           \
-                                                                                            \
-        (void)reduce;                                                                       \
-        for (size_t k = 0; k < n; k++) {                                                    \
-            type o, old;                                                                    \
-                                                                                            \
-            memcpy(&o, operand + k * sizeof o, sizeof o);                                   \
-            update;                                                                         \
-            if (result != NULL)                                                             \
-                memcpy(result + k * sizeof old, &old, sizeof old);                          \
-        }                                                                                   \
-    }
-
-/* Any operation: computed on a copy, swapped in if nobody was faster. */
-#define COMBINE(name, type)                                                                 \
-    static void name(unsigned char *target, const unsigned char *operand,                   \
-                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
-    {                                                                                       \
-        _Atomic type *t = (_Atomic type *)target;                                           \
-                                                                                            \
-        for (size_t k = 0; k < n; k++) {                                                    \
-            type old = atomic_load_explicit(&t[k], memory_order_acquire), new;              \
-                                                                                            \
-            do {                                                                            \
-                new = old;                                                                  \
-                reduce(&new, operand + k * sizeof new, 1);                                  \
-            } while (!atomic_compare_exchange_weak_explicit(&t[k], &old, new,               \
-                                                            memory_order_acq_rel,           \
-                                                            memory_order_acquire));         \
-            if (result != NULL)                                                             \
-                memcpy(result + k * sizeof old, &old, sizeof old);                          \
-        }                                                                                   \
-    }
-
-#define LOAD(name, type)                                                                    \
-    static void name(unsigned char *target, const unsigned char *operand,                   \
-                     unsigned char *result, size_t n, loci_reduce_fn *reduce)               \
-    {                                                                                       \
-        _Atomic type *t = (_Atomic type *)target;                                           \
-                                                                                            \
-        (void)operand;                                                                      \
-        (void)reduce;                                                                       \
-        for (size_t k = 0; result != NULL && k < n; k++) {                                  \
-            type old = atomic_load_explicit(&t[k], memory_order_acquire);                   \
-                                                                                            \
-            memcpy(result + k * sizeof old, &old, sizeof old);                              \
-        }                                                                                   \
-    }
-
-#define RMW(operation) old = atomic_##operation##_explicit(&t[k], o, memory_order_acq_rel)
-#define KERNELS(bits, type)                     \
-    KERNEL(add##bits, type, RMW(fetch_add))     \
-    KERNEL(and##bits, type, RMW(fetch_and))     \
-    KERNEL(or##bits, type, RMW(fetch_or))       \
-    KERNEL(xor##bits, type, RMW(fetch_xor))     \
-    KERNEL(swap##bits, type, RMW(exchange))     \
-    COMBINE(combine##bits, type)                \
-    LOAD(load##bits, type)
-KERNELS(8, uint8_t)
-KERNELS(16, uint16_t)
-KERNELS(32, uint32_t)
-KERNELS(64, uint64_t)
-
-enum kernel { ADD, AND, OR, XOR, SWAP, COMBINED, LOADED, KERNEL_COUNT };
-
-#define KERNEL_ROW(bits)                                                                    \
-    { add##bits, and##bits, or##bits, xor##bits, swap##bits, combine##bits, load##bits }
-static kernel_fn *const kernels[9][KERNEL_COUNT] = {
-    [1] = KERNEL_ROW(8), [2] = KERNEL_ROW(16), [4] = KERNEL_ROW(32), [8] = KERNEL_ROW(64),
-};
-
-/* By operation, for types that are not integers; those add natively, too. */
-static const unsigned char kernel_of_op[LOCO_OP_COUNT] = {
-    [LOCO_OP_SUM] = COMBINED, [LOCO_OP_PROD] = COMBINED, [LOCO_OP_MAX] = COMBINED,
-    [LOCO_OP_MIN] = COMBINED, [LOCO_OP_BAND] = AND, [LOCO_OP_BOR] = OR, [LOCO_OP_BXOR] = XOR,
-    [LOCO_OP_LAND] = COMBINED, [LOCO_OP_LOR] = COMBINED, [LOCO_OP_LXOR] = COMBINED,
-    [LOCO_OP_MINLOC] = COMBINED, [LOCO_OP_MAXLOC] = COMBINED, [LOCO_OP_REPLACE] = SWAP,
-    [LOCO_OP_NO_OP] = LOADED,
-};
-
-static inline kernel_fn *kernel_of(enum loco_op op, enum loco_type type, size_t size)
-{
-    if (op == LOCO_OP_SUM && type <= LOCO_TYPE_U64)
-        return kernels[size][ADD];
-    return kernels[size][kernel_of_op[op]];
-}
-
 static inline bool is_atomic(const struct loco_window *win, const struct loci_type *type,
                       uint64_t address)
 {
@@ -393,8 +296,7 @@ static int combine_span(struct loco_window *win, int rank, const struct loco_acc
     int status;
 
     if (is_atomic(win, type, (uintptr_t)p)) {
-        kernel_of(acc->op, acc->type, type->extent)(p, operand, result, n,
-                                                    loci_reduce(acc->op, acc->type));
+        loci_atomic_table[acc->type][acc->op](p, operand, result, n);
         return LOCO_OK;
     }
     if (!win->atomics) {        /* the caller has the lock */
@@ -651,10 +553,9 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
                            loco_ack_t *ack)
 {
     const struct loci_type *type = loci_type(acc->type);
-    loci_reduce_fn *reduce = loci_reduce(acc->op, acc->type);
 
     (void)ack;
-    if (reduce == NULL)
+    if (loci_reduce(acc->op, acc->type) == NULL)
         return LOCO_ERR_ARG;
     if (acc->nspans == 1) {
         size_t len = acc->spans->len;
@@ -662,8 +563,8 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
 
         if (p != NULL && is_atomic(win, type, (uintptr_t)p) && (len & (type->extent - 1u)) == 0) {
             LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
-            kernel_of(acc->op, acc->type, type->extent)(p, acc->operand, acc->result,
-                                                        len >> type->shift, reduce);
+            loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result,
+                                                  len >> type->shift);
             return LOCO_OK;
         }
     }

@@ -191,3 +191,94 @@ Test(reduce, vectors_need_no_alignment)
         cr_assert_eq(t, 3.0 * i);
     }
 }
+
+/* ---- many elements, and the same by atomics ---- */
+
+#define MOST 37
+#define LONGEST 32      /* bytes of an element */
+
+/* Small numbers of each type, so that no bit pattern is special. */
+static void fill(enum loco_type type, unsigned char *to, size_t n, unsigned seed)
+{
+    const struct loci_type *t = loci_type(type);
+
+    memset(to, 0, n * t->extent);
+    for (size_t k = 0; k < n; k++, to += t->extent) {
+        int number = (int)((seed + k * 2654435761u) >> 7 & 7);
+
+        switch (type) {
+        case LOCO_TYPE_F32: case LOCO_TYPE_C32: case LOCO_TYPE_F32_INT: case LOCO_TYPE_F32_F32:
+            memcpy(to, &(float){ (float)number }, sizeof(float));
+            break;
+        case LOCO_TYPE_F64: case LOCO_TYPE_C64: case LOCO_TYPE_F64_INT: case LOCO_TYPE_F64_F64:
+            memcpy(to, &(double){ number }, sizeof(double));
+            break;
+        case LOCO_TYPE_LONG_DOUBLE: case LOCO_TYPE_C_LONG_DOUBLE: case LOCO_TYPE_LONG_DOUBLE_INT:
+            memcpy(to, &(long double){ number }, sizeof(long double));
+            break;
+        case LOCO_TYPE_BOOL8: *to = (unsigned char)(number & 1); break;
+        default: *to = (unsigned char)number;
+        }
+        if (t->index != 0)
+            to[t->index] = 0;
+    }
+}
+
+/* The target's bytes after n elements, one at a time, from anywhere. */
+static void one_by_one(loci_reduce_fn *fn, size_t extent, unsigned char *target,
+                       const unsigned char *operand, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        fn(target + k * extent, operand + k * extent, 1);
+}
+
+static void check_lengths(enum loco_op op, enum loco_type type)
+{
+    _Alignas(16) unsigned char was[MOST * LONGEST], want[MOST * LONGEST], aligned[MOST * LONGEST];
+    unsigned char operand[MOST * LONGEST + 1], loose[MOST * LONGEST + 1], old[MOST * LONGEST];
+    loci_reduce_fn *fn = loci_reduce(op, type);
+    loci_atomic_fn *atomic = loci_atomic_table[type][op];
+    size_t extent = loci_type(type)->extent;
+
+    cr_assert_eq(atomic != NULL, loci_type(type)->plain && extent <= 8,
+                 "operation %d has an atomic of type %d", op, type);
+    for (size_t n = 0; n <= MOST; n++) {
+        fill(type, was, MOST, (unsigned)n);
+        fill(type, operand + 1, MOST, (unsigned)n * 31 + 1);
+        memcpy(want, was, sizeof want);
+        one_by_one(fn, extent, want, operand + 1, n);
+        memcpy(loose + 1, was, sizeof was);
+        fn(loose + 1, operand + 1, n);
+        cr_assert_eq(memcmp(loose + 1, want, MOST * extent), 0, "%zu elements", n);
+        if (atomic == NULL)
+            continue;
+        memcpy(aligned, was, sizeof was);
+        atomic(aligned, operand + 1, NULL, n);
+        cr_assert_eq(memcmp(aligned, want, MOST * extent), 0, "%zu by atomics", n);
+        memcpy(aligned, was, sizeof was);
+        memset(old, 0xff, sizeof old);
+        atomic(aligned, operand + 1, old, n);
+        cr_assert_eq(memcmp(aligned, want, MOST * extent), 0, "%zu fetched", n);
+        cr_assert_eq(memcmp(old, was, n * extent), 0, "what was there");
+    }
+}
+
+Test(reduce, any_length_and_by_atomics)
+{
+    for (int type = 0; type < LOCO_TYPE_COUNT; type++)
+        for (int op = 0; op < LOCO_OP_COUNT; op++)
+            if (loci_reduce((enum loco_op)op, (enum loco_type)type) != NULL)
+                check_lengths((enum loco_op)op, (enum loco_type)type);
+}
+
+/* An origin may be the target itself: each element is combined with itself, once. */
+Test(reduce, with_itself)
+{
+    int64_t both[MOST];
+
+    for (int k = 0; k < MOST; k++)
+        both[k] = k;
+    loci_reduce(LOCO_OP_SUM, LOCO_TYPE_I64)(both, both, MOST);
+    for (int k = 0; k < MOST; k++)
+        cr_assert_eq(both[k], 2 * k);
+}

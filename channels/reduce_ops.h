@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_REDUCE_OPS_H
+#define LOCI_REDUCE_OPS_H
+
+/* What each operation makes of `a`, the target's element, and `b`, the operand's, for each type
+ * that has it: a list for the files that make functions of it. EACH(operation, name of the type,
+ * type, work, expression): computed in `work`, an unsigned type for sums and products of
+ * integers, which then wrap around. */
+
+#include <stdint.h>
+
+#define LOCI_PROD(EACH, t, type, work)                  \
+    EACH(prod, t, type, work, a * b)
+#define LOCI_ARITHMETIC(EACH, t, type, work)            \
+    EACH(sum, t, type, work, a + b)                     \
+    LOCI_PROD(EACH, t, type, work)
+#define LOCI_ORDERED(EACH, t, type)                     \
+    EACH(max, t, type, type, a > b ? a : b)             \
+    EACH(min, t, type, type, a < b ? a : b)
+#define LOCI_LOGICAL(EACH, t, type)                     \
+    EACH(land, t, type, type, (a != 0) & (b != 0))      \
+    EACH(lor, t, type, type, (a != 0) | (b != 0))       \
+    EACH(lxor, t, type, type, (a != 0) ^ (b != 0))
+#define LOCI_BITWISE(EACH, t, type)                     \
+    EACH(band, t, type, type, a & b)                    \
+    EACH(bor, t, type, type, a | b)                     \
+    EACH(bxor, t, type, type, a ^ b)
+#define LOCI_INTEGER(EACH, t, type)                     \
+    LOCI_ARITHMETIC(EACH, t, type, uint64_t)            \
+    LOCI_ORDERED(EACH, t, type)                         \
+    LOCI_LOGICAL(EACH, t, type)                         \
+    LOCI_BITWISE(EACH, t, type)
+#define LOCI_REAL(EACH, t, type)                        \
+    LOCI_ARITHMETIC(EACH, t, type, type)                \
+    LOCI_ORDERED(EACH, t, type)
+
+#define LOCI_INTEGERS(EACH)                             \
+    LOCI_INTEGER(EACH, i8, int8_t)                      \
+    LOCI_INTEGER(EACH, i16, int16_t)                    \
+    LOCI_INTEGER(EACH, i32, int32_t)                    \
+    LOCI_INTEGER(EACH, i64, int64_t)                    \
+    LOCI_INTEGER(EACH, u8, uint8_t)                     \
+    LOCI_INTEGER(EACH, u16, uint16_t)                   \
+    LOCI_INTEGER(EACH, u32, uint32_t)                   \
+    LOCI_INTEGER(EACH, u64, uint64_t)
+
+/* The extreme value and its index; of equal values the lower index (MPI 3.1, 5.9.4): whether the
+ * pair `b` takes the place of `a`. */
+#define LOCI_IS_BETTER(better, a, b) ((b).v better (a).v || ((b).v == (a).v && (b).i < (a).i))
+
+/* The C layouts that MPI gives its pair types. */
+#define LOCI_PAIR(name, value_type, index_type) \
+    struct name {                               \
+        value_type v;                           \
+        index_type i;                           \
+    }
+LOCI_PAIR(i16_int, int16_t, int);
+LOCI_PAIR(i32_int, int32_t, int);
+LOCI_PAIR(i64_int, int64_t, int);
+LOCI_PAIR(f32_int, float, int);
+LOCI_PAIR(f64_int, double, int);
+LOCI_PAIR(ld_int, long double, int);
+LOCI_PAIR(f32_f32, float, float);
+LOCI_PAIR(f64_f64, double, double);
+
+/* ---- rows of a table by operation, of functions that are named OPERATION_TYPE ---- */
+
+#define LOCI_ARITHMETIC_ROW(t) [LOCO_OP_SUM] = sum_##t, [LOCO_OP_PROD] = prod_##t
+#define LOCI_ORDERED_ROW(t) [LOCO_OP_MAX] = max_##t, [LOCO_OP_MIN] = min_##t
+#define LOCI_LOGICAL_ROW(t) \
+    [LOCO_OP_LAND] = land_##t, [LOCO_OP_LOR] = lor_##t, [LOCO_OP_LXOR] = lxor_##t
+#define LOCI_BITWISE_ROW(t) \
+    [LOCO_OP_BAND] = band_##t, [LOCO_OP_BOR] = bor_##t, [LOCO_OP_BXOR] = bxor_##t
+#define LOCI_LOCATION_ROW(t) [LOCO_OP_MINLOC] = minloc_##t, [LOCO_OP_MAXLOC] = maxloc_##t
+
+#endif
