@@ -6,9 +6,9 @@
  * It has no protocol of its own; all that a window does is in channels/window.c.
  *
  * Files follow the chapters of the standard: _component (life of component and windows), _info,
- * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request, _active,
- * _passive, _dynamic. Functions of the table return an MPI error class, from which the core calls
- * the window's error handler. */
+ * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request,
+ * _active, _passive, _dynamic. Functions of the table return an MPI error class, from which the
+ * core calls the window's error handler. */
 
 #include "ompi_config.h"
 
@@ -148,9 +148,9 @@ static inline bool ompi_osc_loco_is_run(const struct ompi_osc_loco_side *side)
  * 64 bits do not hold them. */
 bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, int64_t *high);
 
-/* Walks the runs of bytes of a side in the order of its type map, which it reads in Open MPI's own
- * description of the type; osc_loco_runs.c. Runs that repeat are a strip: `blocks` of `block` bytes,
- * the first at `at`, one `stride` after the other; of the first, `left` bytes are to come. */
+/* Walks the runs of bytes of a side in the order of its type map, which it reads in Open MPI's
+ * own description of the type; osc_loco_runs.c. Runs that repeat are a strip: `blocks` of `block`
+ * bytes, the first at `at`, one `stride` after the other; of the first, `left` bytes are to come. */
 #define OMPI_OSC_LOCO_LOOPS 8
 struct ompi_osc_loco_loop {
     uint32_t start, left;       /* first item, rounds to come */

@@ -3,8 +3,8 @@
 /* Type maps as runs of bytes, in the order of the map; nothing is packed.
  *
  * Open MPI describes a committed type by a list of items: blocks of a basic type that repeat at a
- * distance, and loops around further items. It is read here as it is, so that a vector is one strip,
- * found in a few instructions, and copied by one loop whatever its length. */
+ * distance, and loops around further items. It is read here as it is, so that a vector is one
+ * strip, found in a few instructions, and copied by one loop whatever its length. */
 
 #include "osc_loco.h"
 
