@@ -82,6 +82,7 @@ struct loci_fabric {            /* one member */
     int rank;
     int event;                  /* letters have come */
     struct letter *letters, **last_letter;
+    bool closed;                /* under the lock, as the letters are */
     struct { uint32_t number; unsigned char *base; size_t len; } extent[MAX_EXTENTS];
     struct loci_peer *peer[MAX_MEMBERS];
     struct device device;
@@ -603,13 +604,14 @@ static int control_send(struct loci_fabric *f, struct loci_peer *peer, const voi
     if (atomic_load(&to->dead))
         return LOCO_ERR_PEER_DEAD;
     pthread_mutex_lock(&f->world->lock);
-    status = put_letter(f, to, message, len);
+    status = to->closed ? LOCO_ERR_PEER_DEAD : put_letter(f, to, message, len);
     if (status == LOCO_OK && faults != NULL && happens(f->world, faults->twice))
         status = put_letter(f, to, message, len);
+    /* Under the lock: the number of a closed event may soon be another's. */
+    if (status == LOCO_OK && write(to->event, &one, sizeof one) != sizeof one)
+        status = LOCO_ERR_SYSTEM;
     pthread_mutex_unlock(&f->world->lock);
-    if (status != LOCO_OK)
-        return status;
-    return write(to->event, &one, sizeof one) == sizeof one ? LOCO_OK : LOCO_ERR_SYSTEM;
+    return status;
 }
 
 /* ---- life ---- */
@@ -631,6 +633,8 @@ static int fabric_open(struct loco_runtime *rt, struct loci_address *mine,
 static void fabric_close(struct loci_fabric *f)
 {
     loci_service_unwatch(f->rt, f->event);
+    pthread_mutex_lock(&f->world->lock);
+    f->closed = true;       /* who is open still may answer a letter of ours now */
     close(f->event);
     while (f->letters != NULL) {
         struct letter *letter = f->letters;
@@ -638,6 +642,7 @@ static void fabric_close(struct loci_fabric *f)
         f->letters = letter->next;
         free(letter);
     }
+    pthread_mutex_unlock(&f->world->lock);
 }
 
 static int peer_add(struct loci_fabric *f, struct loci_peer *peer)
