@@ -26,6 +26,7 @@ extern "C" {
  * @{ */
 #define LOCO_ACK_WORDS 4
 
+/** Copied and kept like any value; nothing is freed. */
 typedef struct loco_ack {
     void *thread;                    /* whose slots; NULL: nothing in flight */
     uint64_t seq;                    /* youngest operation in the set */
@@ -36,12 +37,16 @@ typedef struct loco_ack {
  * begin with this. */
 #define LOCO_ACK_INIT { 0, 0, { 0, 0, 0, 0 } }
 
-/** Add the operations of `other` to `*ack`. */
+/** Add the operations of `other` to `*ack`; both then complete together. `other` stays as it is.
+ * Cannot fail. */
 void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other);
-/** LOCO_OK if complete, LOCO_IN_PROGRESS if not, or the error of a failed operation of the set.
- * Polls; does not block. */
+
+/** Look whether all operations of the set are complete. LOCO_OK if they are, LOCO_IN_PROGRESS if
+ * not, or the error of a failed one (LOCO_ERR_PEER_DEAD...). Polls; does not block. */
 int loco_ack_test(loco_runtime_t *rt, loco_ack_t *ack);
-/** Wait until complete. LOCO_OK or the error of a failed operation (LOCO_ERR_PEER_DEAD...). */
+
+/** Wait until all operations of the set are complete. LOCO_OK, or the error of a failed one: the
+ * death of a peer fails what is in flight to it, so this ends. */
 int loco_ack_wait(loco_runtime_t *rt, loco_ack_t *ack);
 /** @} */
 

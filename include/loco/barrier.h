@@ -27,10 +27,18 @@ typedef struct loco_barrier loco_barrier_t;
 
 #define LOCO_BARRIER_DIRECT 16
 
-/** Local; usable once the runtime is ready. */
+/** Make a barrier for the processes of `group`. All members make it, with the same arguments
+ * (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
+ * outside of any wait; one's own is enough, a member that has left the barrier may be gone before
+ * others have. NULL is allowed. */
 int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, loco_barrier_t **barrier);
 void loco_barrier_destroy(loco_barrier_t *barrier);
+
+/** Wait until all processes of the group have called it as often as this one; one thread of each
+ * calls. It begins with a fence of LOCO_FENCE_PROCESS to all peers, so no other is needed.
+ * LOCO_ERR_STATE: another thread of this process is in it; nothing was done. */
 int loco_barrier_wait(loco_barrier_t *barrier);
 /** @} */
 

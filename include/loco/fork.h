@@ -41,7 +41,7 @@ pid_t loco_fork_pid(const loco_fork_t *job, int rank);
  * LOCO_OK if all returned 0, else LOCO_ERR_PEER_DEAD. */
 int loco_fork_wait(loco_fork_t *job, int *statuses);
 
-/** Start and wait. */
+/** loco_fork_start and loco_fork_wait in one call, with the errors of both. */
 int loco_fork_run(int n, loco_fork_fn *fn, void *arg, int *statuses);
 /** @} */
 

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <loco/log.h>
-#include <loco/log.h>
 #include <loco/status.h>
 
 #ifdef __cplusplus
@@ -20,8 +19,12 @@ extern "C" {
  * |---------------------------|----------------------------|--------------------|
  * | loco_runtime_open         | yes (separate runtimes)    | -                  |
  * | loco_runtime_wait_ready   | yes                        | no                 |
- * | loco_everyone, loco_group | yes                        | no                 |
  * | loco_runtime_close        | no                         | -                  |
+ * | loco_api_version          | yes                        | yes                |
+ *
+ * An MPI program opens it from a communicator with loco_runtime_open_mpi, processes of one node
+ * without MPI from loco_fork_start. A thread has its slots and lanes from its first call on; they
+ * go on to other threads when it ends.
  * @{ */
 typedef struct loco_runtime loco_runtime_t;
 
@@ -62,31 +65,47 @@ int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
 /** Close it: all channels made from it must be destroyed. Not collective. NULL is allowed. */
 void loco_runtime_close(loco_runtime_t *rt);
 
-/** Wait until every endpoint made so far has the participants that it expects.
- * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs from a peer's of the same
+/** Wait until every endpoint made so far has the participants that it expects, at most
+ * `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). Channels made before it are usable when
+ * it returns LOCO_OK. Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs from a peer's of the same
  * name; the log names both sides), LOCO_ERR_PEER_DEAD. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
 /** @} */
 
 /** \defgroup group Groups: ordered sets of processes
- * Every member must list the same members in the same order; a member's index is its rank.
+ *
+ * Every channel is made over a group, and names its members by their ranks in it. Every member
+ * must list the same members in the same order; a member's index is its rank. Channels copy the
+ * group that they are given, so it may be destroyed after that.
+ *
+ * | call                  | with itself, other threads | blocks                     |
+ * |-----------------------|----------------------------|----------------------------|
+ * | loco_group_meet       | yes, with different exchanges | until all members call it |
+ * | loco_group_destroy    | with no other use of the group | no                    |
+ * | the others            | yes                        | no                         |
  * @{ */
 typedef struct loco_group loco_group_t;
 
 /** The processes of the bootstrap, in its order. Owned by the runtime. */
 const loco_group_t *loco_everyone(const loco_runtime_t *rt);
 /** Collective over `exchange`: meet its members, the unknown ones included, and make a group of
- * them in rank order. */
+ * them in rank order. Errors: those of the exchange; LOCO_ERR_ARG (its rank or size),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_PROTOCOL (a member runs another version of the library). */
 int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
                     loco_group_t **group);
 /** Local: the `n` members of `group` named by `ranks` (n ranks of `group`, each once), in that
- * order. This process need not be one of them. */
+ * order. This process need not be one of them, but a group on which it makes channels must have
+ * it. Errors: LOCO_ERR_ARG (a rank that is not there, or twice), LOCO_ERR_NO_MEMORY. */
 int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_group_t **subset);
+/** Forget a group made by loco_group_meet or loco_group_subset; NULL is allowed. */
 void loco_group_destroy(loco_group_t *group);
+
+/** How many members it has; this process's rank in it, or -1. */
 int loco_group_size(const loco_group_t *group);
-/** This process's rank in it, or -1. */
 int loco_group_rank(const loco_group_t *group);
-/** LOCO_OK while member `rank` runs, LOCO_ERR_PEER_DEAD once its end has been noticed. */
+
+/** LOCO_OK while member `rank` runs, LOCO_ERR_PEER_DEAD once its end has been noticed, LOCO_ERR_ARG
+ * if there is no such rank. */
 int loco_group_alive(const loco_group_t *group, int rank);
 /** @} */
 

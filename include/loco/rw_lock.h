@@ -35,21 +35,30 @@ extern "C" {
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;
 
-/** Local; usable once the runtime is ready. `host` is the rank whose memory has the word. */
+/** Make a lock whose word is in the memory of rank `host`. All members of `group` make it, with the
+ * same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host), LOCO_ERR_NAME,
+ * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is allowed. */
 int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, int host, loco_rw_lock_t **lock);
 void loco_rw_lock_destroy(loco_rw_lock_t *lock);
 
+/** Wait until it can be had, and take it: beside other shared holders; alone. */
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock);
+
+/** Take it if that needs no wait, else LOCO_ERR_AGAIN. */
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
+
 /** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then give it
  * back. The lock is released even if the fence fails; its status is returned then. LOCO_ORDER:
  * the data lie at the host. */
 int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
-/** The rank that holds it exclusively at this moment, or -1. */
+
+/** The rank that holds it exclusively at this moment, or -1, to `*rank`. For messages: it may have
+ * changed when the call returns. */
 int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank);
 
 /** A group of locks with two levels: each of the `count` members can be locked shared (1 atomic)
@@ -60,13 +69,23 @@ int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank);
  * the line, which the program did not ask for. */
 typedef struct loco_rw_group loco_rw_group_t;
 
+/** Make a group of `count` locks (at least 1), member i in the memory of rank i % size, what locks
+ * all in that of rank 0. Otherwise as loco_rw_lock_create. */
 int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *name,
                          const loco_group_t *group, int count, loco_rw_group_t **locks);
 void loco_rw_group_destroy(loco_rw_group_t *locks);
 
+/** Wait until member `member` can be had, and take it: shared; exclusive. LOCO_ERR_ARG: there is no
+ * such member. */
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested);
 int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested);
+
+/** Take all members shared, at the cost of one lock. */
 int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested);
+
+/** Fence of that scope, then give back what the call of the same ending took; as
+ * loco_rw_lock_release_shared. LOCO_ORDER: the data lie at the member's host; of release_all:
+ * at rank 0. */
 int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
                                  int peer);
 int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,

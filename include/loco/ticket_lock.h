@@ -41,27 +41,39 @@ extern "C" {
  * @{ */
 typedef struct loco_ticket_lock loco_ticket_lock_t;
 
-/** One lock; its word is in the memory of rank `host`. Local; usable once the runtime is ready. */
+/** Make one lock; its word is in the memory of rank `host`. All members of `group` make it, with
+ * the same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host, or more than 65535 members),
+ * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is
+ * allowed. */
 int loco_ticket_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
                             const loco_group_t *group, int host, loco_ticket_lock_t **lock);
 void loco_ticket_lock_destroy(loco_ticket_lock_t *lock);
 
+/** Wait for this thread's turn, and hold the lock. */
 int loco_ticket_lock_acquire(loco_ticket_lock_t *lock);
-/** LOCO_ERR_AGAIN where it would have to wait. */
+
+/** Take the lock if that needs no wait; LOCO_ERR_AGAIN where it would. */
 int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock);
-/** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then release. */
+
+/** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then hand the
+ * lock on. */
 int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer);
-/** The rank (in the lock's group) that holds it at this moment, -1 if none does.
+
+/** The rank (in the lock's group) that holds it at this moment, to `*rank`; -1 if none does.
  * LOCO_ERR_AGAIN: it changes hands too fast to tell. */
 int loco_ticket_lock_holder(loco_ticket_lock_t *lock, int *rank);
 
 /** Many locks under one name: one endpoint, hosts striped over the group (lock i at rank
- * i % size). loco_ticket_array_at gives lock i, owned by the array; i from 0 to count-1. */
+ * i % size). */
 typedef struct loco_ticket_array loco_ticket_array_t;
 
+/** Make `count` locks (at least 1); otherwise as loco_ticket_lock_create. */
 int loco_ticket_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, int count, loco_ticket_array_t **array);
 void loco_ticket_array_destroy(loco_ticket_array_t *array);
+
+/** Lock i, from 0 to count-1, which belongs to the array; NULL: there is none. */
 loco_ticket_lock_t *loco_ticket_array_at(loco_ticket_array_t *array, int i);
 /** @} */
 

@@ -19,10 +19,30 @@ extern "C" {
  * inside epochs that fence, post/start/complete/wait, or locks open. Semantics are those of the
  * MPI standard's one-sided chapter (MPI 3.1, chapter 11); statuses stand for its error classes:
  * LOCO_ERR_RANGE (MPI_ERR_RMA_RANGE), LOCO_ERR_STATE (MPI_ERR_RMA_SYNC), LOCO_ERR_ATTACH,
- * LOCO_ERR_SHARED, LOCO_ERR_ARG.
+ * LOCO_ERR_SHARED, LOCO_ERR_ARG. What an erroneous call would have written is not written. A dead
+ * member is LOCO_ERR_PEER_DEAD to the calls that need it; no call waits for it for ever. A window
+ * has no name and is no endpoint: its members meet over the exchange.
+ *
+ * | call                       | concurrent with the others, other threads | blocks |
+ * |----------------------------|-------------------------------------------|--------|
+ * | _create, _destroy          | create: of other windows, with an exchange each; destroy: with nothing | until all members call it |
+ * | _put, _get, _accumulate    | yes                                       | until local buffers may be reused |
+ * | the same with an ack       | yes                                       | no |
+ * | _compare_swap              | yes                                       | until the result is there |
+ * | _lock, _lock_all           | yes, to other targets                     | until it is granted |
+ * | _unlock..., _flush...      | yes                                       | until its writes are placed |
+ * | _flush_local..., _sync     | yes                                       | until local buffers may be reused |
+ * | _fence, _wait, _start      | not with calls that open or end epochs of this process | until the others come |
+ * | _post, _complete, _test    | the same                                  | no (complete: its writes) |
+ * | _attach, _detach           | yes                                       | no |
+ *
+ * With one_thread in the specification nothing is concurrent with anything in this process.
+ * Source: lock words and counters are our own (channels/window_lock.c, window_active.c), the
+ * barrier above 16 members Hensgen, Finkel and Manber, 1988.
  * @{ */
 typedef struct loco_window loco_window_t;
 
+/** Whose memory it is, and how it is reached. */
 enum loco_window_kind {
     LOCO_WINDOW_ALLOCATE,   /**< pool memory */
     LOCO_WINDOW_SHARED,     /**< pool memory; all members' parts contiguous in one extent */
@@ -30,6 +50,7 @@ enum loco_window_kind {
     LOCO_WINDOW_DYNAMIC     /**< memory attached and detached later; offsets are addresses */
 };
 
+/** What one member makes a window from. Zero is the usual choice of what is not named. */
 struct loco_window_spec {
     enum loco_window_kind kind;
     void *base;                 /**< CREATE: the caller's memory */
@@ -42,24 +63,34 @@ struct loco_window_spec {
     bool one_thread;            /**< this process calls from one thread at a time: cheaper */
 };
 
-/** Collective over `exchange`. On failure of any member all fail, with that member's status where
- * their own part succeeded: nobody is left waiting. */
+/** Make a window. Collective over `exchange`, whose members become its members, in rank order; each
+ * gives a specification of its own, of the same kind. On failure of any member all fail, with
+ * that member's status where their own part succeeded: nobody is left waiting. Errors:
+ * LOCO_ERR_ARG (a size, alignment or base that makes no sense), LOCO_ERR_NO_MEMORY,
+ * LOCO_ERR_SHARED (SHARED, and a member cannot map it), LOCO_ERR_UNSUPPORTED (no fabric reaches a
+ * member), those of the exchange. */
 int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
                        const struct loco_window_spec *spec, loco_window_t **win);
 /** Collective over the members, and a barrier: afterwards nobody reaches the memory through it.
  * The memory of CREATE stays the caller's. LOCO_ERR_STATE inside an epoch (window stays). */
 int loco_window_destroy(loco_window_t *win);
 
+/** How many members it has; this process's rank among them. Local. */
 int loco_window_members(const loco_window_t *win);
 int loco_window_rank(const loco_window_t *win);
-/** This member's part: NULL for DYNAMIC and for size 0. */
+
+/** This member's part: NULL for DYNAMIC and for size 0. Local. */
 void *loco_window_base(const loco_window_t *win);
+
+/** The bytes of a member's part, and its unit; 0 if there is no such rank. Local. */
 size_t loco_window_size(const loco_window_t *win, int rank);
 size_t loco_window_disp_unit(const loco_window_t *win, int rank);
+
 /** Where `rank`'s part is mapped here. LOCO_ERR_SHARED where it cannot be. Any of the outputs
  * may be NULL. */
 int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_unit, void **base);
-/** The group of members, in rank order. */
+
+/** The group of members, in rank order. It lives as long as the window. */
 const loco_group_t *loco_window_group(const loco_window_t *win);
 
 /** One run of bytes: local memory against the target's part at `offset` bytes (DYNAMIC: at that
@@ -70,7 +101,7 @@ struct loco_span {
     size_t len;
 };
 
-/** Put or get a list of runs. Nothing is moved unless every run is inside the target's part and
+/** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is inside the target's part and
  * the target is in an access epoch. With `ack` NULL the call returns when local buffers may be
  * reused, else when posted. Remote completion: flush, unlock, complete, fence. */
 int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
@@ -118,9 +149,15 @@ struct loco_accumulate {
     const struct loco_span *spans;
     size_t nspans;
 };
+
+/** Accumulate at member `rank`. With `ack` NULL it returns when operand and result may be used, else
+ * when posted. LOCO_ERR_ARG: the operation is not defined on the type. */
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack);
-/** One element; `type` an integer, logical or byte type of at most 8 bytes. */
+
+/** Put `desired` in the place of one element if it equals `expected`; the element before goes to
+ * `result`. `type` is an integer, logical or byte type of at most 8 bytes; the element is at
+ * `offset`, as in a span. */
 int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type, uint64_t offset,
                              const void *expected, const void *desired, void *result);
 
@@ -130,27 +167,64 @@ enum loco_window_assert {
     LOCO_ASSERT_NOCHECK = 1, LOCO_ASSERT_NOSTORE = 2, LOCO_ASSERT_NOPUT = 4,
     LOCO_ASSERT_NOPRECEDE = 8, LOCO_ASSERT_NOSUCCEED = 16
 };
+
+/** End the epoch, meet all members, begin the next one. Collective. All that the members put,
+ * got and accumulated before is complete everywhere when it returns. */
 int loco_window_fence(loco_window_t *win, int asserts);
+
+/** Expose this member's part to the `n` members of `ranks`, until loco_window_wait. Does not wait
+ * for them. */
 int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts);
+
+/** Begin an access epoch to the `n` members of `ranks`: wait for their posts (with
+ * LOCO_ASSERT_NOCHECK the program knows of them). */
 int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts);
+
+/** End the access epoch of start: what was put is complete at the targets. Does not wait for
+ * them. */
 int loco_window_complete(loco_window_t *win);
+
+/** End the exposure epoch of post: wait until all of its ranks have completed. */
 int loco_window_wait(loco_window_t *win);
+
 /** As wait, but returns at once; `*done` says whether the exposure epoch is over. */
 int loco_window_test(loco_window_t *win, bool *done);
 
 /** Passive target. Locks are fair: neither shared nor exclusive, lock nor lock_all, starves. */
 enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
+
+/** Open an epoch to member `rank`: wait for its lock, shared or exclusive. Locks of this process
+ * belong to the process, not to a thread. With LOCO_ASSERT_NOCHECK no lock is taken. LOCO_ERR_STATE:
+ * this process has locked it, or all, already; the window has no locks; or another kind of epoch
+ * is open. */
 int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int asserts);
+
+/** End that epoch: all that any thread of this process put there is complete at the target. */
 int loco_window_unlock(loco_window_t *win, int rank);
+
+/** Open an epoch to all members, shared, with one lock for all. */
 int loco_window_lock_all(loco_window_t *win, int asserts);
+
+/** End that epoch, as loco_window_unlock for all members. */
 int loco_window_unlock_all(loco_window_t *win);
+
+/** Complete at the target what any thread of this process has begun to member `rank`; to all. The
+ * epoch goes on. LOCO_ERR_STATE: no lock epoch is open. */
 int loco_window_flush(loco_window_t *win, int rank);
 int loco_window_flush_all(loco_window_t *win);
+
+/** The same, but only until local buffers may be reused and results are there. */
 int loco_window_flush_local(loco_window_t *win, int rank);
 int loco_window_flush_local_all(loco_window_t *win);
+
+/** Make the stores of this process to its own part and those of others visible to each other (a
+ * memory barrier). Local. */
 int loco_window_sync(loco_window_t *win);
 
-/** DYNAMIC only; local. LOCO_ERR_ATTACH: overlaps an attached region / not attached there. */
+/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told, and none
+ * may reach them while they are detached, or gets LOCO_ERR_ATTACH. LOCO_ERR_ATTACH here: it
+ * overlaps attached memory; nothing is attached there. LOCO_ERR_STATE: the window is of another
+ * kind. */
 int loco_window_attach(loco_window_t *win, void *base, size_t len);
 int loco_window_detach(loco_window_t *win, const void *base);
 /** @} */
