@@ -66,9 +66,9 @@ int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
 void loco_runtime_close(loco_runtime_t *rt);
 
 /** Wait until every endpoint made so far has the participants that it expects, at most
- * `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). Channels made before it are usable when
- * it returns LOCO_OK. Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs from a peer's of the same
- * name; the log names both sides), LOCO_ERR_PEER_DEAD. */
+ * `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). Channels made before it are usable
+ * when it returns LOCO_OK. Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs
+ * from a peer's of the same name; the log names both sides), LOCO_ERR_PEER_DEAD. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
 /** @} */
 

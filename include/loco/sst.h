@@ -39,11 +39,11 @@ enum loco_sst_flags {
     LOCO_SST_ROWS = 1       /**< whole rows are atomic */
 };
 
-/** Make a table of a row of `columns` (at least 1) for each process of `group`; `flags`: one of enum
- * loco_sst_flags. All members make it, with the same arguments (`parent` and `name`: loco(3)).
- * Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG,
- * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is
- * allowed. */
+/** Make a table of a row of `columns` (at least 1) for each process of `group`; `flags`: one of
+ * enum loco_sst_flags. All members make it, with the same arguments (`parent` and `name`:
+ * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
+ * LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more;
+ * NULL is allowed. */
 int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
 void loco_sst_destroy(loco_sst_t *sst);

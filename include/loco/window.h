@@ -101,9 +101,10 @@ struct loco_span {
     size_t len;
 };
 
-/** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is inside the target's part and
- * the target is in an access epoch. With `ack` NULL the call returns when local buffers may be
- * reused, else when posted. Remote completion: flush, unlock, complete, fence. */
+/** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is
+ * inside the target's part and the target is in an access epoch. With `ack` NULL the call
+ * returns when local buffers may be reused, else when posted. Remote completion: flush, unlock,
+ * complete, fence. */
 int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
@@ -150,8 +151,8 @@ struct loco_accumulate {
     size_t nspans;
 };
 
-/** Accumulate at member `rank`. With `ack` NULL it returns when operand and result may be used, else
- * when posted. LOCO_ERR_ARG: the operation is not defined on the type. */
+/** Accumulate at member `rank`. With `ack` NULL it returns when operand and result may be used,
+ * else when posted. LOCO_ERR_ARG: the operation is not defined on the type. */
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack);
 
@@ -194,9 +195,9 @@ int loco_window_test(loco_window_t *win, bool *done);
 enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
 
 /** Open an epoch to member `rank`: wait for its lock, shared or exclusive. Locks of this process
- * belong to the process, not to a thread. With LOCO_ASSERT_NOCHECK no lock is taken. LOCO_ERR_STATE:
- * this process has locked it, or all, already; the window has no locks; or another kind of epoch
- * is open. */
+ * belong to the process, not to a thread. With LOCO_ASSERT_NOCHECK no lock is taken.
+ * LOCO_ERR_STATE: this process has locked it, or all, already; the window has no locks; or
+ * another kind of epoch is open. */
 int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int asserts);
 
 /** End that epoch: all that any thread of this process put there is complete at the target. */
@@ -221,10 +222,10 @@ int loco_window_flush_local_all(loco_window_t *win);
  * memory barrier). Local. */
 int loco_window_sync(loco_window_t *win);
 
-/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told, and none
- * may reach them while they are detached, or gets LOCO_ERR_ATTACH. LOCO_ERR_ATTACH here: it
- * overlaps attached memory; nothing is attached there. LOCO_ERR_STATE: the window is of another
- * kind. */
+/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told, and
+ * none may reach them while they are detached, or gets LOCO_ERR_ATTACH. LOCO_ERR_ATTACH here:
+ * it overlaps attached memory; nothing is attached there. LOCO_ERR_STATE: the window is of
+ * another kind. */
 int loco_window_attach(loco_window_t *win, void *base, size_t len);
 int loco_window_detach(loco_window_t *win, const void *base);
 /** @} */
