@@ -261,6 +261,15 @@ void ompi_osc_loco_copy_elements(const struct ompi_osc_loco_element *element, si
 
 /* ---- requests (osc_loco_request.c) ---- */
 
+/* Operations with a request belong into epochs of locks. */
+static inline bool ompi_osc_loco_may_request(const struct ompi_win_t *win, int target)
+{
+    const loco_window_t *window = ompi_osc_loco_module(win)->window;
+
+    return loci_window_has(window, target)
+           && (loci_window_epoch(window, target) & LOCI_EPOCH_PASSIVE) != 0;
+}
+
 int ompi_osc_loco_requests_open(void);
 void ompi_osc_loco_requests_close(void);
 /* The request of an operation that returned `status` and filled `ack`. */

@@ -320,6 +320,11 @@ static int get_accumulate_any(const void *origin, int origin_count,
 {
     struct call call = { .module = ompi_osc_loco_module(win), .target = target, .ack = ack };
 
+    /* 4.1's core has not looked at these. */
+    if (result_count < 0)
+        return MPI_ERR_COUNT;
+    if (result_type == MPI_DATATYPE_NULL || !ompi_datatype_is_committed(result_type))
+        return MPI_ERR_TYPE;
     call.origin = (struct ompi_osc_loco_side){ origin_type, (size_t)origin_count,
                                                (uint64_t)(uintptr_t)origin };
     call.result = (struct ompi_osc_loco_side){ result_type, (size_t)result_count,
@@ -375,9 +380,12 @@ int ompi_osc_loco_raccumulate(const void *origin, int origin_count,
                               struct ompi_request_t **request)
 {
     loco_ack_t ack = LOCO_ACK_INIT;
-    int rc = accumulate(origin, origin_count, origin_type, target, disp, target_count,
-                        target_type, op, win, &ack);
+    int rc;
 
+    if (!ompi_osc_loco_may_request(win, target))
+        return MPI_ERR_RMA_SYNC;
+    rc = accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                    op, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
 }
 
@@ -400,9 +408,12 @@ int ompi_osc_loco_rget_accumulate(const void *origin, int origin_count,
                                   struct ompi_win_t *win, struct ompi_request_t **request)
 {
     loco_ack_t ack = LOCO_ACK_INIT;
-    int rc = get_accumulate(origin, origin_count, origin_type, result, result_count, result_type,
-                            target, disp, target_count, target_type, op, win, &ack);
+    int rc;
 
+    if (!ompi_osc_loco_may_request(win, target))
+        return MPI_ERR_RMA_SYNC;
+    rc = get_accumulate(origin, origin_count, origin_type, result, result_count, result_type,
+                        target, disp, target_count, target_type, op, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
 }
 

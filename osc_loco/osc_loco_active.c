@@ -31,6 +31,8 @@ static int ranks_of_group(struct ompi_group_t *group, struct ompi_win_t *win, in
 {
     int *mine, rc = MPI_SUCCESS;
 
+    if (group == MPI_GROUP_NULL)        /* an object like others to the core */
+        return MPI_ERR_GROUP;
     *n = ompi_group_size(group);
     *ranks = malloc(2 * ((size_t)*n + 1) * sizeof mine[0]);
     if (*ranks == NULL)

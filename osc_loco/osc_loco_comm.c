@@ -229,6 +229,8 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
     size_t len;
     int rc;
 
+    if (!ompi_osc_loco_may_request(win, target))
+        return MPI_ERR_RMA_SYNC;
     remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
                     target_count, target_type, &local, &len);
     if (remote != NULL && !mca_osc_loco_component.late_requests) {
@@ -252,6 +254,8 @@ int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *o
     size_t len;
     int rc;
 
+    if (!ompi_osc_loco_may_request(win, target))
+        return MPI_ERR_RMA_SYNC;
     remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
                     target_count, target_type, &local, &len);
     if (remote != NULL && !mca_osc_loco_component.late_requests) {

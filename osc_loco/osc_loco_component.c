@@ -317,6 +317,13 @@ static enum loco_window_kind kind_of(int flavor)
     }
 }
 
+static void forget_cause(void)
+{
+    pthread_mutex_lock(&COMPONENT->lock);
+    COMPONENT->last_error[0] = '\0';
+    pthread_mutex_unlock(&COMPONENT->lock);
+}
+
 /* The one message: cause and remedy. */
 static void tell(int status)
 {
@@ -328,8 +335,9 @@ static void tell(int status)
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
         snprintf(cause, sizeof cause, "this version has no fabric between nodes, and members count "
                  "as different nodes by LOCO_NODE, osc_loco_node, or their containers");
-    opal_output(0, "osc loco: no window: %s%s%s", loco_strerror(status),
-                cause[0] != '\0' ? ": " : "", cause);
+    if (cause[0] == '\0')
+        snprintf(cause, sizeof cause, "see what the other members say");
+    opal_output(0, "osc loco: no window: %s: %s", loco_strerror(status), cause);
 }
 
 static int make_window(struct ompi_osc_loco_module *module, void *base, size_t size,
@@ -359,10 +367,18 @@ static int select_window(struct ompi_win_t *win, void **base, size_t size, int d
     struct ompi_osc_loco_hints hints;
     int status = module == NULL ? LOCO_ERR_NO_MEMORY : open_once();
 
+    /* 4.1's core looks at it except for shared windows. */
+    if (status == LOCO_OK && flavor != MPI_WIN_FLAVOR_DYNAMIC && disp_unit <= 0) {
+        log_line(NULL, LOCO_LOG_ERROR, "the displacement unit has to be positive");
+        status = LOCO_ERR_ARG;
+    }
     ompi_osc_loco_hints(info, &hints);
     status = ompi_osc_loco_hints_agree(comm, status, &hints);
     if (status == LOCO_OK) {
         module->super = ompi_osc_loco_module_template;
+        /* Without it the core itself says MPI_ERR_RMA_FLAVOR, and leaves the results alone. */
+        if (flavor != MPI_WIN_FLAVOR_SHARED)
+            module->super.osc_win_shared_query = NULL;
         module->flavor = flavor;
         module->hints = hints;
         status = make_window(module, *base, size, disp_unit, comm);
@@ -391,10 +407,13 @@ static int component_select(struct ompi_win_t *win, void **base, size_t size, in
     if (flavor == MPI_WIN_FLAVOR_DYNAMIC)
         base = &no_base;
     ompi_osc_loco_enter();
+    forget_cause();
     status = select_window(win, base, size, disp_unit, comm, info, flavor);
     if (status != LOCO_OK) {
         tell(status);
-        return ompi_osc_loco_leave(status);
+        /* Of shared windows the core passes the class on; of others it makes MPI_ERR_WIN. */
+        status = ompi_osc_loco_leave(status);
+        return status == MPI_ERR_ARG && disp_unit <= 0 ? MPI_ERR_DISP : status;
     }
     *model = MPI_WIN_UNIFIED;
     opal_output_verbose(10, OUTPUT, "osc loco: selected for a window of %d members, %zu bytes here",
