@@ -103,6 +103,9 @@ struct tm tm_hindexed_block(struct tm t, int count, int length, const MPI_Aint *
 struct tm tm_struct(int count, const int *length, const MPI_Aint *at, struct tm *parts);
 struct tm tm_subarray(struct tm t, int dims, const int *sizes, const int *part, const int *start,
                       int order);
+/* Two dimensions, the first dealt out in blocks of `deal`, the second in one block each, over
+ * 2 x 2 processes. */
+struct tm tm_darray(struct tm t, int rank, int rows, int columns, int deal, int order);
 struct tm tm_resized(struct tm t, ptrdiff_t lb, ptrdiff_t extent);
 void tm_commit(struct tm *t);
 void tm_free(struct tm *t);
@@ -115,7 +118,7 @@ ptrdiff_t tm_at(const struct tm *t, size_t k);
 void tm_span(const struct tm *t, size_t count, ptrdiff_t *low, ptrdiff_t *high);
 
 /* A family of layouts of `TM_SIGNATURE` elements each, all with the same signature. */
-enum { TM_SIGNATURE = 24, TM_LAYOUTS = 16 };
+enum { TM_SIGNATURE = 24, TM_LAYOUTS = 21 };
 const char *tm_layout_name(int layout);
 /* *count copies of the result hold TM_SIGNATURE elements of el. */
 struct tm tm_layout(int layout, const struct el_type *el, uint64_t seed, int *count);

@@ -229,6 +229,29 @@ struct tm tm_subarray(struct tm t, int dims, const int *sizes, const int *part, 
     return m;
 }
 
+struct tm tm_darray(struct tm t, int rank, int rows, int columns, int deal, int order)
+{
+    static const int grid[2] = {2, 2};
+    int sizes[2] = {rows, columns}, args[2] = {deal, MPI_DISTRIBUTE_DFLT_DARG};
+    int how[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_BLOCK};
+    int mine = rows / 2 * (columns / 2), c = order == MPI_ORDER_C;
+    struct tm m = empty(t.n * (size_t)mine);
+
+    for (int k = 0; k < mine; k++) {
+        int i = c ? k / (columns / 2) : k % (rows / 2);
+        int j = c ? k % (columns / 2) : k / (rows / 2);
+        int row = (i / deal * 2 + rank / 2) * deal + i % deal;
+        int column = rank % 2 * (columns / 2) + j;
+        append(&m, &t, (c ? row * columns + column : column * rows + row) * tm_extent(&t));
+    }
+    m.lb = 0;
+    m.ub = rows * columns * tm_extent(&t);
+    tl_ok(MPI_Type_create_darray(4, rank, 2, sizes, how, args, grid, order, t.type, &m.type),
+          "MPI_Type_create_darray");
+    tm_free(&t);
+    return m;
+}
+
 struct tm tm_resized(struct tm t, ptrdiff_t lb, ptrdiff_t extent)
 {
     MPI_Datatype old = t.type;
@@ -290,7 +313,8 @@ static const char *const layout_name[TM_LAYOUTS] = {
     "basic",          "contiguous",      "vector",        "hvector",       "indexed",
     "hindexed",       "indexed_block",   "hindexed_block", "struct",       "subarray C",
     "subarray Fortran", "resized",       "negative lb",   "nested",        "descending",
-    "interleaved"};
+    "interleaved",    "backwards",       "upwards",       "darray C",      "darray Fortran",
+    "empty blocks"};
 
 const char *tm_layout_name(int layout)
 {
@@ -381,6 +405,21 @@ static struct tm layout_descending(const struct el_type *el)
     return m;
 }
 
+/* Blocks of a structure and of a list, some of them empty, at places that neither rise nor fall. */
+static struct tm layout_empty_blocks(const struct el_type *el)
+{
+    static const int length[5] = {0, 2, 0, 1, 3}, count[4] = {1, 0, 2, 1};
+    ptrdiff_t x = el->extent;
+    MPI_Aint at[5] = {-90 * x, 9 * x, 70 * x, 0, 4 * x}, place[4] = {26 * x, 99 * x, 0, 60 * x};
+    struct tm parts[4];
+
+    parts[0] = tm_hindexed(tm_basic(el), 5, length, at);                   /* 6 in 11 */
+    parts[1] = tm_vector(tm_basic(el), 2, 2, 3);
+    parts[2] = tm_resized(tm_copy(&parts[0]), 0, 13 * x);                  /* twice 6 */
+    parts[3] = tm_vector(tm_basic(el), 6, 1, -2);                          /* 6 */
+    return tm_struct(4, count, place, parts);
+}
+
 struct tm tm_layout(int layout, const struct el_type *el, uint64_t seed, int *count)
 {
     ptrdiff_t x = el->extent;
@@ -423,9 +462,21 @@ struct tm tm_layout(int layout, const struct el_type *el, uint64_t seed, int *co
         return layout_nested(el);
     case 14:
         return layout_descending(el);
-    default: /* copies that lie within one another, touching nothing twice */
+    case 15: /* copies that lie within one another, touching nothing twice */
         *count = 4;
         return tm_resized(tm_vector(tm_basic(el), 6, 1, 4), 0, x);
+    case 16: /* each copy before the last one */
+        *count = 8;
+        return tm_resized(tm_contiguous(tm_basic(el), 3), 0, -4 * x);
+    case 17: /* rows from the last to the first */
+        *count = 2;
+        return tm_resized(tm_hvector(tm_basic(el), 4, 3, -5 * x), -15 * x, 20 * x);
+    case 18:
+        return tm_darray(tm_basic(el), (int)(seed % 4), 8, 12, 2, MPI_ORDER_C);
+    case 19:
+        return tm_darray(tm_basic(el), (int)(seed % 4), 8, 12, 2, MPI_ORDER_FORTRAN);
+    default:
+        return layout_empty_blocks(el);
     }
 }
 
