@@ -55,7 +55,7 @@ struct ompi_osc_loco_component {
     char *tunable[LOCI_TUNABLES_MAX];       /* values of the MCA variables, by row */
     int variable[LOCI_TUNABLES_MAX];        /* their indices in the MCA system */
     pthread_mutex_t lock;       /* of the line below and of the opening */
-    char last_error[LOCI_LOG_LINE];         /* what the log said last, for the one message */
+    char first_error[LOCI_LOG_LINE];    /* since a window began to be made, for the one message */
     struct ompi_osc_loco_requests requests;
 };
 extern struct ompi_osc_loco_component mca_osc_loco_component;

@@ -164,17 +164,30 @@ static int component_register(void)
 
 /* ---- the runtime ---- */
 
+/* Whoever sees an error first knows the cause; what its callers log on the way up says less. */
+static void remember(const char *text)
+{
+    pthread_mutex_lock(&COMPONENT->lock);
+    if (COMPONENT->first_error[0] == '\0')
+        snprintf(COMPONENT->first_error, sizeof COMPONENT->first_error, "%s", text);
+    pthread_mutex_unlock(&COMPONENT->lock);
+}
+
+static void forget_errors(void)
+{
+    pthread_mutex_lock(&COMPONENT->lock);
+    COMPONENT->first_error[0] = '\0';
+    pthread_mutex_unlock(&COMPONENT->lock);
+}
+
 /* The library may log from its own threads, which may not call into Open MPI. Errors of the
  * user's making are told by MPI's error class; whoever wants the cause too turns on
- * osc_base_verbose. What makes a window impossible is told anyway, from last_error. */
+ * osc_base_verbose. What makes a window impossible is told anyway, from first_error. */
 static void log_line(void *ctx, int level, const char *text)
 {
     (void)ctx;
-    if (level == LOCO_LOG_ERROR) {
-        pthread_mutex_lock(&COMPONENT->lock);
-        snprintf(COMPONENT->last_error, sizeof COMPONENT->last_error, "%s", text);
-        pthread_mutex_unlock(&COMPONENT->lock);
-    }
+    if (level == LOCO_LOG_ERROR)
+        remember(text);
     if (loci_mpi_may_call())
         opal_output_verbose(level == LOCO_LOG_ERROR ? 1 : 5 * level, OUTPUT, "osc loco: %s: %s",
                             loci_log_level_name(level), text);
@@ -317,20 +330,13 @@ static enum loco_window_kind kind_of(int flavor)
     }
 }
 
-static void forget_cause(void)
-{
-    pthread_mutex_lock(&COMPONENT->lock);
-    COMPONENT->last_error[0] = '\0';
-    pthread_mutex_unlock(&COMPONENT->lock);
-}
-
 /* The one message: cause and remedy. */
 static void tell(int status)
 {
     char cause[LOCI_LOG_LINE];
 
     pthread_mutex_lock(&COMPONENT->lock);
-    memcpy(cause, COMPONENT->last_error, sizeof cause);
+    memcpy(cause, COMPONENT->first_error, sizeof cause);
     pthread_mutex_unlock(&COMPONENT->lock);
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
         snprintf(cause, sizeof cause, "this version has no fabric between nodes, and members count "
@@ -406,8 +412,8 @@ static int component_select(struct ompi_win_t *win, void **base, size_t size, in
     /* The core passes MPI_BOTTOM for dynamic windows. */
     if (flavor == MPI_WIN_FLAVOR_DYNAMIC)
         base = &no_base;
+    forget_errors();
     ompi_osc_loco_enter();
-    forget_cause();
     status = select_window(win, base, size, disp_unit, comm, info, flavor);
     if (status != LOCO_OK) {
         tell(status);
