@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * More than 31 bits count: one call that moves over 2 GiB, and places beyond 4 GiB. Rank 1's part is
- * large, the others' are small. A machine with too little memory is told of as a skip.
+ * More than 31 bits count: one call that moves over 2 GiB, and places beyond 4 GiB. Rank 1's part
+ * is large, the others' are small. A machine with too little memory is told of as a skip.
  */
 #define _GNU_SOURCE
 #include "testlib.h"
@@ -91,7 +91,8 @@ static void big_close(struct big *b)
 
 /* ---- one call, over 2 GiB ---- */
 
-static _Alignas(8) unsigned char pattern[2 * MIB]; /* one MiB twice, so that any MiB of it is one piece */
+/* One MiB twice, so that any MiB of it is one piece. */
+static _Alignas(8) unsigned char pattern[2 * MIB];
 
 static void make_pattern(void)
 {

@@ -89,6 +89,134 @@ static void target_sleeps(int flavor)
     target_away(flavor, tl_wait_quietly);
 }
 
+/* ---- each call by itself, while the target computes ---- */
+
+#define CALLS 200   /* of each kind */
+
+struct apart {
+    MPI_Datatype strided, pairs;    /* of 4 longs */
+};
+
+static void put_locked(struct tl_win *w, const struct apart *types, int kind)
+{
+    long value = 7;
+
+    (void)types;
+    tl_ok(MPI_Win_lock(kind, 0, 0, w->win), "lock");
+    tl_ok(MPI_Put(&value, 1, MPI_LONG, 0, tl_disp(w, 0, 8 * (size_t)w->rank), 1, MPI_LONG, w->win),
+          "put");
+    tl_ok(MPI_Win_unlock(0, w->win), "unlock");
+}
+
+static void put_exclusive(struct tl_win *w, const struct apart *types)
+{
+    put_locked(w, types, MPI_LOCK_EXCLUSIVE);
+}
+
+static void put_shared(struct tl_win *w, const struct apart *types)
+{
+    put_locked(w, types, MPI_LOCK_SHARED);
+}
+
+static void fetch(struct tl_win *w, const struct apart *types)
+{
+    long one = 1, got;
+
+    (void)types;
+    tl_ok(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w->win), "lock");
+    tl_ok(MPI_Fetch_and_op(&one, &got, MPI_LONG, 0, tl_disp(w, 0, 512), MPI_SUM, w->win), "fetch");
+    tl_ok(MPI_Win_unlock(0, w->win), "unlock");
+}
+
+static void fetch_derived(struct tl_win *w, const struct apart *types)
+{
+    long one[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, got[16];
+
+    tl_ok(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w->win), "lock");
+    tl_ok(MPI_Get_accumulate(one, 1, types->pairs, got, 1, types->strided, 0, tl_disp(w, 0, 640),
+                             1, types->strided, MPI_SUM, w->win), "get_accumulate");
+    tl_ok(MPI_Win_unlock(0, w->win), "unlock");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The calls of all ranks but the target; returns the worst of any, to all. */
+static double time_calls(struct tl_win *w, const struct apart *types, const char *name,
+                         void (*call)(struct tl_win *, const struct apart *))
+{
+    double took[CALLS] = {0}, mine[2], worst[2];
+
+    for (int i = 0; i < CALLS && w->rank != 0; i++) {
+        double start = tl_now();
+        call(w, types);
+        took[i] = tl_now() - start;
+    }
+    qsort(took, CALLS, sizeof took[0], by_size);
+    mine[0] = took[CALLS / 2];
+    mine[1] = took[CALLS - 1];
+    MPI_Allreduce(mine, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    tl_note("%s: median %.3f us, worst %.1f us (of the slowest rank)", name, 1e6 * worst[0],
+            1e6 * worst[1]);
+    return worst[1];
+}
+
+/* Who needs the target waits for it in every attempt; who only lost the CPU does not. */
+static int calls_while_away(struct tl_win *w, const struct apart *types, const char *name,
+                            void (*call)(struct tl_win *, const struct apart *), double compute)
+{
+    int attempt = 0;
+    double worst;
+
+    do {
+        attempt++;
+        tl_barrier();
+        if (w->rank == 0)
+            tl_compute(compute);
+        worst = time_calls(w, types, name, call);
+    } while (worst >= compute / 2 && attempt < ATTEMPTS && !tl_failed());
+    tl_true(worst < compute / 2, "%s took %.3f s in each of %d attempts, beside a target that "
+            "computes for %.3f s", name, worst, attempt, compute);
+    return attempt;
+}
+
+/* `--away 5`: the target computes for 5 s, a quarter for each kind of call. It takes part in
+ * nothing: the reduction waits for it at the end. */
+static void each_call(int flavor)
+{
+    double compute = (double)tl_option("--away", 2) / 4;
+    struct apart types;
+    struct tl_win w;
+    long word[2], fetches, sums;
+
+    if (!promised() || !tl_win_open(&w, flavor, MPI_COMM_WORLD, 1024, 8))
+        return;
+    MPI_Type_vector(4, 1, 3, MPI_LONG, &types.strided);
+    MPI_Type_vector(2, 2, 5, MPI_LONG, &types.pairs);
+    MPI_Type_commit(&types.strided);
+    MPI_Type_commit(&types.pairs);
+    calls_while_away(&w, &types, "exclusive lock, put, unlock", put_exclusive, compute);
+    calls_while_away(&w, &types, "shared lock, put, unlock", put_shared, compute);
+    fetches = calls_while_away(&w, &types, "fetch_and_op", fetch, compute);
+    sums = calls_while_away(&w, &types, "get_accumulate, derived types", fetch_derived, compute);
+    tl_barrier();
+    tl_local_begin(&w);
+    memcpy(&word[0], w.base + 512, sizeof word[0]);
+    memcpy(&word[1], w.base + 640 + 24, sizeof word[1]);
+    if (w.rank == 0) {
+        tl_eq(word[0], fetches * CALLS * (w.size - 1), "the sum of fetch_and_op");
+        tl_eq(word[1], sums * CALLS * (w.size - 1), "the sum of get_accumulate");
+    }
+    tl_local_end(&w);
+    MPI_Type_free(&types.strided);
+    MPI_Type_free(&types.pairs);
+    tl_win_close(&w);
+}
+
 /* Large and strided transfers from and to a target that sleeps. */
 static void large_while_away(int flavor)
 {
@@ -323,6 +451,7 @@ int main(int argc, char **argv)
     static const struct tl_case cases[] = {
         {"target_computes", target_computes, TL_ALL, 2, 30},
         {"target_sleeps", target_sleeps, TL_ALL, 2, 30},
+        {"each_call", each_call, TL_ALL, 2, 60},
         {"large_while_away", large_while_away, TL_ALL, 2, 30},
         {"posted_then_away", posted_then_away, TL_ALL, 2, 30},
         {"fair_exclusive", fair_exclusive, TL_ALL, 2, 30},

@@ -200,7 +200,7 @@ void tl_barrier(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static double seconds_now(void)
+double tl_now(void)
 {
     struct timespec t;
 
@@ -210,10 +210,10 @@ static double seconds_now(void)
 
 void tl_compute(double seconds)
 {
-    double end = seconds_now() + seconds;
+    double end = tl_now() + seconds;
     uint64_t state = 1;
 
-    while (seconds_now() < end)
+    while (tl_now() < end)
         for (int i = 0; i < 1000; i++)
             tl_random(&state);
 }

@@ -60,6 +60,7 @@ int tl_below(uint64_t *state, int bound);
 void tl_pattern(void *to, size_t bytes, uint64_t seed);
 
 void tl_barrier(void);
+double tl_now(void); /* seconds, of no MPI call */
 void tl_compute(double seconds); /* uses the CPU, makes no MPI call */
 void tl_wait_quietly(double seconds); /* sleeps, makes no MPI call */
 

@@ -126,14 +126,46 @@ static void add_round(struct worker *k)
     } while (1);
 }
 
+/* Two words apart, by every accumulate that fetches or has a request; what they return rises. */
+static void derived_round(struct worker *k, MPI_Datatype apart)
+{
+    long one[2] = {1, 1}, got[2] = {-1, -1}, again[2] = {-1, -1};
+    MPI_Win win = k->w->win;
+    MPI_Aint at = tl_disp(k->w, k->target, 64);
+    MPI_Request r[2];
+
+    bad(k, MPI_Get_accumulate(one, 2, MPI_LONG, got, 2, MPI_LONG, k->target, at, 1, apart, MPI_SUM,
+                              win), "get_accumulate");
+    bad(k, MPI_Win_flush_local(k->target, win), "flush_local");
+    bad(k, MPI_Raccumulate(one, 2, MPI_LONG, k->target, at, 1, apart, MPI_SUM, win, &r[0]),
+        "raccumulate");
+    bad(k, MPI_Rget_accumulate(one, 2, MPI_LONG, again, 2, MPI_LONG, k->target, at, 1, apart,
+                               MPI_SUM, win, &r[1]), "rget_accumulate");
+    bad(k, MPI_Waitall(2, r, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    for (int i = 0; i < 2; i++)
+        if (again[i] < got[i] + 2 && k->reason[0] == '\0')
+            snprintf(k->reason, sizeof k->reason, "thread %d: fetched %ld after %ld", k->id,
+                     again[i], got[i]);
+    bad(k, MPI_Get(got, 2, MPI_LONG, k->target, at, 1, apart, win), "get");
+    bad(k, MPI_Win_flush(k->target, win), "flush");
+    if (got[0] < again[0] + 1 && k->reason[0] == '\0')
+        snprintf(k->reason, sizeof k->reason, "thread %d: got %ld after %ld", k->id, got[0],
+                 again[0]);
+}
+
 static void *all_calls_work(void *argument)
 {
     struct worker *k = argument;
+    MPI_Datatype apart;
 
+    MPI_Type_vector(2, 1, 3, MPI_LONG, &apart);
+    MPI_Type_commit(&apart);
     for (int turn = 0; turn < TURNS && k->reason[0] == '\0'; turn++) {
         block_round(k, turn);
         add_round(k);
+        derived_round(k, apart);
     }
+    MPI_Type_free(&apart);
     return NULL;
 }
 
@@ -161,6 +193,18 @@ static void check_sums(struct tl_win *w, int times)
     tl_local_end(w);
 }
 
+static void check_apart(struct tl_win *w, int times)
+{
+    long word[4];
+
+    tl_local_begin(w);
+    memcpy(word, w->base + 64, sizeof word);
+    tl_eq(word[0], 3L * times, "the sum of the first word");
+    tl_eq(word[3], 3L * times, "the sum of the second word");
+    tl_true(word[1] == 0 && word[2] == 0, "a word between was written");
+    tl_local_end(w);
+}
+
 static size_t room(void)
 {
     return ROOM * (size_t)(1 + tl_size() * THREADS);
@@ -181,6 +225,7 @@ static void all_calls(int flavor)
         for (int i = 0; i < THREADS; i++)
             times += (r + i) % w.size == w.rank ? TURNS : 0;
     check_sums(&w, times);
+    check_apart(&w, times);
     tl_win_close(&w);
 }
 
@@ -237,6 +282,54 @@ static void locks(int flavor)
     tl_win_close(&w);
 }
 
+/* ---- a window for each thread, locked at the same time as the others' ---- */
+
+static struct tl_win window_of[THREADS];
+
+static void *own_window_work(void *argument)
+{
+    struct worker *k = argument;
+
+    k->w = &window_of[k->id];
+    for (int turn = 0; turn < TURNS / 4 && k->reason[0] == '\0'; turn++)
+        for (int i = 0; i < k->w->size; i++) {
+            int to = (k->id + turn + i) % k->w->size;
+            long value = -1;
+            if (bad(k, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, to, 0, k->w->win), "lock"))
+                return NULL;
+            bad(k, MPI_Get(&value, 1, MPI_LONG, to, tl_disp(k->w, to, 0), 1, MPI_LONG, k->w->win),
+                "get");
+            bad(k, MPI_Win_flush(to, k->w->win), "flush");
+            value++;
+            bad(k, MPI_Put(&value, 1, MPI_LONG, to, tl_disp(k->w, to, 0), 1, MPI_LONG, k->w->win),
+                "put");
+            bad(k, MPI_Win_unlock(to, k->w->win), "unlock");
+        }
+    bad(k, MPI_Win_lock_all(0, k->w->win), "lock_all");
+    bad(k, MPI_Win_unlock_all(k->w->win), "unlock_all");
+    return NULL;
+}
+
+static void own_windows(int flavor)
+{
+    int made = 0;
+    long value;
+
+    while (enough() && made < THREADS
+           && tl_win_open(&window_of[made], flavor, MPI_COMM_WORLD, 64, 8))
+        made++;
+    if (made == THREADS)
+        run_threads(&window_of[0], own_window_work, -1);
+    tl_barrier();
+    for (int i = 0; i < made; i++) {
+        tl_local_begin(&window_of[i]);
+        memcpy(&value, window_of[i].base, sizeof value);
+        tl_eq(value, (long)(TURNS / 4) * window_of[i].size, "the counter of a thread's window");
+        tl_local_end(&window_of[i]);
+        tl_win_close(&window_of[i]);
+    }
+}
+
 /* ---- one puts, another flushes ---- */
 
 /* The first thread puts and says so; the second flushes and looks. */
@@ -279,6 +372,72 @@ static void put_and_flush(int flavor)
     tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
     run_threads(&w, put_and_flush_work, (w.rank + 1) % w.size);
     tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
+    tl_win_close(&w);
+}
+
+/* The first thread puts and then computes, with no more calls, until the second has flushed and the
+ * target has seen it (at most PATIENCE). `--away 5`: five seconds at least. */
+#define PATIENCE 60
+static double away, flush_took;
+
+static void compute_until(atomic_int *stage)
+{
+    double start = tl_now(), now = start;
+
+    while (now - start < away || (atomic_load(stage) != 2 && now - start < PATIENCE)) {
+        tl_compute(0.01);
+        now = tl_now();
+    }
+    atomic_fetch_add(stage, 10);
+}
+
+static void flush_for_the_other(struct worker *k)
+{
+    int before = (k->w->rank + k->w->size - 1) % k->w->size;
+    double start = tl_now();
+    long got;
+
+    bad(k, MPI_Win_flush(k->target, k->w->win), "flush");
+    flush_took = tl_now() - start;
+    bad(k, MPI_Sendrecv(NULL, 0, MPI_LONG, k->target, 1, NULL, 0, MPI_LONG, before, 1,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE), "MPI_Sendrecv");
+    bad(k, MPI_Win_sync(k->w->win), "sync");
+    memcpy(&got, k->w->base, sizeof got);
+    differs(k, got, 4711 + before, "what the neighbour put before it computes");
+    differs(k, atomic_fetch_add(k->stage, 1), 1, "whether the other thread still computes");
+}
+
+static void *put_and_compute_work(void *argument)
+{
+    struct worker *k = argument;
+    long value = 4711 + k->w->rank;
+
+    if (k->id == 0) {
+        bad(k, MPI_Put(&value, 1, MPI_LONG, k->target, tl_disp(k->w, k->target, 0), 1, MPI_LONG,
+                       k->w->win), "put");
+        atomic_store(k->stage, 1);
+        compute_until(k->stage);
+    } else if (k->id == 1) {
+        while (atomic_load(k->stage) == 0)
+            sched_yield();
+        flush_for_the_other(k);
+    }
+    return NULL;
+}
+
+static void put_and_compute(int flavor)
+{
+    struct tl_win w;
+    double worst = 0;
+
+    away = (double)tl_option("--away", 0);
+    if (!enough() || !tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
+        return;
+    tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
+    run_threads(&w, put_and_compute_work, (w.rank + 1) % w.size);
+    tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
+    MPI_Reduce(&flush_took, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    tl_note("the flush took at most %.1f us", 1e6 * worst);
     tl_win_close(&w);
 }
 
@@ -347,6 +506,8 @@ int main(int argc, char **argv)
         {"one_target", one_target, TL_ALL, 1, 120},
         {"locks", locks, TL_ALL, 1, 120},
         {"put_and_flush", put_and_flush, TL_ALL, 1, 120},
+        {"own_windows", own_windows, TL_ALL, 1, 120},
+        {"put_and_compute", put_and_compute, TL_ALL, 1, 120},
         {"made_by_threads", made_by_threads, TL_ALLOCATE | TL_CREATE, 1, 120},
     };
 
