@@ -252,6 +252,20 @@ static loco_window_t *window_of(MPI_Win win)
     return ompi_osc_loco_module(win)->window;
 }
 
+/* Whether the user named this component, so that no other may serve. */
+static bool is_asked_for(void)
+{
+    const char *asked = ompi_osc_base_framework.framework_selection;
+
+    return asked != NULL && strstr(asked, "loco") != NULL && asked[0] != '^';
+}
+
+/* The framework's own stream is closed unless osc_base_verbose is set; this one is not. */
+static int stream(bool aloud)
+{
+    return aloud ? 0 : OUTPUT;
+}
+
 static int component_open(void)
 {
     static const struct loci_mpi_component hooks = {
@@ -291,14 +305,12 @@ static int component_finalize(void)
 /* Told once, and aloud where the user asked for this component: then no other may be there. */
 static void tell_several_nodes(struct ompi_communicator_t *comm)
 {
-    const char *asked = ompi_osc_base_framework.framework_selection;
-    bool aloud = asked != NULL && strstr(asked, "loco") != NULL && asked[0] != '^'
-                 && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
+    bool aloud = is_asked_for() && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
 
     if (aloud)
         COMPONENT->told_several_nodes = true;
-    opal_output_verbose(aloud ? 0 : 1, OUTPUT, "osc loco: declines a window whose members are on "
-                        "several nodes, for this version has no fabric between nodes: use a "
+    opal_output_verbose(aloud ? 0 : 1, stream(aloud), "osc loco: declines a window whose members "
+                        "are on several nodes, for this version has no fabric between nodes: use a "
                         "communicator of one node (MPI_Comm_split_type), or let other components "
                         "serve it (--mca osc_loco_priority 200 instead of --mca osc loco)");
 }
