@@ -2,7 +2,7 @@
 
 # LOCO_OPENMPI: where Open MPI's headers, libraries and component directory are.
 # Sets MPI_CPPFLAGS (mpi.h), MPI_COMPONENT_CPPFLAGS (the headers components are built with),
-# MPI_LIBS, MPI_COMPONENT_LIBS, MPI_VERSION, MPI_BINDIR and MCA_DIR.
+# MPI_LIBS, MPI_COMPONENT_LIBS, MPI_VERSION, MPI_BINDIR, MCA_DIR and PMIX_COMPONENTS.
 AC_DEFUN([LOCO_OPENMPI], [
     AC_ARG_VAR([MPICC], [Open MPI's compiler wrapper, asked for paths only])
     AC_PATH_PROG([MPICC], [mpicc])
@@ -19,6 +19,7 @@ AC_DEFUN([LOCO_OPENMPI], [
     AC_SUBST([MPI_COMPONENT_LIBS])
     AC_SUBST([MPI_BINDIR])
     AC_SUBST([MCA_DIR])
+    AC_SUBST([PMIX_COMPONENTS])
 ])
 
 # Component headers are in "openmpi/" beside mpi.h, or where a developer's install put them.
@@ -28,8 +29,9 @@ AC_DEFUN([LOCO_OPENMPI_PATHS], [
     AS_IF([test -z "$loco_incdirs"],
           [AC_MSG_ERROR([$MPICC does not answer --showme:incdirs, so it is not Open MPI's;
 set MPICC to Open MPI's wrapper (mpicc.openmpi on Debian)])])
+    MPI_VERSION=`$MPICC --showme:version 2>&1 | sed 's/.*Open MPI \(@<:@^ @:>@*\).*/\1/'`
     MPI_BINDIR=`AS_DIRNAME(["$MPICC"])`
-    loco_have_osc=no
+    loco_have_osc=no PMIX_COMPONENTS=
     for loco_dir in $loco_incdirs; do
         MPI_CPPFLAGS="$MPI_CPPFLAGS -isystem $loco_dir"
         AS_IF([test -f "$loco_dir/openmpi/ompi/mca/osc/osc.h"],
@@ -39,6 +41,8 @@ set MPICC to Open MPI's wrapper (mpicc.openmpi on Debian)])])
                for loco_pmix in "$loco_dir/../../pmix2/include" "$loco_dir/../pmix2/include"; do
                    AS_IF([test -d "$loco_pmix"],
                          [MPI_COMPONENT_CPPFLAGS="$MPI_COMPONENT_CPPFLAGS -isystem $loco_pmix"])
+                   AS_IF([test -d "$loco_pmix/../lib/pmix"],
+                         [PMIX_COMPONENTS=`cd "$loco_pmix/../lib/pmix" && pwd`])
                done],
               [test -f "$loco_dir/ompi/mca/osc/osc.h"], [loco_have_osc=yes])
     done
@@ -59,6 +63,7 @@ AC_DEFUN([LOCO_OPENMPI_TRY], [
     loco_save_libs=$LIBS
     CPPFLAGS="$CPPFLAGS -I$srcdir/osc_loco/compat $MPI_COMPONENT_CPPFLAGS"
     AS_IF([test $loco_have_osc = yes], [
+        LOCO_OPENMPI_RELEASE
         AC_MSG_CHECKING([whether Open MPI's component headers compile])
         AC_COMPILE_IFELSE(
             [AC_LANG_PROGRAM([[#include "ompi_config.h"
@@ -87,9 +92,25 @@ extern void opal_progress(void);]], [[opal_progress(); return MPI_Finalize();]])
     LIBS=$loco_save_libs
 ])
 
+# The interface of components is the same in all releases of a series; 6.0 has counts of size_t in it.
+AC_DEFUN([LOCO_OPENMPI_RELEASE], [
+    AC_MSG_CHECKING([whether components of this Open MPI ($MPI_VERSION) are known])
+    AC_COMPILE_IFELSE(
+        [AC_LANG_PROGRAM([[#include "ompi_config.h"
+#include "ompi/version.h"
+#if !(OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1) \
+    && !(OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)
+#error unknown
+#endif]], [])],
+        [AC_MSG_RESULT([yes])],
+        [AC_MSG_RESULT([no])
+         AC_MSG_ERROR([$MPICC is of Open MPI $MPI_VERSION; osc_loco knows the components of
+the series 4.1 and 5.0 alone. Set MPICC to the wrapper of one of these (such as
+MPICC=/usr/bin/mpicc.openmpi), or build libloco alone: --without-mpi.])])
+])
+
 AC_DEFUN([LOCO_OPENMPI_DIR], [
     AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$MPI_BINDIR$PATH_SEPARATOR$PATH])
-    MPI_VERSION=`$MPICC --showme:version 2>&1 | sed 's/.*Open MPI \(@<:@^ @:>@*\).*/\1/'`
     AC_DEFINE_UNQUOTED([LOCO_OPENMPI_VERSION], ["$MPI_VERSION"], [Open MPI that this is built for])
     AC_ARG_WITH([mca-dir],
         [AS_HELP_STRING([--with-mca-dir=DIR],

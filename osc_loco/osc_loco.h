@@ -26,6 +26,11 @@
 #include "ompi/request/request.h"
 #include "ompi/win/win.h"
 
+#if !(OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1) \
+    && !(OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)
+#error "osc_loco is for Open MPI 4.1 and 5.0: 6.0 changes the interface of components"
+#endif
+
 #include "loco_mpi.h"
 #include "log.h"
 #include "tunables.h"
@@ -46,6 +51,7 @@ struct ompi_osc_loco_requests {
 
 struct ompi_osc_loco_component {
     ompi_osc_base_component_t super;
+    void *of_later_releases[8]; /* NULL: what later releases of a series add to super, as 5.0.10 */
     int priority;
     bool late_requests;         /* for tests: see its help text */
     bool serialized;            /* MPI_THREAD_SERIALIZED: blocking calls say when they run */

@@ -266,12 +266,45 @@ static int stream(bool aloud)
     return aloud ? 0 : OUTPUT;
 }
 
+/* Headers of another release, or of an Open MPI configured otherwise, may lay the structures out in
+ * another way than the Open MPI that loads this. Each class knows its size. */
+static bool layouts_agree(void)
+{
+    static const struct {
+        const opal_class_t *class;
+        size_t size;
+    } used[] = {
+        { OBJ_CLASS(ompi_win_t), sizeof(ompi_win_t) },
+        { OBJ_CLASS(ompi_communicator_t), sizeof(ompi_communicator_t) },
+        { OBJ_CLASS(ompi_datatype_t), sizeof(ompi_datatype_t) },
+        { OBJ_CLASS(ompi_op_t), sizeof(ompi_op_t) },
+        { OBJ_CLASS(ompi_request_t), sizeof(ompi_request_t) },
+        { OBJ_CLASS(opal_free_list_t), sizeof(opal_free_list_t) },
+        { OBJ_CLASS(opal_mutex_t), sizeof(opal_mutex_t) },
+    };
+
+    for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
+        bool aloud = is_asked_for();
+
+        if (used[i].class->cls_sizeof == used[i].size)
+            continue;
+        opal_output_verbose(aloud ? 0 : 1, stream(aloud), "osc loco: built for Open MPI "
+                            OMPI_VERSION ", whose %s has %zu bytes; here it has %zu. Build "
+                            "osc_loco anew with the mpicc of this Open MPI",
+                            used[i].class->cls_name, used[i].size, used[i].class->cls_sizeof);
+        return false;
+    }
+    return true;
+}
+
 static int component_open(void)
 {
     static const struct loci_mpi_component hooks = {
         .settings = settings, .log = log_line, .window_of = window_of,
     };
 
+    if (!layouts_agree())
+        return OMPI_ERR_NOT_AVAILABLE;
     loci_mpi_set_component(&hooks);
     return OMPI_SUCCESS;
 }
