@@ -3,7 +3,9 @@
  * More than 31 bits count: one call that moves over 2 GiB, and places beyond 4 GiB. Rank 1's part
  * is large, the others' are small. A machine with too little memory is told of as a skip.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "testlib.h"
 
 #include <stdio.h>
