@@ -150,6 +150,7 @@ static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(vo
 {
     const struct loci_reason why = {
         .what = "a barrier", .peer = -1, .broken = broken, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_SYNC,
     };
 
     return loci_wait(wait->barrier->rt, &why, ready, wait);

@@ -225,6 +225,7 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
 {
     const struct loci_reason why = {
         .what = rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = (flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
     };
     struct rw_wait w = {
         .rt = rt, .rw = rw, .mode = mode, .flags = flags, .interval = READ_SOONEST / 2,

@@ -52,6 +52,7 @@
 enum loci_rw_mode { LOCI_RW_SHARED, LOCI_RW_EXCLUSIVE, LOCI_RW_ALL, LOCI_RW_PART };
 
 #define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
+#define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
 
 #define LOCI_RW_FIRST UINT64_C(0x000000000000ffff)
 #define LOCI_RW_SECOND UINT64_C(0x00000000ffff0000)

@@ -59,6 +59,7 @@ static int enter(struct loco_ticket_lock *lock)
     const struct loci_reason why = {
         .what = "threads of this process at a ticket lock", .peer = -1,
         .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_LOCK,
     };
     struct local_wait wait = {
         lock, atomic_fetch_add_explicit(&lock->next, 1, memory_order_acquire)
@@ -125,6 +126,7 @@ static int wait_turn(struct loco_ticket_lock *lock, unsigned ticket)
     const struct loco_ticket_array *array = lock->array;
     const struct loci_reason why = {
         .what = array->ep->name, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_LOCK,
     };
     struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
                                               LOCI_TICKET_GRANTS);

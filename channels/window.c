@@ -320,6 +320,7 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
     win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
     find_base(win, spec);
+    loci_stats_add(rt->stats, LOCI_STAT_WINDOWS_MADE, 1);
     *out = win;
     return LOCO_OK;
 }
@@ -340,6 +341,7 @@ int loco_window_destroy(loco_window_t *win)
     loci_regions_close(win);
     loci_window_pscw_free(win);
     free(win->deferred);
+    loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_FREED, 1);
     free(win);
     return status == LOCO_OK ? fenced : status;
 }

@@ -59,7 +59,8 @@ static int enter(struct loco_window *win, int rank, bool *locked)
     struct loci_rw lock = lock_of(win, rank);
 
     *locked = needs_lock(win, rank);
-    return *locked ? loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, 0) : LOCO_OK;
+    return *locked ? loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES)
+                   : LOCO_OK;
 }
 
 /* What was written is visible to whoever has the lock next. */

@@ -128,6 +128,7 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who)
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
         .broken = all ? any_is_dead : no_need,
+        .kind = LOCI_WAIT_SYNC,
     };
     int status;
 
@@ -168,6 +169,7 @@ static int dissemination_barrier(struct loco_window *win)
 {
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_SYNC,
     };
     struct barrier_wait wait = { win, 0, false, 0 };
     int n = win->group.size, status = LOCO_OK;
@@ -327,6 +329,7 @@ static int wait_for_counts(struct count_wait *wait, const char *what)
 {
     const struct loci_reason why = {
         .what = what, .peer = -1, .broken = no_count_comes, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_SYNC,
     };
 
     return loci_wait(wait->win->rt, &why, all_counted, wait);

@@ -12,6 +12,7 @@
 
 #include "config.h"
 
+#include "observe.h"
 #include "rma.h"
 #include "runtime.h"
 #include "wait.h"
@@ -23,15 +24,18 @@ static bool lane_is_clean(const struct loci_lane *lane)
 }
 
 /* Have something in flight that places all writes of this lane. */
-static int start_placing(struct loci_lane *lane)
+static int start_placing(struct loci_lane *lane, enum loci_stats_fence *did)
 {
     struct loci_op op = { .kind = LOCI_PLACE };
     loco_ack_t ack = LOCO_ACK_INIT;
     int status;
 
     if (atomic_load_explicit(&lane->placing, memory_order_acquire)
-        >= atomic_load_explicit(&lane->written, memory_order_acquire))
+        >= atomic_load_explicit(&lane->written, memory_order_acquire)) {
+        *did = *did == LOCI_STATS_NOTHING ? LOCI_STATS_ACK : *did;
         return LOCO_OK;
+    }
+    *did = LOCI_STATS_PLACE;
     LOCI_COUNT_SIMPLE(lane->thread->rt, places);
     status = loci_lane_post(lane, &op, &ack);
     return status < 0 ? status : LOCO_OK;
@@ -56,20 +60,24 @@ static int is_placed(void *arg)
     return 0;
 }
 
-static int finish_placing(struct loci_lane *lane)
+static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)
 {
     struct place_wait wait = { lane, atomic_load_explicit(&lane->placing, memory_order_acquire) };
     const struct loci_reason why = {
         .what = "a fence", .peer = lane->peer->index, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_FENCE,
     };
 
+    (void)did;
     return loci_wait(lane->thread->rt, &why, is_placed, &wait);
 }
 
+typedef int step_fn(struct loci_lane *lane, enum loci_stats_fence *did);
+
 /* Apply `step` to every dirty lane of the thread to `peer` (an index, or -1: all). The first
- * error is kept, the other lanes are served all the same. */
-static int each_dirty_lane(struct loci_thread *thread, int peer, int (*step)(struct loci_lane *),
-                           int status)
+ * error is kept, the other lanes are served all the same. `*did`: the most that one needed. */
+static int each_dirty_lane(struct loci_thread *thread, int peer, step_fn *step, int status,
+                           enum loci_stats_fence *did)
 {
     int lanes = atomic_load_explicit(&thread->lane_peers, memory_order_acquire);
     int first = peer < 0 ? 0 : peer, end = peer < 0 ? lanes : peer + 1;
@@ -80,7 +88,7 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, int (*step)(str
 
         if (lane == NULL || lane_is_clean(lane))
             continue;
-        one = step(lane);
+        one = step(lane, did);
         if (status == LOCO_OK)
             status = one;
     }
@@ -89,15 +97,17 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, int (*step)(str
 
 static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer)
 {
+    enum loci_stats_fence did = LOCI_STATS_NOTHING;
     struct loci_thread *first, *t;
     int status = LOCO_OK;
 
     first = all_threads ? atomic_load_explicit(&rt->threads, memory_order_acquire)
                         : loci_self(rt);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, start_placing, status);
+        status = each_dirty_lane(t, peer, start_placing, status, &did);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, finish_placing, status);
+        status = each_dirty_lane(t, peer, finish_placing, status, &did);
+    loci_stat(rt, LOCI_STAT_FENCES + (int)did, 1);
     return status;
 }
 
@@ -106,8 +116,10 @@ int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int pe
     if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
         return LOCO_OK;
     atomic_thread_fence(memory_order_seq_cst);
-    if (rt->ops->synchronous)
+    if (rt->ops->synchronous) {
+        loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_NOTHING, 1);
         return LOCO_OK;
+    }
     return fence_lanes(rt, scope == LOCO_FENCE_PROCESS, peer);
 }
 

@@ -6,10 +6,16 @@
 
 #include <string.h>
 
+#include "observe.h"
 #include "rma.h"
 
 static void count(struct loco_runtime *rt, const struct loci_op *op)
 {
+    int kind = op->kind == LOCI_WRITE ? LOCI_STATS_WRITES
+               : op->kind == LOCI_READ ? LOCI_STATS_READS : LOCI_STATS_ATOMICS;
+
+    loci_stat(rt, LOCI_STAT_POSTED + kind, 1);
+    loci_stat(rt, LOCI_STAT_POSTED_BYTES + kind, op->len);
     switch (op->kind) {
     case LOCI_WRITE: LOCI_COUNT_MEM(rt, writes, op->mem); break;
     case LOCI_READ: LOCI_COUNT_MEM(rt, reads, op->mem); break;

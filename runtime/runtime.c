@@ -8,6 +8,7 @@
 
 #include "endpoint.h"
 #include "memory.h"
+#include "observe.h"
 #include "place.h"
 #include "runtime.h"
 #include "service.h"
@@ -48,6 +49,34 @@ static int meet_everyone(struct loco_runtime *rt, const struct loco_exchange *ex
     return loco_group_meet(rt, exchange, &rt->everyone);
 }
 
+#ifdef LOCO_SIM         /* has a trace and counters of its own */
+static int observe(struct loco_runtime *rt)
+{
+    (void)rt;
+    return LOCO_OK;
+}
+
+static void end_observing(struct loco_runtime *rt)
+{
+    (void)rt;
+}
+#else
+static int observe(struct loco_runtime *rt)
+{
+    int status = loci_trace_open(rt);
+
+    return status == LOCO_OK ? loci_stats_open(rt) : status;
+}
+
+static void end_observing(struct loco_runtime *rt)
+{
+    if (atomic_exchange_explicit(&rt->observed, 0, memory_order_relaxed) == 0)
+        return;
+    loci_stats_report(rt);
+    loci_trace_close(rt);
+}
+#endif
+
 int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host *host,
                       const struct loci_fabric_ops *ops, loco_runtime_t **out)
 {
@@ -83,6 +112,8 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     status = loci_peers_open(rt);
     if (status == LOCO_OK)
         status = meet_everyone(rt, &boot->exchange);
+    if (status == LOCO_OK)
+        status = observe(rt);
     if (status != LOCO_OK) {
         loco_runtime_close(rt);
         return status;
@@ -114,6 +145,7 @@ void loco_runtime_close(loco_runtime_t *rt)
 {
     if (rt == NULL)
         return;
+    end_observing(rt);
     loci_threads_close(rt);
     loci_peers_part(rt);
     loci_memory_close(rt);

@@ -19,6 +19,7 @@
 #include "counters.h"
 #include "fabric/fabric.h"
 #include "log.h"
+#include "stats.h"
 #include "tunables.h"
 
 #ifdef LOCO_DEBUG
@@ -105,6 +106,7 @@ struct loci_thread {
     _Atomic(struct loci_lane *) *lanes;   /* by peer index; reserved address space */
     _Atomic int lane_peers;         /* indices from here on were never opened */
     struct loci_block *blocks;      /* free memref blocks */
+    int number;                     /* in the order they were made */
 };
 
 /* ---- memory (memory.c) ---- */
@@ -155,6 +157,9 @@ struct loco_runtime {
 #ifdef LOCO_COUNTERS
     struct loci_counters counters;
 #endif
+    _Atomic unsigned observed;      /* enum loci_observe */
+    loci_counter stats[LOCI_STAT_COUNT];
+    struct loci_trace *trace;       /* NULL: none */
 };
 
 /* Log a line; see log.h for levels. */

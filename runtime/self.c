@@ -60,6 +60,7 @@ static struct loci_thread *make(struct loco_runtime *rt)
     pthread_mutex_init(&t->lock, NULL);
     pthread_mutex_lock(&rt->threads_lock);
     t->next = atomic_load_explicit(&rt->threads, memory_order_relaxed);
+    t->number = t->next != NULL ? t->next->number + 1 : 0;
     atomic_store_explicit(&rt->threads, t, memory_order_release);
     pthread_mutex_unlock(&rt->threads_lock);
     return t;

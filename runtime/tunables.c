@@ -44,6 +44,14 @@ static const struct loci_tunable_row rows[] = {
       "let a process that is waiting anyway do small copies of its user memory for its peers" },
     { "LOCO_LOG", "warn", LOCI_TUNABLE_CHOICE, 0, 0, "none|error|warn|info|debug", FIELD(log),
       "what is logged; set in the environment, it goes to stderr where no hook takes it" },
+    { "LOCO_STATS", "no", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(stats),
+      "a table of what each process did, at its end: yes (to stderr), no, or a file; %r in its "
+      "name is the rank, %p the process" },
+    { "LOCO_TRACE", "no", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(trace),
+      "file for a trace of all window calls and waits, in the JSON of Perfetto and Chrome; one per "
+      "process: %r in its name is the rank, %p the process" },
+    { "LOCO_TRACE_LIMIT", "64M", LOCI_TUNABLE_SIZE, 512 * KiB, LOCI_INFINITE, NULL,
+      FIELD(trace_limit), "size at which a process's trace takes no more events" },
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 _Static_assert(ROWS <= LOCI_TUNABLES_MAX, "more tunables than room for their origins");

@@ -26,7 +26,7 @@ enum loci_tunable_origin {
     LOCI_FROM_PROGRAM       /* struct loco_bootstrap, an MCA variable */
 };
 
-#define LOCI_TUNABLE_TEXT 64            /* bytes of a value as text, with its end */
+#define LOCI_TUNABLE_TEXT 256           /* bytes of a value as text, with its end */
 #define LOCI_TUNABLES_MAX 64            /* rows */
 #define LOCI_INFINITE INT64_MAX         /* "inf", where the row's range goes that far */
 
@@ -47,6 +47,9 @@ struct loci_tunables {
     int cma;                            /* enum loci_cma */
     int offers;                         /* enum loci_offers */
     int log;                            /* enum loco_log_level */
+    char stats[LOCI_TUNABLE_TEXT];      /* no, yes or a file's name */
+    char trace[LOCI_TUNABLE_TEXT];      /* no or a file's name */
+    int64_t trace_limit;                /* bytes */
     unsigned char origin[LOCI_TUNABLES_MAX];    /* enum loci_tunable_origin, by row */
 };
 

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "observe.h"
 #include "runtime.h"
 #include "wait.h"
 
@@ -119,34 +120,73 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
     return LOCO_OK;
 }
 
+/* A wait that was not over at the first look, for who counts and traces. */
+struct watch {
+    bool begun, counted, traced;
+    int64_t start;
+};
+
+static void watch_begins(struct loco_runtime *rt, const struct loci_reason *why,
+                         struct watch *watch)
+{
+    unsigned observed = loci_observed(rt);
+
+    watch->begun = true;
+    if (rt->host.waits != NULL)
+        rt->host.waits(rt->host.ctx, why->what);
+    if (observed == 0)
+        return;
+    watch->counted = (observed & LOCI_OBSERVE_STATS) != 0;
+    if ((observed & LOCI_OBSERVE_TRACE) != 0)
+        watch->traced = loci_trace_begin(rt, "wait", why->what, NULL, 0);
+    watch->start = loci_now(rt);
+}
+
+static void watch_ends(struct loco_runtime *rt, const struct loci_reason *why,
+                       const struct watch *watch)
+{
+    if (watch->counted) {
+        int64_t ns = loci_now(rt) - watch->start;
+
+        loci_stats_add(rt->stats, LOCI_STAT_WAITS + (int)why->kind, 1);
+        loci_stats_add(rt->stats, LOCI_STAT_WAIT_NS + (int)why->kind, (uint64_t)ns);
+    }
+    if (watch->traced)
+        loci_trace_end(rt, NULL, 0);
+}
+
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
               void *arg)
 {
     unsigned rounds = 0, deaths_seen = 0;
+    struct watch watch = { .begun = false };
     int64_t start = 0;
     bool told = false;
+    int status;
 
     for (;;) {
         /* Deaths are read before `ready` is asked, so that what a peer wrote before it died and
          * was noticed still counts. */
         unsigned deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
-        int status = ready(arg);
 
+        status = ready(arg);
         if (status != 0)
-            return status < 0 ? status : LOCO_OK;
+            break;
         if (deaths != deaths_seen) {
             status = needed_are_alive(rt, why, arg);
             if (status != LOCO_OK)
-                return status;
+                break;
             deaths_seen = deaths;
         }
         if (rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0) {
             status = look_at_clock(rt, why, &start, &told);
             if (status != LOCO_OK)
-                return status;
+                break;
         }
-        if (rounds == 0 && rt->host.waits != NULL)
-            rt->host.waits(rt->host.ctx, why->what);
+        if (!watch.begun)
+            watch_begins(rt, why, &watch);
         loci_wait_round(rt, &rounds);
     }
+    watch_ends(rt, why, &watch);
+    return status < 0 ? status : LOCO_OK;
 }

@@ -18,6 +18,7 @@ struct loci_reason {
     int peer;                           /* this one (index of peer), where group is NULL; -1 none */
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */
     int64_t timeout_ns;                 /* LOCO_FOREVER or nanoseconds */
+    enum loci_wait_kind kind;           /* for statistics */
 };
 
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,

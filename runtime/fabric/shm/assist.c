@@ -123,6 +123,7 @@ static int area_of(struct shm_peer *p, struct shm_area **out)
     const struct loci_reason why = {
         .what = "another thread to set up copying", .peer = p->peer->index,
         .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_COPY,
     };
     struct shm_area *area;
 
@@ -148,6 +149,7 @@ static int take_slot(struct shm_peer *p, struct shm_area *area, uint32_t *slot)
 {
     const struct loci_reason why = {
         .what = "room for a copy", .peer = p->peer->index, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_COPY,
     };
     uint32_t mask = atomic_load_explicit(&area->free_slots, memory_order_relaxed);
 
@@ -263,6 +265,7 @@ static int request(struct shm_peer *p, struct shm_area *area, const struct shm_c
     const struct loci_reason why = {
         .what = "a peer's service thread to copy", .peer = p->peer->index,
         .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_COPY,
     };
     const struct shm_head head = { .type = SHM_COPY };
     int status;

@@ -279,6 +279,7 @@ static int see_through(struct shm_peer *p, struct slot *slot)
     struct done_wait wait = { slot, state_of(mine, DONE) };
     const struct loci_reason why = {
         .what = "a peer to end a copy", .peer = p->peer->index, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_COPY,
     };
     uint64_t ready = state_of(mine, READY);
 

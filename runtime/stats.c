@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What LOCO_STATS prints, and where. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "observe.h"
+#include "wait.h"
+
+#define TEXT_MAX 8192           /* bytes of the table; each line is some 70 */
+#define NAME_MAX_LEN 4096       /* bytes of a file name */
+
+const char *const loci_stats_op_names[LOCI_STATS_OPS] = {
+    "put", "get", "accumulate", "get_accumulate", "fetch_and_op", "compare_and_swap", "rput",
+    "rget", "raccumulate", "rget_accumulate",
+};
+const char *const loci_stats_sync_names[LOCI_STATS_SYNCS] = {
+    "fence", "start", "complete", "post", "wait", "test", "lock_shared", "lock_exclusive",
+    "lock_all", "lock_nocheck", "unlock", "unlock_all", "flush", "flush_all", "flush_local",
+    "flush_local_all", "sync", "attach", "detach",
+};
+const char *const loci_stats_path_names[LOCI_STATS_PATHS] = {
+    "put", "get", "accumulate", "compare_and_swap",
+};
+const char *const loci_wait_kind_names[LOCI_WAIT_KINDS] = {
+    "other", "lock", "accumulate", "sync", "fence", "copy",
+};
+const char *const loci_stats_fence_names[LOCI_STATS_FENCES] = { "nothing", "ack", "place" };
+
+uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path)
+{
+    static const unsigned char path_of[LOCI_STATS_OPS] = {
+        [LOCI_STATS_PUT] = LOCI_STATS_PATH_PUT, [LOCI_STATS_RPUT] = LOCI_STATS_PATH_PUT,
+        [LOCI_STATS_GET] = LOCI_STATS_PATH_GET, [LOCI_STATS_RGET] = LOCI_STATS_PATH_GET,
+        [LOCI_STATS_ACCUMULATE] = LOCI_STATS_PATH_ACCUMULATE,
+        [LOCI_STATS_GET_ACCUMULATE] = LOCI_STATS_PATH_ACCUMULATE,
+        [LOCI_STATS_FETCH_AND_OP] = LOCI_STATS_PATH_ACCUMULATE,
+        [LOCI_STATS_RACCUMULATE] = LOCI_STATS_PATH_ACCUMULATE,
+        [LOCI_STATS_RGET_ACCUMULATE] = LOCI_STATS_PATH_ACCUMULATE,
+        [LOCI_STATS_COMPARE_AND_SWAP] = LOCI_STATS_PATH_SWAP,
+    };
+    uint64_t calls = 0;
+
+    for (int i = 0; i < LOCI_STATS_OPS; i++)
+        if (path_of[i] == path)
+            calls += loci_stats_get(stats, LOCI_STAT_CALLS + i);
+    return calls;
+}
+
+/* ---- the table ---- */
+
+struct text {
+    char *buf;
+    size_t len, size;
+};
+
+__attribute__((format(printf, 2, 3)))
+static void say(struct text *t, const char *fmt, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(t->buf + t->len, t->size - t->len, fmt, args);
+    va_end(args);
+    t->len += (size_t)n < t->size - t->len ? (size_t)n : t->size - t->len - 1;
+}
+
+static unsigned long long number(const struct loco_runtime *rt, int which)
+{
+    return loci_stats_get(rt->stats, which);
+}
+
+static void say_operations(struct text *t, const struct loco_runtime *rt)
+{
+    unsigned long long calls = 0, out = 0, in = 0;
+
+    say(t, "  %-28s %14s %16s %16s\n", "operations", "calls", "bytes out", "bytes in");
+    for (int i = 0; i < LOCI_STATS_OPS; i++) {
+        unsigned long long c = number(rt, LOCI_STAT_CALLS + i);
+        unsigned long long o = number(rt, LOCI_STAT_BYTES_OUT + i);
+        unsigned long long n = number(rt, LOCI_STAT_BYTES_IN + i);
+
+        if (c > 0)
+            say(t, "    %-26s %14llu %16llu %16llu\n", loci_stats_op_names[i], c, o, n);
+        calls += c;
+        out += o;
+        in += n;
+    }
+    say(t, "    %-26s %14llu %16llu %16llu\n", "total", calls, out, in);
+    if (number(rt, LOCI_STAT_ERRORS) > 0)
+        say(t, "    %-26s %14llu\n", "calls that failed", number(rt, LOCI_STAT_ERRORS));
+}
+
+static void say_paths(struct text *t, const struct loco_runtime *rt)
+{
+    say(t, "  %-28s %14s %16s\n", "ways of operations", "fast", "slow");
+    for (int i = 0; i < LOCI_STATS_PATHS; i++) {
+        uint64_t calls = loci_stats_path_calls(rt->stats, (enum loci_stats_path)i);
+        uint64_t slow = number(rt, LOCI_STAT_SLOW + i);
+
+        if (calls > 0)
+            say(t, "    %-26s %14llu %16llu\n", loci_stats_path_names[i],
+                (unsigned long long)(calls > slow ? calls - slow : 0), (unsigned long long)slow);
+    }
+}
+
+/* A block of numbers that have names, without those that are 0. */
+static void say_block(struct text *t, const struct loco_runtime *rt, const char *title,
+                      const char *const *names, int first, int n)
+{
+    bool any = false;
+
+    for (int i = 0; i < n; i++) {
+        if (number(rt, first + i) == 0)
+            continue;
+        if (!any)
+            say(t, "  %-28s %14s\n", title, "calls");
+        any = true;
+        say(t, "    %-26s %14llu\n", names[i], number(rt, first + i));
+    }
+}
+
+static void say_waits(struct text *t, const struct loco_runtime *rt)
+{
+    unsigned long long count = 0, ns = 0;
+
+    for (int i = 0; i < LOCI_WAIT_KINDS; i++) {
+        unsigned long long n = number(rt, LOCI_STAT_WAITS + i);
+        unsigned long long time = number(rt, LOCI_STAT_WAIT_NS + i);
+
+        if (n == 0)
+            continue;
+        if (count == 0)
+            say(t, "  %-28s %14s %16s %16s\n", "waits for", "times", "seconds", "us each");
+        say(t, "    %-26s %14llu %16.6f %16.3f\n", loci_wait_kind_names[i], n, (double)time / 1e9,
+            (double)time / 1e3 / (double)n);
+        count += n;
+        ns += time;
+    }
+    if (count > 0)
+        say(t, "    %-26s %14llu %16.6f %16.3f\n", "total", count, (double)ns / 1e9,
+            (double)ns / 1e3 / (double)count);
+}
+
+static void say_posted(struct text *t, const struct loco_runtime *rt)
+{
+    static const char *const names[LOCI_STATS_POSTS] = { "writes", "reads", "atomics" };
+    bool any = false;
+
+    for (int i = 0; i < LOCI_STATS_POSTS; i++) {
+        if (number(rt, LOCI_STAT_POSTED + i) == 0)
+            continue;
+        if (!any)
+            say(t, "  %-28s %14s %16s\n", "given to the fabric", "operations", "bytes");
+        any = true;
+        say(t, "    %-26s %14llu %16llu\n", names[i], number(rt, LOCI_STAT_POSTED + i),
+            number(rt, LOCI_STAT_POSTED_BYTES + i));
+    }
+}
+
+#ifdef LOCO_COUNTERS
+static void say_counters(struct text *t, const struct loco_runtime *rt)
+{
+    const struct loci_counters *c = &rt->counters;
+    static const char *const whose[2] = { "of peers", "own" };
+
+    say(t, "  %-28s %14s %16s %16s\n", "network operations", "writes", "reads", "atomics");
+    for (int i = 0; i < 2; i++)
+        say(t, "    %-26s %14llu %16llu %16llu\n", whose[i],
+            (unsigned long long)LOCI_COUNTED(c->writes[i]),
+            (unsigned long long)LOCI_COUNTED(c->reads[i]),
+            (unsigned long long)LOCI_COUNTED(c->atomics[i]));
+    say(t, "    places %llu, messages of control %llu\n",
+        (unsigned long long)LOCI_COUNTED(c->places), (unsigned long long)LOCI_COUNTED(c->messages));
+}
+#endif
+
+size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
+{
+    struct text t = { buf, 0, size };
+    unsigned long long made = number(rt, LOCI_STAT_WINDOWS_MADE);
+    unsigned long long freed = number(rt, LOCI_STAT_WINDOWS_FREED);
+
+    say(&t, "osc_loco statistics of rank %u, process %ld\n", loci_rank(rt),
+        (long)rt->address.pid);
+    say_operations(&t, rt);
+    say_paths(&t, rt);
+    say_block(&t, rt, "synchronisation", loci_stats_sync_names, LOCI_STAT_SYNC, LOCI_STATS_SYNCS);
+    say_waits(&t, rt);
+    say_block(&t, rt, "fences of the runtime, by what they did", loci_stats_fence_names,
+              LOCI_STAT_FENCES, LOCI_STATS_FENCES);
+    say_posted(&t, rt);
+#ifdef LOCO_COUNTERS
+    say_counters(&t, rt);
+#endif
+    say(&t, "  %-28s %14llu\n", "windows made", made);
+    say(&t, "  %-28s %14llu\n", "windows not freed", made - freed);
+    say(&t, "  %-28s %14zu\n", "bytes of network memory", rt->memory_used);
+    return t.len;
+}
+
+/* ---- where it goes ---- */
+
+static bool is_one_of(const char *text, const char *const *words)
+{
+    while (*words != NULL && strcasecmp(text, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static bool is_off(const char *text)
+{
+    static const char *const words[] = { "no", "off", "false", "0", NULL };
+
+    return is_one_of(text, words);
+}
+
+static bool is_stderr(const char *text)
+{
+    static const char *const words[] = { "yes", "on", "true", "1", "stderr", NULL };
+
+    return is_one_of(text, words);
+}
+
+unsigned loci_rank(const struct loco_runtime *rt)
+{
+    uint32_t low = (uint32_t)rt->address.identity;
+
+    if (rt->everyone != NULL && rt->everyone->size > 1)
+        return (unsigned)rt->everyone->rank;
+    return low < LOCI_MAX_PEERS ? low : 0;      /* of MPI's processes it is the rank */
+}
+
+/* The pattern with ".%r" in it. False: no room. */
+static bool with_rank(const char *pattern, char *out, size_t size)
+{
+    const char *slash = strrchr(pattern, '/'), *dot = strrchr(pattern, '.');
+    const char *name = slash != NULL ? slash + 1 : pattern;
+    size_t stem = dot != NULL && dot > name ? (size_t)(dot - pattern) : strlen(pattern);
+
+    return (size_t)snprintf(out, size, "%.*s.%%r%s", (int)stem, pattern, pattern + stem) < size;
+}
+
+static bool expand(const struct loco_runtime *rt, const char *pattern, char *name, size_t size)
+{
+    size_t len = 0;
+
+    for (; *pattern != '\0'; pattern++) {
+        int n;
+
+        if (*pattern != '%')
+            n = snprintf(name + len, size - len, "%c", *pattern);
+        else if (*++pattern == 'r')
+            n = snprintf(name + len, size - len, "%u", loci_rank(rt));
+        else if (*pattern == 'p')
+            n = snprintf(name + len, size - len, "%ld", (long)getpid());
+        else if (*pattern == '%')
+            n = snprintf(name + len, size - len, "%%");
+        else
+            return false;
+        len += (size_t)n;
+        if (len >= size)
+            return false;
+    }
+    return true;
+}
+
+bool loci_file_name(const struct loco_runtime *rt, const char *pattern, char *name, size_t size)
+{
+    char ranked[2 * LOCI_TUNABLE_TEXT];
+
+    if (strstr(pattern, "%r") == NULL && strstr(pattern, "%p") == NULL) {
+        if (!with_rank(pattern, ranked, sizeof ranked))
+            return false;
+        pattern = ranked;
+    }
+    return expand(rt, pattern, name, size);
+}
+
+static void write_all(struct loco_runtime *rt, int fd, const char *what, const char *text,
+                      size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: writing %s: %m", what);
+            return;
+        }
+        text += n;
+        len -= (size_t)n;
+    }
+}
+
+int loci_stats_open(struct loco_runtime *rt)
+{
+    const char *where = rt->tunables.stats;
+    char name[NAME_MAX_LEN];
+
+    if (is_off(where))
+        return LOCO_OK;
+    if (!is_stderr(where) && !loci_file_name(rt, where, name, sizeof name)) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS=%s: allowed is no, yes, or a file's name, in "
+                 "which %%r is the rank, %%p the process and %%%% a %%", where);
+        return LOCO_ERR_ARG;
+    }
+    loci_observe_stats(rt, true);
+    return LOCO_OK;
+}
+
+void loci_stats_report(struct loco_runtime *rt)
+{
+    const char *where = rt->tunables.stats;
+    char text[TEXT_MAX], name[NAME_MAX_LEN];
+    size_t len;
+    int fd;
+
+    if (is_off(where))
+        return;
+    len = loci_stats_text(rt, text, sizeof text);
+    if (is_stderr(where)) {     /* in one piece: ranks write at the same time */
+        write_all(rt, STDERR_FILENO, "stderr", text, len);
+        return;
+    }
+    if (!loci_file_name(rt, where, name, sizeof name))
+        return;
+    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s: %m", name);
+        loci_log_stderr(NULL, LOCO_LOG_ERROR, "LOCO_STATS: its file cannot be written; here:");
+        write_all(rt, STDERR_FILENO, "stderr", text, len);
+        return;
+    }
+    write_all(rt, fd, name, text, len);
+    close(fd);
+}
+
+void loci_observe_stats(struct loco_runtime *rt, bool on)
+{
+    if (on)
+        atomic_fetch_or_explicit(&rt->observed, LOCI_OBSERVE_STATS, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&rt->observed, ~(unsigned)LOCI_OBSERVE_STATS,
+                                  memory_order_relaxed);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_STATS_H
+#define LOCI_STATS_H
+
+/* What a process did, in numbers, for its user: LOCO_STATS prints them when the runtime closes, and
+ * the component gives them to tools as performance variables of MPI_T. Unlike counters.h, which
+ * counts every operation of the network at its price, these are in every build: nothing of a short
+ * path counts; whoever wants the calls of a window puts functions that count before the real ones
+ * (osc_loco/osc_loco_observe.c), and what is counted here is long anyway: waits, posts, fences.
+ *
+ * The numbers are one array, which a window may have as well, as far as LOCI_STATS_OF_WINDOW. Any
+ * thread adds; each number is exact by itself, no two are of one moment. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "counters.h"
+
+/* Operations of windows. */
+enum loci_stats_op {
+    LOCI_STATS_PUT, LOCI_STATS_GET, LOCI_STATS_ACCUMULATE, LOCI_STATS_GET_ACCUMULATE,
+    LOCI_STATS_FETCH_AND_OP, LOCI_STATS_COMPARE_AND_SWAP, LOCI_STATS_RPUT, LOCI_STATS_RGET,
+    LOCI_STATS_RACCUMULATE, LOCI_STATS_RGET_ACCUMULATE, LOCI_STATS_OPS
+};
+
+/* Synchronisation of windows. LOCK_NOCHECK is one of the other locks, too. */
+enum loci_stats_sync {
+    LOCI_STATS_FENCE, LOCI_STATS_START, LOCI_STATS_COMPLETE, LOCI_STATS_POST, LOCI_STATS_WAIT,
+    LOCI_STATS_TEST, LOCI_STATS_LOCK_SHARED, LOCI_STATS_LOCK_EXCLUSIVE, LOCI_STATS_LOCK_ALL,
+    LOCI_STATS_LOCK_NOCHECK, LOCI_STATS_UNLOCK, LOCI_STATS_UNLOCK_ALL, LOCI_STATS_FLUSH,
+    LOCI_STATS_FLUSH_ALL, LOCI_STATS_FLUSH_LOCAL, LOCI_STATS_FLUSH_LOCAL_ALL, LOCI_STATS_SYNC,
+    LOCI_STATS_ATTACH, LOCI_STATS_DETACH, LOCI_STATS_SYNCS
+};
+
+/* Operations that have a short way: one copy or one atomic inside the call. */
+enum loci_stats_path {
+    LOCI_STATS_PATH_PUT,            /* put, rput */
+    LOCI_STATS_PATH_GET,            /* get, rget */
+    LOCI_STATS_PATH_ACCUMULATE,     /* the four accumulates, fetch_and_op */
+    LOCI_STATS_PATH_SWAP,           /* compare_and_swap */
+    LOCI_STATS_PATHS
+};
+
+/* What a wait that was not over at the first look is for. */
+enum loci_wait_kind {
+    LOCI_WAIT_OTHER,
+    LOCI_WAIT_LOCK,         /* a lock of a window or of the native API */
+    LOCI_WAIT_ACCUMULATE,   /* the lock around accumulates that no atomic does */
+    LOCI_WAIT_SYNC,         /* the other members: fences, barriers, post and complete */
+    LOCI_WAIT_FENCE,        /* the network: writes placed, operations complete */
+    LOCI_WAIT_COPY,         /* a peer that copies its user memory for this process */
+    LOCI_WAIT_KINDS
+};
+
+/* What a fence of the runtime (loco_fence) had to do at most. */
+enum loci_stats_fence { LOCI_STATS_NOTHING, LOCI_STATS_ACK, LOCI_STATS_PLACE, LOCI_STATS_FENCES };
+
+/* Operations that were not done by the CPU here and now but given to the fabric. */
+enum loci_stats_posted {
+    LOCI_STATS_WRITES, LOCI_STATS_READS, LOCI_STATS_ATOMICS, LOCI_STATS_POSTS
+};
+
+/* Indices of the numbers; each block is indexed by the enum of its name. */
+enum loci_stat {
+    LOCI_STAT_CALLS = 0,                                            /* that succeeded */
+    LOCI_STAT_BYTES_OUT = LOCI_STAT_CALLS + LOCI_STATS_OPS,         /* to the target */
+    LOCI_STAT_BYTES_IN = LOCI_STAT_BYTES_OUT + LOCI_STATS_OPS,      /* from it */
+    LOCI_STAT_SYNC = LOCI_STAT_BYTES_IN + LOCI_STATS_OPS,
+    LOCI_STAT_SLOW = LOCI_STAT_SYNC + LOCI_STATS_SYNCS,             /* not the short way */
+    LOCI_STAT_ERRORS = LOCI_STAT_SLOW + LOCI_STATS_PATHS,           /* calls that failed */
+    LOCI_STATS_OF_WINDOW,
+    LOCI_STAT_WAITS = LOCI_STATS_OF_WINDOW,
+    LOCI_STAT_WAIT_NS = LOCI_STAT_WAITS + LOCI_WAIT_KINDS,
+    LOCI_STAT_FENCES = LOCI_STAT_WAIT_NS + LOCI_WAIT_KINDS,
+    LOCI_STAT_POSTED = LOCI_STAT_FENCES + LOCI_STATS_FENCES,
+    LOCI_STAT_POSTED_BYTES = LOCI_STAT_POSTED + LOCI_STATS_POSTS,
+    LOCI_STAT_WINDOWS_MADE = LOCI_STAT_POSTED_BYTES + LOCI_STATS_POSTS,     /* always counted */
+    LOCI_STAT_WINDOWS_FREED,
+    LOCI_STAT_COUNT
+};
+
+/* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */
+extern const char *const loci_stats_op_names[LOCI_STATS_OPS];
+extern const char *const loci_stats_sync_names[LOCI_STATS_SYNCS];
+extern const char *const loci_stats_path_names[LOCI_STATS_PATHS];
+extern const char *const loci_wait_kind_names[LOCI_WAIT_KINDS];
+extern const char *const loci_stats_fence_names[LOCI_STATS_FENCES];
+
+static inline void loci_stats_add(loci_counter *stats, int which, uint64_t n)
+{
+    LOCI_COUNT_MANY(stats[which], n);
+}
+
+static inline uint64_t loci_stats_get(const loci_counter *stats, int which)
+{
+    return LOCI_COUNTED(stats[which]);
+}
+
+/* Calls of the operations of a path. */
+uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path);
+
+struct loco_runtime;
+
+/* As text, for people; returns its length, cut to size - 1. */
+size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size);
+/* LOCO_STATS: begin to count, and at the end write what there is to where it says. */
+int loci_stats_open(struct loco_runtime *rt);
+void loci_stats_report(struct loco_runtime *rt);
+
+/* The number that %r stands for in file names: the rank in loco_everyone() where it has several,
+ * else in MPI_COMM_WORLD. */
+unsigned loci_rank(const struct loco_runtime *rt);
+/* A file name from a pattern: %r the rank, %p the process's id, %% a %. Without %r and %p each
+ * rank gets a file of its own all the same: ".RANK" goes before the last dot of the name. False:
+ * no room, or another letter behind a %. */
+bool loci_file_name(const struct loco_runtime *rt, const char *pattern, char *name, size_t size);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_TRACE_H
+#define LOCI_TRACE_H
+
+/* A trace in the JSON that chrome://tracing and ui.perfetto.dev read: LOCO_TRACE=FILE. One file per
+ * process, an array of events, one per line, with times of CLOCK_MONOTONIC, which the processes of
+ * a node share; loco-trace-merge makes one file of several.
+ *
+ * Events are written, as text, into a piece of the file that is mapped; the piece ends as an array
+ * does, and blanks are what lies between. So memory is bounded, nothing waits to be flushed, and
+ * however the process ends the file is there as far as it came, as valid JSON (but for a process
+ * that is killed in the middle of a line). A file that has reached LOCO_TRACE_LIMIT takes no more
+ * events, but the ends of those begun; what was dropped is counted and told. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loco_runtime;
+struct loci_trace;
+
+/* What is told of an event: a number, or a text where it is not NULL. */
+struct loci_trace_arg {
+    const char *key;
+    int64_t value;
+    const char *text;
+};
+
+/* LOCO_TRACE: make the file. LOCO_ERR_SYSTEM, told to the log, where that is not possible. */
+int loci_trace_open(struct loco_runtime *rt);
+/* Nobody traces any more: make the file as long as its events, tell what was dropped. */
+void loci_trace_close(struct loco_runtime *rt);
+
+/* Something begins on this thread and ends with the next end that was not another's; false: it was
+ * dropped, and has no end. Any thread. */
+bool loci_trace_begin(struct loco_runtime *rt, const char *category, const char *name,
+                      const struct loci_trace_arg *args, int n);
+void loci_trace_end(struct loco_runtime *rt, const struct loci_trace_arg *args, int n);
+/* Something that takes no time. */
+void loci_trace_mark(struct loco_runtime *rt, const char *category, const char *name,
+                     const struct loci_trace_arg *args, int n);
+
+#endif

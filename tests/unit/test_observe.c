@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Statistics and traces without MPI: names of files, the table of a native program, a trace that
+ * threads write until it is full. What MPI programs see is in tests/mpi/stats.c and
+ * tests/machine/observed. */
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <loco/barrier.h>
+#include <loco/rw_lock.h>
+
+#include "observe.h"
+#include "rma.h"
+#include "run.h"
+#include "wait.h"
+
+/* ---- names ---- */
+
+static struct loco_runtime *some_runtime(void)
+{
+    struct loco_runtime *rt = calloc(1, sizeof *rt);
+
+    rt->address.identity = 5;
+    return rt;
+}
+
+static bool name_is(const char *pattern, const char *wanted)
+{
+    struct loco_runtime *rt = some_runtime();
+    char name[256];
+    bool is = loci_file_name(rt, pattern, name, sizeof name) && strcmp(name, wanted) == 0;
+
+    free(rt);
+    return is;
+}
+
+Test(observe, file_names)
+{
+    char wanted[64];
+
+    snprintf(wanted, sizeof wanted, "x%ld", (long)getpid());
+    cr_assert(name_is("t.%r.json", "t.5.json"));
+    cr_assert(name_is("x%p", wanted));
+    cr_assert(name_is("t.json", "t.5.json"));
+    cr_assert(name_is("/a.b/trace", "/a.b/trace.5"));
+    cr_assert(name_is(".hidden", ".hidden.5"));
+    cr_assert(name_is("a%%b", "a%b.5"));
+    cr_assert(name_is("%r%%", "5%"));
+}
+
+Test(observe, wrong_file_names)
+{
+    struct loco_runtime *rt = some_runtime();
+    char name[8];
+
+    cr_assert(!loci_file_name(rt, "a%x", name, sizeof name));
+    cr_assert(!loci_file_name(rt, "a%r%", name, sizeof name));
+    cr_assert(!loci_file_name(rt, "longer.json", name, sizeof name));
+    free(rt);
+}
+
+/* ---- a native program ---- */
+
+/* Where the processes of a test leave what they wrote. */
+struct files {
+    char dir[64];
+    char stats[128], trace[128], limit[64];
+    const char *settings[4];
+};
+
+static void files_open(struct files *files, const char *limit)
+{
+    snprintf(files->dir, sizeof files->dir, "/tmp/loco-observe.XXXXXX");
+    cr_assert(mkdtemp(files->dir) != NULL);
+    snprintf(files->stats, sizeof files->stats, "LOCO_STATS=%s/stats.%%r", files->dir);
+    snprintf(files->trace, sizeof files->trace, "LOCO_TRACE=%s/trace.%%r", files->dir);
+    snprintf(files->limit, sizeof files->limit, "LOCO_TRACE_LIMIT=%s", limit);
+    files->settings[0] = files->stats;
+    files->settings[1] = files->trace;
+    files->settings[2] = files->limit;
+    files->settings[3] = NULL;
+}
+
+static char *files_read(const struct files *files, const char *kind, int rank)
+{
+    char path[256], *text;
+    long len;
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s.%d", files->dir, kind, rank);
+    f = fopen(path, "r");
+    cr_assert(f != NULL, "%s was not written", path);
+    fseek(f, 0, SEEK_END);
+    len = ftell(f);
+    rewind(f);
+    text = malloc((size_t)len + 1);
+    cr_assert(text != NULL && fread(text, 1, (size_t)len, f) == (size_t)len);
+    text[len] = '\0';
+    fclose(f);
+    unlink(path);
+    return text;
+}
+
+static void files_close(struct files *files)
+{
+    cr_assert_eq(rmdir(files->dir), 0, "something else was written to %s", files->dir);
+}
+
+/* The first number behind a name that begins its line of the table, or -1. */
+static long long number_of(const char *table, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *line = table; line != NULL; line = strchr(line, '\n')) {
+        line += strspn(line, "\n ");
+        if (strncmp(line, name, len) == 0 && line[len] == ' ')
+            return atoll(line + len);
+    }
+    return -1;
+}
+
+static int count(const char *text, const char *what)
+{
+    int n = 0;
+
+    for (const char *p = strstr(text, what); p != NULL; p = strstr(p + 1, what))
+        n++;
+    return n;
+}
+
+/* Rank 1 waits for the lock until rank 0, which saw in the word that it does, lets go. */
+static int locked(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_rw_lock_t *lock;
+    loco_barrier_t *barrier;
+
+    (void)arg;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &barrier));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 0)
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+    CHECK_OK(loco_barrier_wait(barrier));
+    if (rank == 0) {
+        int64_t until = run_now() + 50000000;
+
+        while (run_now() < until)
+            usleep(1000);
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    } else {
+        CHECK_EQ(loco_rw_lock_try_exclusive(lock), LOCO_ERR_AGAIN);
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
+    }
+    CHECK_OK(loco_barrier_wait(barrier));
+    CHECK_OK(run_meet(rt));
+    loco_barrier_destroy(barrier);
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+/* The wait is seen unless rank 1 sleeps through all 50 ms between its two looks: so once in a
+ * few attempts. */
+Test(observe, native_lock_waits)
+{
+    long long waits = -1;
+
+    for (int i = 0; i < 20 && waits < 1; i++) {
+        struct files files;
+        char *table, *trace;
+
+        files_open(&files, "1M");
+        if (run_on(RUN_SHM, 2, 0, files.settings, locked, NULL) == 0) {
+            table = files_read(&files, "stats", 1);
+            trace = files_read(&files, "trace", 1);
+            waits = number_of(table, "lock");
+            cr_assert_eq(waits > 0 ? waits : 0, count(trace, "\"name\":\"l\""), "%s%s", table,
+                         trace);
+            free(table);
+            free(trace);
+        }
+        for (int rank = 0; rank < 2; rank++) {
+            char path[256];
+
+            snprintf(path, sizeof path, "%s/stats.%d", files.dir, rank);
+            unlink(path);
+            snprintf(path, sizeof path, "%s/trace.%d", files.dir, rank);
+            unlink(path);
+        }
+        files_close(&files);
+    }
+    cr_assert_geq(waits, 1);
+}
+
+/* ---- fences by what they do ---- */
+
+static int fences(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t before[LOCI_STATS_FENCES], place, nothing;
+
+    (void)arg;
+    (void)rank;
+    loci_observe_stats(rt, true);
+    for (int i = 0; i < LOCI_STATS_FENCES; i++)
+        before[i] = loci_stats_get(rt->stats, LOCI_STAT_FENCES + i);
+    CHECK_OK(loco_fence(rt, LOCO_FENCE_THREAD, LOCO_ALL_PEERS));
+    CHECK_OK(loco_fence(rt, LOCO_FENCE_THREAD, LOCO_ALL_PEERS));
+    loci_observe_stats(rt, false);
+    CHECK_OK(loco_fence(rt, LOCO_FENCE_THREAD, LOCO_ALL_PEERS));
+    place = loci_stats_get(rt->stats, LOCI_STAT_FENCES + LOCI_STATS_PLACE);
+    nothing = loci_stats_get(rt->stats, LOCI_STAT_FENCES + LOCI_STATS_NOTHING);
+    CHECK_EQ(place - before[LOCI_STATS_PLACE] + nothing - before[LOCI_STATS_NOTHING], 2);
+    return 0;
+}
+
+Test(observe, fences)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, fences, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, fences, NULL), 0);
+}
+
+/* A write that is not placed needs a place; then nothing is left to do. */
+static int dirty(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_barrier_t *barrier;
+    uint64_t placed;
+
+    (void)arg;
+    CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &barrier));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(loco_barrier_wait(barrier));       /* has written to the others */
+    if (rank == 0) {
+        loci_observe_stats(rt, true);
+        CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
+        placed = loci_stats_get(rt->stats, LOCI_STAT_FENCES + LOCI_STATS_PLACE)
+                 + loci_stats_get(rt->stats, LOCI_STAT_FENCES + LOCI_STATS_ACK);
+        CHECK_EQ(placed, 1);
+        CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
+        CHECK_EQ(loci_stats_get(rt->stats, LOCI_STAT_FENCES + LOCI_STATS_NOTHING), 1);
+        loci_observe_stats(rt, false);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_barrier_destroy(barrier);
+    return 0;
+}
+
+Test(observe, fence_of_unplaced_writes)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, dirty, NULL), 0);
+}
+
+/* ---- traces ---- */
+
+#define THREADS 4
+#define EVENTS 3000
+
+static int trace_events(void *arg, int thread)
+{
+    loco_runtime_t *rt = arg;
+    struct loci_trace_arg args[2] = { { "thread", thread, NULL }, { "i", -1, NULL } };
+
+    for (int i = 0; i < EVENTS; i++) {
+        bool outer = loci_trace_begin(rt, "test", "outer \"\\\n", args, 2);
+        bool inner = loci_trace_begin(rt, "test", "inner", args, 1);
+
+        if (inner)
+            loci_trace_end(rt, NULL, 0);
+        if (outer)
+            loci_trace_end(rt, args, 1);
+    }
+    return 0;
+}
+
+static int traced(loco_runtime_t *rt, int rank, void *arg)
+{
+    (void)rank;
+    (void)arg;
+    return run_threads(THREADS, trace_events, rt);
+}
+
+static void check_trace(const char *limit, bool all)
+{
+    struct files files;
+    int begins, ends;
+    char *trace;
+    size_t len;
+
+    files_open(&files, limit);
+    cr_assert_eq(run_on(RUN_SHM, 1, 0, files.settings, traced, NULL), 0);
+    free(files_read(&files, "stats", 0));
+    trace = files_read(&files, "trace", 0);
+    len = strlen(trace);
+    begins = count(trace, "\"ph\":\"B\"");
+    ends = count(trace, "\"ph\":\"E\"");
+    cr_assert_eq(begins, ends);
+    cr_assert_eq(count(trace, "\"name\":\"outer \\\"\\\\?\"") + count(trace, "\"inner\""), begins);
+    cr_assert_eq(strncmp(trace, "[\n{", 3), 0);
+    cr_assert_str_eq(trace + len - 4, "}\n]\n");
+    if (all) {
+        cr_assert_eq(begins, 2 * THREADS * EVENTS);
+        cr_assert_eq(count(trace, "dropped"), 0);
+    } else {
+        cr_assert(begins > 0 && begins < 2 * THREADS * EVENTS, "%d", begins);
+        cr_assert_eq(count(trace, "\"name\":\"dropped\""), 1);
+        cr_assert_leq(len, (size_t)512 << 10);
+    }
+    free(trace);
+    files_close(&files);
+}
+
+Test(observe, trace_of_threads)
+{
+    check_trace("inf", true);
+}
+
+Test(observe, full_trace)
+{
+    check_trace("512K", false);
+}
