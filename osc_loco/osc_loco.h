@@ -7,8 +7,8 @@
  *
  * Files follow the chapters of the standard: _component (life of component and windows), _info,
  * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request,
- * _active, _passive, _dynamic. Functions of the table return an MPI error class, from which the
- * core calls the window's error handler. */
+ * _active, _passive, _dynamic; _observe and _pvars count and trace. Functions of the table return
+ * an MPI error class, from which the core calls the window's error handler. */
 
 #include "ompi_config.h"
 
@@ -49,6 +49,16 @@ struct ompi_osc_loco_requests {
     bool open;
 };
 
+/* Who counts and traces (osc_loco_observe.c). */
+struct ompi_osc_loco_observers {
+    pthread_mutex_t lock;       /* of all below, and of the modules' part of it */
+    struct ompi_osc_loco_module *modules;       /* windows that are there */
+    int made;
+    int handles;                /* of performance variables that are bound */
+    bool always;                /* LOCO_STATS or LOCO_TRACE */
+    bool open;                  /* there is a runtime */
+};
+
 struct ompi_osc_loco_component {
     ompi_osc_base_component_t super;
     void *of_later_releases[8]; /* NULL: what later releases of a series add to super, as 5.0.10 */
@@ -63,6 +73,7 @@ struct ompi_osc_loco_component {
     pthread_mutex_t lock;       /* of the line below and of the opening */
     char first_error[LOCI_LOG_LINE];    /* since a window began to be made, for the one message */
     struct ompi_osc_loco_requests requests;
+    struct ompi_osc_loco_observers observers;
 };
 extern struct ompi_osc_loco_component mca_osc_loco_component;
 
@@ -79,6 +90,13 @@ struct ompi_osc_loco_module {
     int flavor;
     struct ompi_osc_loco_hints hints;       /* in force */
     char shown[24];                         /* of a hint, for the core to copy */
+
+    /* osc_loco_observe.c */
+    _Atomic bool watched;
+    loci_counter *stats;                    /* [LOCI_STATS_OF_WINDOW], once it was watched */
+    struct ompi_win_t *win;
+    int number;                             /* in the order that this process made windows */
+    struct ompi_osc_loco_module *next, **link;
 };
 
 static inline struct ompi_osc_loco_module *ompi_osc_loco_module(const struct ompi_win_t *win)
@@ -111,6 +129,28 @@ static inline int ompi_osc_loco_leave(int status)
     if (mca_osc_loco_component.serialized)
         loci_mpi_leave();
     return status == LOCO_OK ? MPI_SUCCESS : ompi_osc_loco_class(status);
+}
+
+/* ---- counting and tracing (osc_loco_observe.c, osc_loco_pvars.c) ---- */
+
+/* The runtime is open, or is about to be closed. */
+void ompi_osc_loco_observe_open(void);
+void ompi_osc_loco_observe_close(void);
+/* A window was made, is about to be freed. */
+void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_module *module);
+void ompi_osc_loco_observe_gone(struct ompi_osc_loco_module *module);
+/* More handles of performance variables are bound, or fewer. */
+void ompi_osc_loco_observe_handles(int more);
+/* Register the performance variables. */
+void ompi_osc_loco_pvars(void);
+
+/* An operation that did not take its path's short way has returned rc. */
+static inline int ompi_osc_loco_slow(const struct ompi_osc_loco_module *module,
+                                     enum loci_stats_path path, int rc)
+{
+    if (atomic_load_explicit(&module->watched, memory_order_relaxed) && rc == MPI_SUCCESS)
+        loci_stats_add(module->stats, LOCI_STAT_SLOW + (int)path, 1);
+    return rc;
 }
 
 /* ---- info (osc_loco_info.c) ---- */

@@ -256,7 +256,7 @@ static int run(struct call *call, struct ompi_datatype_t *target_type, const str
     rc = n == 0 || all_dense(call) ? ompi_osc_loco_class(accumulate_dense(call, n))
                                    : accumulate_derived(call, n);
     (void)ompi_osc_loco_leave(LOCO_OK);
-    return rc;
+    return ompi_osc_loco_slow(call->module, LOCI_STATS_PATH_ACCUMULATE, rc);
 }
 
 /* The common call: one predefined type on all sides, which lie as the library wants them. */
@@ -294,7 +294,7 @@ static int run_plain(struct ompi_win_t *win, const void *origin, void *result, i
                              (size_t)count * element->extent, origin, result, ack);
     (void)ompi_osc_loco_leave(LOCO_OK);
     if (status == LOCO_OK)
-        return MPI_SUCCESS;
+        return ompi_osc_loco_slow(module, LOCI_STATS_PATH_ACCUMULATE, MPI_SUCCESS);
     return has_op(element, op) ? ompi_osc_loco_class(status) : MPI_ERR_OP;
 }
 
@@ -454,5 +454,5 @@ int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void
     status = loco_window_compare_swap(module->window, target, element.type,
                                       ompi_osc_loco_offset(module, target, disp), compare, origin,
                                       result);
-    return ompi_osc_loco_leave(status);
+    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_SWAP, ompi_osc_loco_leave(status));
 }

@@ -169,7 +169,7 @@ static int put(const void *origin, int origin_count, struct ompi_datatype_t *ori
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return move(&t, &t.local, &t.remote);
+    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT, move(&t, &t.local, &t.remote));
 }
 
 static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
@@ -184,7 +184,7 @@ static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_ty
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return move(&t, &t.remote, &t.local);
+    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET, move(&t, &t.remote, &t.local));
 }
 
 int ompi_osc_loco_put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,

@@ -45,6 +45,7 @@ struct ompi_osc_loco_component mca_osc_loco_component = {
         .osc_finalize = component_finalize,
     },
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .observers = { .lock = PTHREAD_MUTEX_INITIALIZER },
 };
 #define COMPONENT (&mca_osc_loco_component)
 
@@ -159,6 +160,7 @@ static int component_register(void)
         &COMPONENT->late_requests);
     for (size_t i = 0; i < n && rc == OPAL_SUCCESS; i++)
         rc = register_tunable(&rows[i], (int)i);
+    ompi_osc_loco_pvars();
     return rc;
 }
 
@@ -227,6 +229,7 @@ static int open_runtime(void)
         return LOCO_ERR_NO_MEMORY;
     }
     COMPONENT->open = true;
+    ompi_osc_loco_observe_open();
     return LOCO_OK;
 }
 
@@ -247,7 +250,7 @@ static int open_once(void)
 
 static loco_window_t *window_of(MPI_Win win)
 {
-    if (win == NULL || ompi_win_invalid(win) || win->w_osc_module->osc_put != ompi_osc_loco_put)
+    if (win == NULL || ompi_win_invalid(win) || win->w_osc_module->osc_free != ompi_osc_loco_free)
         return NULL;
     return ompi_osc_loco_module(win)->window;
 }
@@ -327,6 +330,7 @@ static int component_finalize(void)
 {
     if (COMPONENT->open) {
         ompi_osc_loco_requests_close();
+        ompi_osc_loco_observe_close();
         loci_mpi_close();
         COMPONENT->open = false;
     }
@@ -439,6 +443,7 @@ static int select_window(struct ompi_win_t *win, void **base, size_t size, int d
         return status;
     }
     win->w_osc_module = &module->super;
+    ompi_osc_loco_observe_window(win, module);
     if (flavor == MPI_WIN_FLAVOR_ALLOCATE || flavor == MPI_WIN_FLAVOR_SHARED)
         *base = loco_window_base(module->window);
     /* Sets OMPI_WIN_NO_LOCKS, too. Shown values are a comfort: without memory for them the window
@@ -496,6 +501,7 @@ int ompi_osc_loco_free(struct ompi_win_t *win)
         status = destroy_forgotten(module->window);
     if (status == LOCO_ERR_STATE)       /* inside an epoch: the window stays */
         return ompi_osc_loco_leave(status);
+    ompi_osc_loco_observe_gone(module);
     free(module);
     win->w_osc_module = NULL;
     return ompi_osc_loco_leave(status);
