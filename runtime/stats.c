@@ -295,7 +295,7 @@ static void write_all(struct loco_runtime *rt, int fd, const char *what, const c
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: writing %s: %m", what);
+            LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s cannot be written: %m", what);
             return;
         }
         text += n;
@@ -311,8 +311,8 @@ int loci_stats_open(struct loco_runtime *rt)
     if (is_off(where))
         return LOCO_OK;
     if (!is_stderr(where) && !loci_file_name(rt, where, name, sizeof name)) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS=%s: allowed is no, yes, or a file's name, in "
-                 "which %%r is the rank, %%p the process and %%%% a %%", where);
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS=%s: allowed is no, yes, or the name of a file, "
+                 "as osc_loco(7) says", where);
         return LOCO_ERR_ARG;
     }
     loci_observe_stats(rt, true);
@@ -337,7 +337,7 @@ void loci_stats_report(struct loco_runtime *rt)
         return;
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s: %m", name);
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s cannot be written: %m", name);
         loci_log_stderr(NULL, LOCO_LOG_ERROR, "LOCO_STATS: its file cannot be written; here:");
         write_all(rt, STDERR_FILENO, "stderr", text, len);
         return;

@@ -290,8 +290,8 @@ static int open_file(struct loci_trace *t)
 static int start(struct loco_runtime *rt, struct loci_trace *t)
 {
     if (!loci_file_name(rt, rt->tunables.trace, t->name, sizeof t->name)) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_TRACE=%s: allowed is no, or a file's name, in which "
-                 "%%r is the rank, %%p the process and %%%% a %%", rt->tunables.trace);
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_TRACE=%s: allowed is no, or the name of a file, as "
+                 "osc_loco(7) says", rt->tunables.trace);
         return LOCO_ERR_ARG;
     }
     t->pid = (long)getpid();
