@@ -291,10 +291,11 @@ static bool layouts_agree(void)
 
         if (used[i].class->cls_sizeof == used[i].size)
             continue;
-        opal_output_verbose(aloud ? 0 : 1, stream(aloud), "osc loco: built for Open MPI "
-                            OMPI_VERSION ", whose %s has %zu bytes; here it has %zu. Build "
+        opal_output_verbose(aloud ? 0 : 1, stream(aloud), "osc loco: built for Open MPI %s, "
+                            "whose %s has %zu bytes; here it has %zu. Build "
                             "osc_loco anew with the mpicc of this Open MPI",
-                            used[i].class->cls_name, used[i].size, used[i].class->cls_sizeof);
+                            OMPI_VERSION, used[i].class->cls_name, used[i].size,
+                            used[i].class->cls_sizeof);
         return false;
     }
     return true;
