@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# One of MPICH's lists of tests, as its own runtests reads it with --enable-strictmpi (so that xfail,
-# which is about MPICH, has no meaning), into lines with these fields:
+# One of MPICH's lists of tests, as its own runtests reads it with --enable-strictmpi (so that
+# xfail, which is about MPICH, has no meaning), into lines with these fields:
 #   KEY|FOLDER|PROGRAM|RANKS|LIMIT|RESULT|MPIRUN ARGUMENTS|ENVIRONMENT|ARGUMENTS|WHY NOT RUN
 # Variables: folder, limit (of lines that say none).
 BEGIN { OFS = "|" }
@@ -38,5 +38,6 @@ function add(list, value) { return list == "" ? value : value == "" ? list : lis
             why = "what is " key "=?"
     }
     line = folder "/" $1 " " ranks
-    print add(line, arguments), folder, $1, ranks, seconds, result, mpirun, environment, arguments, why
+    print add(line, arguments), folder, $1, ranks, seconds, result, mpirun, environment, \
+        arguments, why
 }
