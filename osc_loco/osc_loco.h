@@ -196,7 +196,8 @@ bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, i
 
 /* Walks the runs of bytes of a side in the order of its type map, which it reads in Open MPI's
  * own description of the type; osc_loco_runs.c. Runs that repeat are a strip: `blocks` of `block`
- * bytes, the first at `at`, one `stride` after the other; of the first, `left` are to come. */
+ * bytes, the first at `at`, one `stride` after the other; of the first, `left` bytes are to come.
+ * Of one that has begun, `at` is its next byte. */
 #define OMPI_OSC_LOCO_LOOPS 8
 struct ompi_osc_loco_loop {
     uint32_t start, left;       /* first item, rounds to come */
