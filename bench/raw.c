@@ -59,45 +59,54 @@ static bool map_shared(struct raw *r)
     return true;
 }
 
-/* Rank 0 works on rank 1's memory, or on its own where it is alone. */
-static bool find_peer(struct raw *r, size_t bytes)
+static bool find_peers(struct raw *r)
 {
-    int target = r->size > 1 ? 1 : 0;
-    uint64_t where[3];
+    size_t all = (size_t)r->size * sizeof(*r->peers);
+    struct raw_peer mine;
 
-    r->own = aligned_alloc(RAW_PAGE, (bytes + 2 * RAW_PAGE - 1) / RAW_PAGE * RAW_PAGE);
-    if (!everyone(r->own != NULL))
+    r->own = aligned_alloc(RAW_PAGE, (r->bytes + 2 * RAW_PAGE - 1) / RAW_PAGE * RAW_PAGE);
+    r->peers = malloc(all);
+    if (!everyone(r->own != NULL && r->peers != NULL))
         return false;
-    memset(r->own, 0, bytes + RAW_PAGE);
+    memset(r->own, 0, r->bytes + RAW_PAGE);
 #ifdef PR_SET_PTRACER
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
-    where[0] = (uint64_t)getpid();
-    where[1] = (uint64_t)(uintptr_t)r->own;
-    where[2] = where[1] + RAW_PAGE;
-    MPI_Bcast(where, 3, MPI_UINT64_T, target, MPI_COMM_WORLD);
-    r->peer = (pid_t)where[0];
-    r->peer_word = where[1];
-    r->peer_bytes = where[2];
+    mine.process = (uint64_t)getpid();
+    mine.word = (uint64_t)(uintptr_t)r->own;
+    mine.bytes = mine.word + RAW_PAGE;
+    MPI_Allgather(&mine, 3, MPI_UINT64_T, r->peers, 3, MPI_UINT64_T, MPI_COMM_WORLD);
     return true;
+}
+
+void raw_aim(struct raw *r, int target)
+{
+    uint64_t probe;
+
+    r->target = target;
+    r->word = &r->shared->word[target].value;
+    r->far = r->shared->bytes + (size_t)target * r->bytes;
+    r->peer = (pid_t)r->peers[target].process;
+    r->peer_word = r->peers[target].word;
+    r->peer_bytes = r->peers[target].bytes;
+    if (!raw_kernel_read(r, &probe, r->peer_word, sizeof(probe)))
+        r->peer = 0;
 }
 
 const char *raw_open(struct raw *r, size_t bytes)
 {
-    uint64_t probe = 0;
-
     memset(r, 0, sizeof(*r));
     MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r->size);
     if (r->size > RAW_MOST_RANKS)
         return "too many ranks";
-    r->mapped = sizeof(struct raw_shared) + bytes;
+    r->bytes = bytes;
+    r->mapped = sizeof(struct raw_shared) + bytes * (size_t)r->size;
     if (!map_shared(r))
         return "no memory that all ranks map (are they on one node?)";
-    if (!find_peer(r, bytes))
+    if (!find_peers(r))
         return "no memory";
-    if (!raw_kernel_read(r, &probe, r->peer_word, sizeof(probe)))
-        r->peer = 0;
+    raw_aim(r, (r->rank + 1) % r->size);
     return NULL;
 }
 
@@ -105,6 +114,7 @@ void raw_close(struct raw *r)
 {
     munmap(r->shared, r->mapped);
     free(r->own);
+    free(r->peers);
 }
 
 void raw_relax(unsigned *tries)
@@ -189,14 +199,32 @@ bool raw_kernel_read(const struct raw *r, void *to, uint64_t from, size_t bytes)
     return process_vm_readv(r->peer, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-bool raw_kernel_write_list(const struct raw *r, const uint64_t *from, uint64_t to, size_t count)
+static ssize_t move_list(const struct raw *r, bool writes, void *local, ptrdiff_t local_step,
+                         uint64_t remote, ptrdiff_t remote_step, size_t count)
 {
-    struct iovec local[RAW_MOST_LIST], remote[RAW_MOST_LIST];
+    struct iovec here[RAW_MOST_LIST], there[RAW_MOST_LIST];
 
     for (size_t i = 0; i < count; i++) {
-        local[i] = (struct iovec){ (void *)(uintptr_t)from, sizeof(*from) };
-        remote[i] = (struct iovec){ (void *)(uintptr_t)(to + i * sizeof(*from)), sizeof(*from) };
+        here[i] = (struct iovec){ (unsigned char *)local + (ptrdiff_t)i * local_step, 8 };
+        there[i] = (struct iovec){
+            (void *)(uintptr_t)(remote + (uint64_t)((ptrdiff_t)i * remote_step)), 8 };
     }
-    return process_vm_writev(r->peer, local, count, remote, count, 0) ==
-           (ssize_t)(count * sizeof(*from));
+    return writes ? process_vm_writev(r->peer, here, count, there, count, 0)
+                  : process_vm_readv(r->peer, here, count, there, count, 0);
+}
+
+bool raw_kernel_move(const struct raw *r, bool writes, void *local, ptrdiff_t local_step,
+                     uint64_t remote, ptrdiff_t remote_step, size_t count)
+{
+    size_t now;
+
+    for (; count > 0; count -= now) {
+        now = count < RAW_MOST_LIST ? count : RAW_MOST_LIST;
+        if (move_list(r, writes, local, local_step, remote, remote_step, now)
+            != (ssize_t)(8 * now))
+            return false;
+        local = (unsigned char *)local + (ptrdiff_t)now * local_step;
+        remote += (uint64_t)((ptrdiff_t)now * remote_step);
+    }
+    return true;
 }

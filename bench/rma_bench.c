@@ -2,8 +2,9 @@
 /*
  * Measures MPI's one-sided calls on one node, and beside each what it could not go below: the same
  * call to MPI_PROC_NULL plus the raw operation in plain C. The three take turns, batch by batch,
- * and each figure is the median of its batches. Rank 0 works on rank 1's memory, unless a row says
- * that all ranks take part.
+ * and each figure is the median of its batches. Of two ranks, rank 0 works on rank 1's memory,
+ * unless a row says that both take part; of more, all work: each on the next one's memory, or all
+ * on rank 0's. A figure is then the time divided by all that was done in it.
  *
  * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
  * where a component crashed.
@@ -20,7 +21,7 @@ static const char help[] =
     "Measures MPI one-sided calls, and the raw limit of each, on one node.\n"
     "\n"
     "  --flavors LIST   of allocate,create (both)\n"
-    "  --rows LIST      only these rows (all; with more than 2 ranks: lock_contended)\n"
+    "  --rows LIST      only these rows (all)\n"
     "  --skip LIST      without these; a row of one flavor is written row.flavor\n"
     "  --seconds S      about so long per row (0.15)\n"
     "  --list           name the rows and what they measure\n"
@@ -57,11 +58,16 @@ static bool wanted(const struct bench *b, const struct options *o, const struct 
     snprintf(full, sizeof(full), "%s.%s", row->name, flavor_names[b->flavor]);
     if (listed(o->skip, row->name) || listed(o->skip, full))
         return false;
-    if (row->pair && b->size != 2)
+    if (row->crowd == NOBODY && b->size != 2)
         return false;
-    if (o->rows != NULL)
-        return listed(o->rows, row->name) || listed(o->rows, full);
-    return b->size == 2 || row->each_counts;
+    return o->rows == NULL || listed(o->rows, row->name) || listed(o->rows, full);
+}
+
+/* With 2 ranks, rank 0 works on rank 1's memory unless the row says otherwise; with more, all
+ * work. */
+static bool all_work(const struct bench *b, const struct row *row)
+{
+    return row->all_ranks || b->size > 2;
 }
 
 /* A component may need the target inside MPI for progress, so its rows end in MPI's barrier. */
@@ -78,13 +84,13 @@ static double batch(struct bench *b, const struct row *row, operation *op, long 
 {
     double start;
 
-    if (row->all_ranks)
+    if (all_work(b, row))
         meet(b, op == row->mpi);
     else
         op(b, 1); /* with the caches as the batch before this one left them */
     start = MPI_Wtime();
     op(b, count);
-    if (row->all_ranks)
+    if (all_work(b, row))
         meet(b, op == row->mpi);
     return MPI_Wtime() - start;
 }
@@ -98,8 +104,10 @@ static long calibrate(struct bench *b, const struct row *row, operation *op, dou
         double took = batch(b, row, op, count);
         long next = took * 2 > seconds ? 0 : took * 20 < seconds ? count * 8 : count * 2;
 
-        if (row->all_ranks)
+        if (all_work(b, row)) {
             MPI_Bcast(&next, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+            MPI_Allreduce(MPI_IN_PLACE, &b->error, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        }
         if (next == 0 || b->error != MPI_SUCCESS)
             return count;
         count = next;
@@ -130,7 +138,7 @@ static void measure(struct bench *b, const struct row *row, double seconds, stru
     operation *ops[3] = { row->mpi, row->null, row->raw };
     double share[3] = { seconds * 0.6, seconds * 0.1, seconds * 0.3 };
     double times[3][BATCHES], result[3] = { 0 };
-    double together = row->each_counts ? b->size : 1;
+    double together = row->each_counts || (!row->all_ranks && b->size > 2) ? b->size : 1;
     long count[3] = { 0 };
 
     if (b->flavor == CREATE && b->raw.peer == 0 && row->in_epoch)
@@ -165,15 +173,23 @@ static void say(const struct bench *b, const struct row *row, const struct figur
         MPI_Error_string(b->error, text, &length);
         printf("\"refused\": \"%s\"}\n", text);
     } else {
-        printf("\"us\": %.5f, \"null_us\": %.5f, \"raw_us\": %.5f, \"limit_us\": %.5f}\n", f->mpi,
-               f->null, f->raw, f->null + f->raw);
+        printf("\"us\": %.5f, \"null_us\": %.5f, \"raw_us\": %.5f, \"limit_us\": %.5f, "
+               "\"allowed\": %.1f}\n", f->mpi, f->null, f->raw, f->null + f->raw, row->allowed);
     }
     fflush(stdout);
+}
+
+static void aim(struct bench *b, const struct row *row)
+{
+    b->target = b->size == 2 || row->crowd == AROUND ? (b->rank + 1) % b->size : 0;
+    raw_aim(&b->raw, b->target);
 }
 
 static void run_row(struct bench *b, const struct row *row, double seconds)
 {
     struct figures f = { 0 };
+    bool works = all_work(b, row) || b->rank == 0;
+    bool in_epoch = b->win != MPI_WIN_NULL && row->in_epoch && works;
 
     if (b->rank == 0) {
         printf("{\"begin\": \"%s.%s\"}\n", row->name, flavor_names[b->flavor]);
@@ -181,30 +197,33 @@ static void run_row(struct bench *b, const struct row *row, double seconds)
     }
     b->word = 1;
     b->old = 0;
+    memset(b->local, 1, BENCH_LONG);
+    aim(b, row);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (b->win != MPI_WIN_NULL && row->in_epoch && b->rank == 0)
+    if (in_epoch)
         bench_note(b, MPI_Win_lock_all(0, b->win));
-    if (b->error == MPI_SUCCESS && (row->all_ranks || b->rank == 0))
+    if (b->error == MPI_SUCCESS && works)
         measure(b, row, seconds, &f);
-    if (b->win != MPI_WIN_NULL && row->in_epoch && b->rank == 0)
+    if (in_epoch)
         bench_note(b, MPI_Win_unlock_all(b->win));
     MPI_Barrier(MPI_COMM_WORLD);
     if (b->rank == 0)
         say(b, row, &f);
 }
 
-static void run_flavor(struct bench *b, const struct options *o)
+/* The rows of one kind of window. */
+static void run_window(struct bench *b, const struct options *o, bool bulk)
 {
     int refused;
 
-    b->error = bench_make_window(b, BENCH_LONG, &b->win);
+    b->error = bench_make_window(b, BENCH_LONG, bulk, &b->win);
     refused = b->error;
     if (refused == MPI_SUCCESS)
         MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
     else
         b->win = MPI_WIN_NULL;
     for (int i = 0; i < bench_row_count; i++) {
-        if (!wanted(b, o, &bench_rows[i]))
+        if (bench_rows[i].bulk != bulk || !wanted(b, o, &bench_rows[i]))
             continue;
         b->error = refused;
         if (refused == MPI_SUCCESS)
@@ -271,7 +290,6 @@ static void set_up_peer(struct bench *b)
     int other = 1 - b->rank;
 
     b->peer = MPI_GROUP_NULL;
-    b->target = b->size > 1 ? 1 : 0;
     if (b->size != 2)
         return;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
@@ -302,13 +320,16 @@ int main(int argc, char **argv)
     }
     memset(b.memory, 0, BENCH_LONG);
     set_up_peer(&b);
+    bench_make_types(&b);
     for (int f = ALLOCATE; f < FLAVORS; f++) {
         b.flavor = (enum flavor)f;
         if (listed(o.flavors, flavor_names[f]))
-            run_flavor(&b, &o);
+            for (int bulk = 0; bulk < 2; bulk++)
+                run_window(&b, &o, bulk != 0);
     }
     if (b.peer != MPI_GROUP_NULL)
         MPI_Group_free(&b.peer);
+    bench_free_types(&b);
     raw_close(&b.raw);
     free(b.local);
     free(b.memory);

@@ -7,6 +7,10 @@
 
 enum { BENCH_LONG = 1 << 20 }; /* bytes of the window, and of a long put */
 
+/* The window as an array of doubles: a matrix, and a block of three dimensions with a border. No
+ * power of two is a distance: whether source and target then share cache sets is mere luck. */
+enum { MATRIX_ROWS = 256, MATRIX_COLUMNS = 500, BLOCK_Z = 32, BLOCK_Y = 62, BLOCK_X = 60 };
+
 enum flavor { ALLOCATE, CREATE, FLAVORS };
 
 struct bench {
@@ -16,6 +20,8 @@ struct bench {
     int size;
     int target;
     MPI_Group peer;       /* the other of two ranks */
+    MPI_Datatype column;  /* of the matrix */
+    MPI_Datatype face;    /* of the block, without the border */
     struct raw raw;
     unsigned char *local; /* BENCH_LONG bytes */
     void *memory;         /* of a window of flavor create */
@@ -28,17 +34,26 @@ struct bench {
  * work itself; either may be missing. */
 typedef void operation(struct bench *b, long count);
 
+/* Who takes part with more than 2 ranks. */
+enum crowd {
+    NOBODY,     /* the row needs 2 */
+    AROUND,     /* each works on the next one's memory */
+    ON_ONE      /* all on rank 0's */
+};
+
 struct row {
     const char *name;
     const char *what;
     operation *mpi;
     operation *null;
     operation *raw;
+    enum crowd crowd;
     bool in_epoch;        /* under lock_all; on create memory, raw is through the kernel */
-    bool all_ranks;       /* all take part */
-    bool each_counts;     /* and each one's operations count; worth it with more than 2 ranks */
-    bool pair;            /* needs 2 ranks */
+    bool all_ranks;       /* all take part with 2 ranks, too */
+    bool each_counts;     /* and each one's operations count */
+    bool bulk;            /* window with loco_accumulate=bulk */
     double per_operation; /* how many of what is counted are in one */
+    double allowed;       /* how many times the limit is good; 0: the limit is a mere hint */
 };
 
 extern const struct row bench_rows[];
@@ -52,6 +67,22 @@ static inline void bench_note(struct bench *b, int rc)
 }
 
 /* Of the bench's flavor; what MPI returned. */
-int bench_make_window(struct bench *b, size_t bytes, MPI_Win *win);
+int bench_make_window(struct bench *b, size_t bytes, bool bulk, MPI_Win *win);
+
+/* strided.c: the types, and the rows' operations. */
+void bench_make_types(struct bench *b);
+void bench_free_types(struct bench *b);
+operation put_column, put_column_null, put_column_raw;
+operation put_array, put_array_null, put_array_raw;
+operation put_face, put_face_null, put_face_raw;
+operation get_face, get_face_null, get_face_raw;
+
+/* accumulate.c: of 1, 16, 128 elements, element by element or the whole at once. */
+#define BENCH_LENGTHS(EACH) EACH(1) EACH(16) EACH(128)
+#define BENCH_ACCUMULATE(n)                                                                 \
+    operation sum_##n, sum_null_##n, sum_raw_##n, sum_bulk_raw_##n;                         \
+    operation max_##n, max_null_##n, max_raw_##n, max_bulk_raw_##n;                         \
+    operation minloc_##n, minloc_null_##n, minloc_raw_##n, minloc_bulk_raw_##n;
+BENCH_LENGTHS(BENCH_ACCUMULATE)
 
 #endif
