@@ -34,7 +34,8 @@
  * Limits: 65534 members; 65535 holders of a class and 65535 waiters at a time.
  *
  * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
- * fence of writes in flight: the caller's affair (loci_fence_peer).
+ * fence of writes in flight: the caller's affair (loci_fence_peer). Of mode EXCLUSIVE it may be a
+ * store, after which a later load may still be done before others see it.
  *
  * Waiting: on the word where it is mapped; else it is read through the fabric, at intervals that
  * double from 1 to 64 microseconds.
@@ -145,13 +146,29 @@ static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
     return loci_rw_try_slow(rt, rw, mode, flags);
 }
 
-/* Give back what was acquired in that mode: 1 atomic. */
+/* The same for giving it back: 1 atomic. An exclusive holder stores: nobody else changes the field
+ * that names it. */
+static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *word,
+                                       const struct loci_rw *rw, enum loci_rw_mode mode)
+{
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
+    if (mode == LOCI_RW_EXCLUSIVE)
+        loci_cpu_store_quarter(word, LOCI_RW_SECOND_SHIFT, 0);
+    else
+        loci_cpu_fetch_add(word, 0 - loci_rw_unit(rw, mode));
+}
+
+/* Give back what was acquired in that mode. */
 static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw *rw,
                                   enum loci_rw_mode mode)
 {
+    unsigned char *p = loci_mem_word(rw->mem);
     uint64_t old;
 
-    return loci_fetch_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
+    if (p == NULL)
+        return loci_fetch_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
+    loci_rw_give_mapped(rt, p + rw->offset, rw, mode);
+    return LOCO_OK;
 }
 
 /* The rank that holds it in mode EXCLUSIVE now, or -1. */

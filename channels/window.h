@@ -224,6 +224,97 @@ static inline int loci_window_flush(struct loco_window *win, int rank)
     return LOCO_OK;
 }
 
+/* Locks of this process alone, with one thread and no other epoch, where they are free and nothing
+ * is unusual: what loco_window_lock and its like in window_lock.c come to, inline. False: nothing
+ * has changed, those functions do it. */
+#define LOCI_EPOCH_LOCKED (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE)
+
+static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
+{
+    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_LOCK, &win->group,
+                             "the lock of a window's member" };
+}
+
+static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
+{
+    return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
+                             "the lock of a window" };
+}
+
+static inline bool loci_window_is_in(const struct loco_window *win, uint64_t state)
+{
+    return win->one_thread && loci_window_calm(win)
+           && atomic_load_explicit(&win->state, memory_order_relaxed) == state;
+}
+
+static inline bool loci_window_lock_now(struct loco_window *win, int rank)
+{
+    struct loci_rw group = loci_window_lock_of_group(win), target;
+    unsigned char *g = loci_mem_word(group.mem), *t;
+
+    if (!loci_window_is_in(win, 0) || win->no_locks || !loci_window_has(win, rank) || g == NULL)
+        return false;
+    target = loci_window_lock_of(win, rank);
+    t = loci_mem_word(target.mem);
+    if (t == NULL
+        || !loci_rw_take_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART, 0))
+        return false;
+    if (!loci_rw_take_mapped(win->rt, t + target.offset, &target, LOCI_RW_EXCLUSIVE, 0)) {
+        loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART);
+        return false;
+    }
+    atomic_store_explicit(&win->target[rank].epoch, LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE,
+                          memory_order_relaxed);
+    atomic_store_explicit(&win->state, LOCI_EPOCH_ONE_LOCK, memory_order_relaxed);
+    return true;
+}
+
+/* The release of the group's word is an atomic, and so a fence of all before it. */
+static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
+{
+    struct loci_rw group = loci_window_lock_of_group(win), target;
+    unsigned char *g = loci_mem_word(group.mem), *t;
+
+    if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
+        || win->deferred_puts != 0 || g == NULL)
+        return false;
+    target = loci_window_lock_of(win, rank);
+    t = loci_mem_word(target.mem);
+    if (t == NULL
+        || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
+           != (LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE))
+        return false;
+    loci_rw_give_mapped(win->rt, t + target.offset, &target, LOCI_RW_EXCLUSIVE);
+    loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART);
+    atomic_store_explicit(&win->target[rank].epoch, 0, memory_order_relaxed);
+    atomic_store_explicit(&win->state, 0, memory_order_relaxed);
+    return true;
+}
+
+static inline bool loci_window_lock_all_now(struct loco_window *win)
+{
+    struct loci_rw group = loci_window_lock_of_group(win);
+    unsigned char *g = loci_mem_word(group.mem);
+
+    if (!loci_window_is_in(win, 0) || win->no_locks || g == NULL
+        || !loci_rw_take_mapped(win->rt, g + group.offset, &group, LOCI_RW_ALL, 0))
+        return false;
+    atomic_store_explicit(&win->state, LOCI_EPOCH_LOCKED, memory_order_relaxed);
+    return true;
+}
+
+static inline bool loci_window_unlock_all_now(struct loco_window *win)
+{
+    struct loci_rw group = loci_window_lock_of_group(win);
+    unsigned char *g = loci_mem_word(group.mem);
+
+    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_puts != 0 || g == NULL)
+        return false;
+    loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_ALL);
+    atomic_store_explicit(&win->state, 0, memory_order_relaxed);
+    return true;
+}
+
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
 static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,

@@ -15,8 +15,8 @@
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
  *
- * The lock is left out where the target is locked exclusively by this process, which has one
- * thread: nobody else can be there.
+ * Lock and atomics are left out where the target is locked exclusively by this process, which has
+ * one thread: nobody else can be there.
  *
  * All ways are done when the call returns, so that what one origin does to one place happens in
  * order. A process that stops inside the lock leaves its name there: who wants it gets
@@ -285,6 +285,18 @@ static void combine_in_place(const struct loco_accumulate *acc, const struct loc
     if (result != NULL)
         loci_type_copy(type, result, p, n);
     loci_reduce(acc->op, acc->type)(p, operand, n);
+}
+
+static int combine_in_place_locked(struct loco_window *win, int rank,
+                                   const struct loco_accumulate *acc, unsigned char *p, size_t n)
+{
+    bool locked;
+    int status = enter(win, rank, &locked);
+
+    if (status != LOCO_OK)
+        return status;
+    combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
+    return leave(win, rank, locked);
 }
 
 static int combine_span(struct loco_window *win, int rank, const struct loco_accumulate *acc,
@@ -561,13 +573,17 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
     if (acc->nspans == 1) {
         size_t len = acc->spans->len;
         unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
+        bool whole = p != NULL && (len & (type->extent - 1u)) == 0;
 
-        if (p != NULL && is_atomic(win, type, (uintptr_t)p) && (len & (type->extent - 1u)) == 0) {
+        if (whole && is_atomic(win, type, (uintptr_t)p)
+            && (len == type->extent || needs_lock(win, rank))) {
             LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
             loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result,
                                                   len >> type->shift);
             return LOCO_OK;
         }
+        if (whole && win->mapped_by_all && !is_for_device(win, type))
+            return combine_in_place_locked(win, rank, acc, p, len >> type->shift);
     }
     return accumulate(win, rank, acc);
 }

@@ -21,18 +21,6 @@
 #define NOT_WITH_A_LOCK \
     (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START)
 
-static struct loci_rw lock_of(struct loco_window *win, int rank)
-{
-    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_LOCK, &win->group,
-                             "the lock of a window's member" };
-}
-
-static struct loci_rw lock_of_group(struct loco_window *win)
-{
-    return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
-                             "the lock of a window" };
-}
-
 /* What this process has written to the target, or to all (-1), is visible to everyone. */
 static int finish_traffic(struct loco_window *win, int rank)
 {
@@ -74,7 +62,8 @@ static void uncount(struct loco_window *win)
 
 static int acquire_exclusive(struct loco_window *win, int rank, unsigned flags)
 {
-    struct loci_rw group = lock_of_group(win), target = lock_of(win, rank);
+    struct loci_rw group = loci_window_lock_of_group(win);
+    struct loci_rw target = loci_window_lock_of(win, rank);
     int status = loci_rw_acquire(win->rt, &group, LOCI_RW_PART, flags);
 
     if (status != LOCO_OK)
@@ -89,7 +78,7 @@ static int acquire(struct loco_window *win, int rank, uint32_t epoch)
 {
     uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & COUNT_OF_LOCKS;
     unsigned flags = locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_BARGE : 0;
-    struct loci_rw target = lock_of(win, rank);
+    struct loci_rw target = loci_window_lock_of(win, rank);
 
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0)
         return LOCO_OK;
@@ -100,7 +89,8 @@ static int acquire(struct loco_window *win, int rank, uint32_t epoch)
 
 static int release(struct loco_window *win, int rank, uint32_t epoch)
 {
-    struct loci_rw group = lock_of_group(win), target = lock_of(win, rank);
+    struct loci_rw group = loci_window_lock_of_group(win);
+    struct loci_rw target = loci_window_lock_of(win, rank);
     int status;
 
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0)
@@ -171,7 +161,7 @@ int loco_window_unlock(loco_window_t *win, int rank)
 
 int loco_window_lock_all(loco_window_t *win, int asserts)
 {
-    struct loci_rw group = lock_of_group(win);
+    struct loci_rw group = loci_window_lock_of_group(win);
     uint64_t epoch = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE
                      | ((asserts & LOCO_ASSERT_NOCHECK) != 0 ? LOCI_EPOCH_NOCHECK : 0);
     int status = LOCO_OK;
@@ -188,7 +178,7 @@ int loco_window_lock_all(loco_window_t *win, int asserts)
 
 int loco_window_unlock_all(loco_window_t *win)
 {
-    struct loci_rw group = lock_of_group(win);
+    struct loci_rw group = loci_window_lock_of_group(win);
     uint64_t epoch = atomic_load_explicit(&win->state, memory_order_relaxed);
     int status, released;
 

@@ -14,6 +14,9 @@ int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win
     enum loco_lock_kind lock = kind == MPI_LOCK_EXCLUSIVE ? LOCO_LOCK_EXCLUSIVE
                                                           : LOCO_LOCK_SHARED;
 
+    if (lock == LOCO_LOCK_EXCLUSIVE && asserts == 0
+        && loci_window_lock_now(ompi_osc_loco_module(win)->window, target))
+        return MPI_SUCCESS;
     ompi_osc_loco_enter();
     return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_module(win)->window, lock, target,
                                                 asserts_of(asserts)));
@@ -21,12 +24,16 @@ int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win
 
 int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
 {
+    if (loci_window_unlock_now(ompi_osc_loco_module(win)->window, target))
+        return MPI_SUCCESS;
     ompi_osc_loco_enter();
     return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_module(win)->window, target));
 }
 
 int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 {
+    if (asserts == 0 && loci_window_lock_all_now(ompi_osc_loco_module(win)->window))
+        return MPI_SUCCESS;
     ompi_osc_loco_enter();
     return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_module(win)->window,
                                                     asserts_of(asserts)));
@@ -34,6 +41,8 @@ int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 
 int ompi_osc_loco_unlock_all(struct ompi_win_t *win)
 {
+    if (loci_window_unlock_all_now(ompi_osc_loco_module(win)->window))
+        return MPI_SUCCESS;
     ompi_osc_loco_enter();
     return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_module(win)->window));
 }

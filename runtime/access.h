@@ -47,6 +47,20 @@ static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)
     return atomic_fetch_add_explicit((_Atomic uint64_t *)word, add, memory_order_seq_cst);
 }
 
+/* A quarter of a word that its owner alone changes, while others update the rest by atomics on the
+ * whole: bits `shift` to `shift` + 15. Release order; no fence. */
+static inline void loci_cpu_store_quarter(void *word, unsigned shift, uint16_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    size_t at = shift / 8;
+#else
+    size_t at = 6 - shift / 8;
+#endif
+
+    atomic_store_explicit((_Atomic uint16_t *)(void *)((unsigned char *)word + at), value,
+                          memory_order_release);
+}
+
 /* Returns the old value, which is `expected` where the swap was done. */
 static inline uint64_t loci_cpu_compare_swap(void *word, uint64_t expected, uint64_t desired)
 {
