@@ -416,6 +416,21 @@ static int make_window(struct ompi_osc_loco_module *module, void *base, size_t s
     return status;
 }
 
+/* 4.1's core looks at the unit except for shared windows, and never at the base. */
+static int check_arguments(const void *base, size_t size, int disp_unit, int flavor)
+{
+    const char *wrong = NULL;
+
+    if (flavor != MPI_WIN_FLAVOR_DYNAMIC && disp_unit <= 0)
+        wrong = "the displacement unit has to be positive";
+    else if (flavor == MPI_WIN_FLAVOR_CREATE && base == NULL && size > 0)
+        wrong = "the base is a null pointer, though the size is not 0";
+    if (wrong == NULL)
+        return LOCO_OK;
+    log_line(NULL, LOCO_LOG_ERROR, wrong);
+    return LOCO_ERR_ARG;
+}
+
 static int select_window(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
                          struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
@@ -423,11 +438,8 @@ static int select_window(struct ompi_win_t *win, void **base, size_t size, int d
     struct ompi_osc_loco_hints hints;
     int status = module == NULL ? LOCO_ERR_NO_MEMORY : open_once();
 
-    /* 4.1's core looks at it except for shared windows. */
-    if (status == LOCO_OK && flavor != MPI_WIN_FLAVOR_DYNAMIC && disp_unit <= 0) {
-        log_line(NULL, LOCO_LOG_ERROR, "the displacement unit has to be positive");
-        status = LOCO_ERR_ARG;
-    }
+    if (status == LOCO_OK)
+        status = check_arguments(*base, size, disp_unit, flavor);
     ompi_osc_loco_hints(info, &hints);
     status = ompi_osc_loco_hints_agree(comm, status, &hints);
     if (status == LOCO_OK) {

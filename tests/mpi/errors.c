@@ -415,16 +415,40 @@ static void mixed_epochs(int flavor)
 }
 
 /* Freeing is refused while one's own epoch is open, and works afterwards. */
+static void refuses_free(struct tl_win *w, const char *epoch)
+{
+    tl_class(MPI_Win_free(&w->win), epoch, MPI_ERR_RMA_SYNC);
+    tl_true(w->win != MPI_WIN_NULL, "the window is gone after %s", epoch);
+}
+
 static void free_in_epoch(int flavor)
 {
     struct tl_win w;
+    MPI_Group all;
+    long zero = 0;
 
     if (!open_window(&w, flavor))
         return;
+    MPI_Win_get_group(w.win, &all);
     tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-    tl_class(MPI_Win_free(&w.win), "free under lock_all", MPI_ERR_RMA_SYNC);
-    tl_true(w.win != MPI_WIN_NULL, "the window is gone");
+    refuses_free(&w, "free under lock_all");
     tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
+    tl_ok(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win), "MPI_Win_lock");
+    refuses_free(&w, "free under a lock");
+    tl_ok(MPI_Win_unlock(0, w.win), "MPI_Win_unlock");
+    tl_ok(MPI_Win_post(all, 0, w.win), "MPI_Win_post");
+    refuses_free(&w, "free between post and wait");
+    tl_class(MPI_Win_fence(0, w.win), "fence between post and wait", MPI_ERR_RMA_SYNC);
+    tl_ok(MPI_Win_start(all, 0, w.win), "MPI_Win_start");
+    refuses_free(&w, "free between start and complete");
+    tl_class(MPI_Win_fence(0, w.win), "fence between start and complete", MPI_ERR_RMA_SYNC);
+    tl_ok(MPI_Win_complete(w.win), "MPI_Win_complete");
+    tl_ok(MPI_Win_wait(w.win), "MPI_Win_wait");
+    tl_ok(MPI_Win_fence(0, w.win), "MPI_Win_fence");
+    tl_ok(MPI_Put(&zero, 1, MPI_LONG, 0, tl_disp(&w, 0, 0), 1, MPI_LONG, w.win), "put");
+    refuses_free(&w, "free in a fence epoch");
+    tl_ok(MPI_Win_fence(MPI_MODE_NOSUCCEED, w.win), "MPI_Win_fence");
+    MPI_Group_free(&all);
     still_works(&w);
     tl_win_close(&w);
 }

@@ -561,6 +561,8 @@ static void creations(int flavor)
             tl_class(create(how, 64, 1, between, &win), name[how], MPI_ERR_COMM);
         tl_true(win == MPI_WIN_NULL, "%s made a window after all", name[how]);
     }
+    tl_true(MPI_Win_create(NULL, 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win) != MPI_SUCCESS,
+            "a window of 8 bytes at NULL was made");
     tl_class(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_NULL, &win), "dynamic", MPI_ERR_COMM);
     if (between != MPI_COMM_NULL) {
         tl_class(MPI_Win_create_dynamic(MPI_INFO_NULL, between, &win), "dynamic", MPI_ERR_COMM);
@@ -594,6 +596,10 @@ static void kinds(int flavor)
                  MPI_ERR_RMA_ATTACH);
         tl_class(MPI_Win_detach(s.w.win, s.w.base + 8), "detach of the middle",
                  MPI_ERR_RMA_ATTACH);
+        tl_class2(MPI_Win_attach(s.w.win, NULL, 8), "attach of NULL", MPI_ERR_ARG, MPI_ERR_BASE);
+        tl_ok(MPI_Win_attach(s.w.win, memory, 0), "attach of no bytes");
+        tl_ok(MPI_Win_detach(s.w.win, memory), "detach of no bytes");
+        tl_class(MPI_Win_detach(s.w.win, memory), "detach of it again", MPI_ERR_RMA_ATTACH);
         tl_class2(MPI_Win_attach(s.w.win, memory, -1), "attach of size -1", MPI_ERR_SIZE,
                   MPI_ERR_ARG);
     } else {

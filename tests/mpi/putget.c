@@ -416,7 +416,8 @@ static void check_ints(struct tl_win *w, int count, const int *due, const char *
     tl_local_end(w);
 }
 
-/* The origin's elements may lie on one another (put), and anywhere in memory (MPI_BOTTOM). */
+/* The origin's elements may lie on one another (put, accumulate), and anywhere in memory
+ * (MPI_BOTTOM). */
 static void odd_origins(int flavor)
 {
     struct tl_win w;
@@ -425,12 +426,17 @@ static void odd_origins(int flavor)
     int one[2] = {3, 2}, next = (tl_rank() + 1) % tl_size();
     int before = (tl_rank() + tl_size() - 1) % tl_size();
     static const int due[11] = {11, 22, 11, 22, 11, 22, 11, 22, 33, 44, 55};
+    static const int sums[11] = {33, 66, 33, 66, 33, 66, 11, 22, 33, 44, 55};
     MPI_Aint at[2];
+    MPI_Datatype three;
+    int got[6];
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, sizeof due, 4))
         return;
     MPI_Type_create_hvector(3, 2, 0, MPI_INT, &same);
     MPI_Type_commit(&same);
+    MPI_Type_contiguous(6, MPI_INT, &three);
+    MPI_Type_commit(&three);
     MPI_Get_address(a, &at[0]);
     MPI_Get_address(b, &at[1]);
     MPI_Type_create_hindexed(2, one, at, MPI_INT, &absolute);
@@ -441,6 +447,15 @@ static void odd_origins(int flavor)
           "put from MPI_BOTTOM");
     tl_epoch_close(&w, TL_FENCE, next);
     check_ints(&w, 11, due, "put");
+    tl_epoch_open(&w, TL_FENCE, next, before);
+    tl_ok(MPI_Accumulate(a, 1, same, next, tl_disp(&w, next, 0), 6, MPI_INT, MPI_SUM, w.win),
+          "accumulate");
+    tl_ok(MPI_Get_accumulate(a, 1, same, got, 6, MPI_INT, next, tl_disp(&w, next, 0), 1, three,
+                             MPI_SUM, w.win), "get_accumulate");
+    tl_epoch_close(&w, TL_FENCE, next);
+    check_ints(&w, 11, sums, "accumulate");
+    for (int i = 0; i < 6; i++)
+        tl_eq(got[i], 2 * due[i], "what was fetched");
     memset(a, 0, sizeof a);
     memset(b, 0, sizeof b);
     tl_epoch_open(&w, TL_FENCE, next, before);
@@ -450,6 +465,7 @@ static void odd_origins(int flavor)
     tl_true(a[0] == 11 && a[1] == 22 && a[2] == 33 && b[0] == 44 && b[1] == 55,
             "get to MPI_BOTTOM: %d %d %d, %d %d", a[0], a[1], a[2], b[0], b[1]);
     MPI_Type_free(&same);
+    MPI_Type_free(&three);
     MPI_Type_free(&absolute);
     tl_win_close(&w);
 }
