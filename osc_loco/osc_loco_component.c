@@ -107,6 +107,8 @@ int ompi_osc_loco_class(int status)
 #endif
     };
 
+    if (status < 0)
+        opal_output_verbose(1, OUTPUT, "osc loco: a call fails: %s", loco_strerror(status));
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
         if (map[i].status == status)
             return map[i].class;

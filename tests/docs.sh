@@ -75,13 +75,16 @@ check "each info key is in the guide and in osc_loco(7)" "$work/bad"
 # The texts of all messages of errors, warnings and information, "..." for what is filled in.
 messages() {
     "$awk" '
-    function end(    s, first, all) {
+    function end(    s, first, all, between) {
         if (!on)
             return
         on = 0
         s = call
         for (first = 1; match(s, /"([^"\\]|\\.)*"/); first = 0) {
-            if (!first && substr(s, 1, RSTART - 1) !~ /^[ \t]*$/)
+            between = substr(s, 1, RSTART - 1)
+            if (!first && between ~ /^[ \t]*[A-Z_]+[ \t]*$/)
+                all = all "..."         # a macro that is a text
+            else if (!first && between !~ /^[ \t]*$/)
                 break
             all = all substr(s, RSTART + 1, RLENGTH - 2)
             s = substr(s, RSTART + RLENGTH)
@@ -123,8 +126,8 @@ check "what each error status says is in the guide" "$work/bad"
 # ---- tools ----
 
 cat "$srcdir"/tools/Makefile.include "$srcdir"/tools/*/Makefile.include \
-    | sed -n 's/^bin_PROGRAMS += *//p' | tr ' ' '\n' | sed 's|.*/||' >"$work/tools"
-enough 2 "$work/tools"
+    | sed -n 's/^\(dist_\)*bin_[A-Z]* *+*= *//p' | tr ' ' '\n' | sed 's|.*/||' >"$work/tools"
+enough 3 "$work/tools"
 while read -r tool; do
     [ -f "$srcdir/docs/$tool.1" ] || echo "$tool has no page"
     grep -q "$tool" "$guide" || echo "$tool is not in the guide"
@@ -138,7 +141,7 @@ options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
 compare_options() {
     tool=$1
     shift
-    program=$(find "$builddir/tools" -name "$tool" ! -path '*/.libs/*' | head -n 1)
+    program=$(find "$builddir/tools" "$srcdir/tools" -name "$tool" ! -path '*/.libs/*' | head -n 1)
     {
         "$program" --help
         for command in "$@"; do "$program" "$command" --help; done
@@ -150,6 +153,8 @@ compare_options loco-info >"$work/bad"
 check "the options of loco-info are those of its page" "$work/bad"
 compare_options loco-sim list explore replay litmus scale >"$work/bad"
 check "the options of loco-sim are those of its page" "$work/bad"
+compare_options loco-trace-merge >"$work/bad"
+check "the options of loco-trace-merge are those of its page" "$work/bad"
 
 # ---- section 3 ----
 
@@ -226,6 +231,7 @@ prepare_build_tree() {
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
         -e "s|^includedir=.*|includedir=$srcdir/include|" "$builddir/loco.pc" >"$work/loco.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"
+    export PATH="$srcdir/tools:$PATH"       # of tools that are scripts
 }
 
 run_step() {
