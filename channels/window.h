@@ -11,6 +11,7 @@
  *   LOCI_WINDOW_LOCK     this target's lock                      rw_word.h
  *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
+ *   LOCI_WINDOW_SINGLES  not 0: they may be atomics              window_acc.c
  *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *
@@ -29,6 +30,7 @@
 #define LOCI_WINDOW_LOCK 0
 #define LOCI_WINDOW_GROUP 64
 #define LOCI_WINDOW_ATOMICS 128
+#define LOCI_WINDOW_SINGLES 136
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
@@ -75,7 +77,8 @@ struct loco_window {
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
-    bool atomics;                       /* accumulates are CPU atomics where elements allow it */
+    bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
+    _Atomic bool singles;               /* and all members know that they are */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     enum loci_domain domain;            /* of the words in all blocks and parts */
     bool no_locks;
@@ -315,6 +318,15 @@ static inline bool loci_window_unlock_all_now(struct loco_window *win)
     return true;
 }
 
+/* window_acc.c: whether accumulates of the window are known to be atomics of single elements; and
+ * to make that known. Implies win->atomics. */
+static inline bool loci_window_singles(const struct loco_window *win)
+{
+    /* Pairs with the release in loci_window_go_single(): the flags of all members, then this. */
+    return atomic_load_explicit(&win->singles, memory_order_acquire);
+}
+int loci_window_go_single(struct loco_window *win);
+
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
 static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,
@@ -324,7 +336,7 @@ static inline bool loci_window_fetch_word(const struct loco_window *win, int ran
     _Atomic uint64_t *word;
     uint64_t value, old;
 
-    if (!win->atomics || (type != LOCO_TYPE_I64 && type != LOCO_TYPE_U64)
+    if (!loci_window_singles(win) || (type != LOCO_TYPE_I64 && type != LOCO_TYPE_U64)
         || (op != LOCO_OP_SUM && op != LOCO_OP_REPLACE && op != LOCO_OP_NO_OP))
         return false;
     word = (_Atomic uint64_t *)(void *)loci_window_direct(win, rank, offset, sizeof value);

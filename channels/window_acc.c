@@ -3,7 +3,7 @@
 /* Accumulates and compare_swap: atomic per element with each other.
  *
  * Which of three ways an element takes depends on the window, the type and the element's address,
- * which all processes see alike; never on how many elements there are:
+ * which all processes see alike:
  *
  *   atomics   pool memory that all members have mapped, type of 1, 2, 4 or 8 bytes without
  *             padding, element at a multiple of its size: an atomic of the CPU each
@@ -14,6 +14,13 @@
  *   lock      everything else, and every element where the window was made for bulk_accumulate:
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
+ *
+ * Atomics are the faster way for few elements, the lock for many. So a window begins with the lock
+ * in place of atomics, for as long as there are vectors only. The first accumulate of less than
+ * LONG elements ends that, for good: at each member in turn its process takes the lock, sets
+ * LOCI_WINDOW_SINGLES and gives the lock back. Whoever has the lock after that sees the flag, and
+ * takes atomics; whoever had it before has done with its vector. So at no time do both ways meet
+ * at one target. `singles`, private, says that this process has seen all the flags set.
  *
  * Lock and atomics are left out where the target is locked exclusively by this process, which has
  * one thread: nobody else can be there.
@@ -31,6 +38,8 @@
 #define BATCH_BYTES 16384       /* of target memory in the local copy of the lock's way */
 #define BATCH_SPANS 128
 #define RUN_WORDS 64            /* atomics of the fabric in flight together; bits of a word */
+
+#define LONG 8                  /* elements of a vector for which the lock is faster */
 
 static inline bool is_atomic(const struct loco_window *win, const struct loci_type *type,
                       uint64_t address)
@@ -75,6 +84,60 @@ static int leave(struct loco_window *win, int rank, bool locked)
         status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
     released = loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
     return status == LOCO_OK ? released : status;
+}
+
+/* ---- from the lock to atomics ---- */
+
+/* Under the lock, or when it does not matter: whether that member's accumulates may be atomics. */
+static bool is_single(struct loco_window *win, int rank)
+{
+    const unsigned char *word = loci_mem_word(&win->control[rank]);
+
+    return loci_load64(word + LOCI_WINDOW_SINGLES) != 0;
+}
+
+static int make_single(struct loco_window *win, int rank)
+{
+    struct loci_rw lock = lock_of(win, rank);
+    int status;
+
+    if (loci_mem_map(win->rt, &win->control[rank]) == NULL)
+        return LOCO_ERR_UNSUPPORTED;
+    if (is_single(win, rank))
+        return LOCO_OK;
+    status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, 0);
+    if (status != LOCO_OK)
+        return status;
+    loci_store64(loci_mem_word(&win->control[rank]) + LOCI_WINDOW_SINGLES, 1);
+    return loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
+}
+
+int loci_window_go_single(struct loco_window *win)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
+        status = make_single(win, i);
+    if (status == LOCO_OK)
+        atomic_store_explicit(&win->singles, true, memory_order_release);
+    return status;
+}
+
+/* Take the lock for n elements that could be atomics. LOCO_ERR_AGAIN: they are to be. */
+static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *locked)
+{
+    int status;
+
+    if (loci_window_singles(win))
+        return LOCO_ERR_AGAIN;
+    if (n >= LONG && loci_mem_map(win->rt, &win->control[rank]) != NULL) {
+        status = enter(win, rank, locked);
+        if (status != LOCO_OK || !is_single(win, rank))
+            return status;
+        leave(win, rank, *locked);
+    }
+    status = loci_window_go_single(win);
+    return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
 /* ---- the lock's way, through a copy ---- */
@@ -299,45 +362,59 @@ static int combine_in_place_locked(struct loco_window *win, int rank,
     return leave(win, rank, locked);
 }
 
+/* The element's own way, at a window where atomics may be; if it is the lock, the caller may have
+ * it. */
 static int combine_span(struct loco_window *win, int rank, const struct loco_accumulate *acc,
-                        unsigned char *p, size_t len, const unsigned char *operand,
-                        unsigned char *result)
+                        unsigned char *p, size_t n, bool has_lock)
 {
-    const struct loci_type *type = loci_type(acc->type);
-    size_t n = len / type->extent;
-    bool locked;
-    int status;
-
-    if (is_atomic(win, type, (uintptr_t)p)) {
-        loci_atomic_table[acc->type][acc->op](p, operand, result, n);
+    if (!has_lock && is_atomic(win, loci_type(acc->type), (uintptr_t)p)) {
+        loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result, n);
         return LOCO_OK;
     }
-    if (!win->atomics) {        /* the caller has the lock */
-        combine_in_place(acc, type, p, operand, result, n);
-        return LOCO_OK;
-    }
-    status = enter(win, rank, &locked);
-    if (status != LOCO_OK)
-        return status;
-    combine_in_place(acc, type, p, operand, result, n);
-    return leave(win, rank, locked);
+    if (!has_lock)
+        return combine_in_place_locked(win, rank, acc, p, n);
+    combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
+    return LOCO_OK;
 }
 
 static int combine_spans(struct loco_window *win, int rank, const struct loco_accumulate *acc,
-                         unsigned char *base)
+                         unsigned char *base, bool has_lock)
 {
-    const unsigned char *operand = acc->operand;
-    unsigned char *result = acc->result;
+    struct loco_accumulate part = *acc;
+    size_t extent = loci_type(acc->type)->extent;
     int status = LOCO_OK;
 
     for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++) {
         const struct loco_span *span = &acc->spans[i];
 
-        status = combine_span(win, rank, acc, base + span->offset, span->len, operand, result);
-        operand = acc->op != LOCO_OP_NO_OP ? operand + span->len : operand;
-        result = result != NULL ? result + span->len : NULL;
+        status = combine_span(win, rank, &part, base + span->offset, span->len / extent,
+                              has_lock);
+        if (acc->op != LOCO_OP_NO_OP)
+            part.operand = (const unsigned char *)part.operand + span->len;
+        if (acc->result != NULL)
+            part.result = (unsigned char *)part.result + span->len;
     }
     return status;
+}
+
+/* At a window where atomics may be, by whichever of them and the lock is in force. */
+static int combine_either_way(struct loco_window *win, int rank,
+                              const struct loco_accumulate *acc, unsigned char *base)
+{
+    size_t bytes = 0;
+    bool locked;
+    int status, left;
+
+    for (size_t i = 0; i < acc->nspans; i++)
+        bytes += acc->spans[i].len;
+    status = enter_for_vector(win, rank, bytes / loci_type(acc->type)->extent, &locked);
+    if (status == LOCO_ERR_AGAIN)
+        return combine_spans(win, rank, acc, base, false);
+    if (status != LOCO_OK)
+        return status;
+    status = combine_spans(win, rank, acc, base, true);
+    left = leave(win, rank, locked);
+    return status == LOCO_OK ? left : status;
 }
 
 /* ---- atomics of the fabric ---- */
@@ -486,7 +563,7 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
     if (status != LOCO_OK)
         return status;
     if (base != NULL) {
-        status = combine_spans(win, rank, acc, base);
+        status = combine_spans(win, rank, acc, base, true);
     } else {
         status = add_by_target(win, rank, acc);
         if (status == LOCO_ERR_AGAIN)
@@ -557,7 +634,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
     if (!win->atomics)
         return accumulate_locked(win, rank, acc, base);
     if (base != NULL)
-        return combine_spans(win, rank, acc, base);
+        return combine_either_way(win, rank, acc, base);
     /* Others take atomics here: what cannot be mapped must not be written by a copy. */
     return win->target[rank].mem.key.len == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
@@ -575,8 +652,13 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
         bool whole = p != NULL && (len & (type->extent - 1u)) == 0;
 
-        if (whole && is_atomic(win, type, (uintptr_t)p)
-            && (len == type->extent || needs_lock(win, rank))) {
+        if (whole && is_atomic(win, type, (uintptr_t)p)) {
+            if (len > type->extent && !needs_lock(win, rank)) {
+                combine_in_place(acc, type, p, acc->operand, acc->result, len >> type->shift);
+                return LOCO_OK;
+            }
+            if (!loci_window_singles(win))
+                return combine_either_way(win, rank, acc, p - acc->spans->offset);
             LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
             loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result,
                                                   len >> type->shift);
@@ -691,6 +773,11 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
         if (p == NULL && win->atomics)
             return LOCO_ERR_UNSUPPORTED;
         p = p != NULL ? p + offset : NULL;
+    }
+    if (p != NULL && !loci_window_singles(win) && is_atomic(win, type, (uintptr_t)p)) {
+        status = loci_window_go_single(win);
+        if (status != LOCO_OK)
+            return status;
     }
     if (p == NULL || !is_atomic(win, type, (uintptr_t)p))
         return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
