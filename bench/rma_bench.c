@@ -211,28 +211,25 @@ static void run_row(struct bench *b, const struct row *row, double seconds)
         say(b, row, &f);
 }
 
-/* The rows of one kind of window. */
-static void run_window(struct bench *b, const struct options *o, bool bulk)
+/* Each row has a window of its own: what was done in one may decide how the next goes about it. */
+static void run_flavor(struct bench *b, const struct options *o)
 {
-    int refused;
-
-    b->error = bench_make_window(b, BENCH_LONG, bulk, &b->win);
-    refused = b->error;
-    if (refused == MPI_SUCCESS)
-        MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
-    else
-        b->win = MPI_WIN_NULL;
     for (int i = 0; i < bench_row_count; i++) {
-        if (bench_rows[i].bulk != bulk || !wanted(b, o, &bench_rows[i]))
+        const struct row *row = &bench_rows[i];
+
+        if (!wanted(b, o, row))
             continue;
-        b->error = refused;
-        if (refused == MPI_SUCCESS)
-            run_row(b, &bench_rows[i], o->seconds);
-        else if (b->rank == 0)
-            say(b, &bench_rows[i], NULL);
+        b->error = bench_make_window(b, BENCH_LONG, row->bulk, &b->win);
+        if (b->error == MPI_SUCCESS) {
+            MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
+            run_row(b, row, o->seconds);
+            MPI_Win_free(&b->win);
+        } else {
+            b->win = MPI_WIN_NULL;
+            if (b->rank == 0)
+                say(b, row, NULL);
+        }
     }
-    if (refused == MPI_SUCCESS)
-        MPI_Win_free(&b->win);
 }
 
 static int finish(int rank, int status, const char *text)
@@ -324,8 +321,7 @@ int main(int argc, char **argv)
     for (int f = ALLOCATE; f < FLAVORS; f++) {
         b.flavor = (enum flavor)f;
         if (listed(o.flavors, flavor_names[f]))
-            for (int bulk = 0; bulk < 2; bulk++)
-                run_window(&b, &o, bulk != 0);
+            run_flavor(&b, &o);
     }
     if (b.peer != MPI_GROUP_NULL)
         MPI_Group_free(&b.peer);
