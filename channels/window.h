@@ -327,6 +327,40 @@ static inline bool loci_window_singles(const struct loco_window *win)
 }
 int loci_window_go_single(struct loco_window *win);
 
+/* Whether an atomic of the CPU does an element of that type there, where atomics are in force. */
+static inline bool loci_window_is_atomic(const struct loco_window *win,
+                                         const struct loci_type *type, uint64_t address)
+{
+    return win->atomics && type->plain && type->extent <= 8
+           && (address & (type->extent - 1u)) == 0;
+}
+
+/* One element of any type by its atomic, inline. False: nothing was done. */
+static inline bool loci_window_combine_word(const struct loco_window *win, int rank,
+                                            enum loco_type type_id, enum loco_op op,
+                                            uint64_t offset, const void *operand, void *result)
+{
+    const struct loci_type *type = &loci_type_table[type_id];
+    loci_atomic_fn *combine = loci_atomic_table[type_id][op];
+    unsigned char *p;
+
+    if (!loci_window_singles(win) || combine == NULL)
+        return false;
+    p = loci_window_direct(win, rank, offset, type->extent);
+    if (p == NULL || !loci_window_is_atomic(win, type, (uintptr_t)p))
+        return false;
+    LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
+    combine(p, operand, result, 1);
+    return true;
+}
+
+/* window_acc.c: loco_window_accumulate of one run of n elements of mapped memory, where nobody is
+ * in the way. LOCO_ERR_AGAIN: nothing was done, that function does it, or says why not. `type` and
+ * `op` are known to be in their ranges. */
+int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type,
+                               enum loco_op op, uint64_t offset, size_t n, const void *operand,
+                               void *result);
+
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
 static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,

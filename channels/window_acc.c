@@ -41,13 +41,6 @@
 
 #define LONG 8                  /* elements of a vector for which the lock is faster */
 
-static inline bool is_atomic(const struct loco_window *win, const struct loci_type *type,
-                      uint64_t address)
-{
-    return win->atomics && type->plain && type->extent <= 8
-           && (address & (type->extent - 1u)) == 0;
-}
-
 /* ---- the lock ---- */
 
 static bool needs_lock(const struct loco_window *win, int rank)
@@ -367,7 +360,7 @@ static int combine_in_place_locked(struct loco_window *win, int rank,
 static int combine_span(struct loco_window *win, int rank, const struct loco_accumulate *acc,
                         unsigned char *p, size_t n, bool has_lock)
 {
-    if (!has_lock && is_atomic(win, loci_type(acc->type), (uintptr_t)p)) {
+    if (!has_lock && loci_window_is_atomic(win, loci_type(acc->type), (uintptr_t)p)) {
         loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result, n);
         return LOCO_OK;
     }
@@ -652,7 +645,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
         bool whole = p != NULL && (len & (type->extent - 1u)) == 0;
 
-        if (whole && is_atomic(win, type, (uintptr_t)p)) {
+        if (whole && loci_window_is_atomic(win, type, (uintptr_t)p)) {
             if (len > type->extent && !needs_lock(win, rank)) {
                 combine_in_place(acc, type, p, acc->operand, acc->result, len >> type->shift);
                 return LOCO_OK;
@@ -668,6 +661,39 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
             return combine_in_place_locked(win, rank, acc, p, len >> type->shift);
     }
     return accumulate(win, rank, acc);
+}
+
+int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type_id,
+                               enum loco_op op, uint64_t offset, size_t n, const void *operand,
+                               void *result)
+{
+    const struct loci_type *type = &loci_type_table[type_id];
+    loci_reduce_fn *reduce = loci_reduce_table[type_id][op];
+    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *word;
+    struct loci_rw lock = lock_of(win, rank);
+    bool single;
+
+    if (p == NULL || reduce == NULL || n == 0 || !win->mapped_by_all || win->device_atomics)
+        return LOCO_ERR_AGAIN;
+    single = loci_window_is_atomic(win, type, (uintptr_t)p);
+    if (single && loci_window_singles(win) && (n == 1 || needs_lock(win, rank))) {
+        LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
+        loci_atomic_table[type_id][op](p, operand, result, n);
+        return LOCO_OK;
+    }
+    word = loci_mem_word(&win->control[rank]);
+    if ((single && n < LONG) || !win->one_thread || word == NULL
+        || !loci_rw_take_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE, 0))
+        return LOCO_ERR_AGAIN;
+    if (single && loci_load64(word + LOCI_WINDOW_SINGLES) != 0) {
+        loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
+        return LOCO_ERR_AGAIN;
+    }
+    if (result != NULL)
+        loci_type_copy(type, result, p, n);
+    reduce(p, operand, n);
+    loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
+    return LOCO_OK;
 }
 
 /* ---- compare and swap ---- */
@@ -774,12 +800,12 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             return LOCO_ERR_UNSUPPORTED;
         p = p != NULL ? p + offset : NULL;
     }
-    if (p != NULL && !loci_window_singles(win) && is_atomic(win, type, (uintptr_t)p)) {
+    if (p != NULL && !loci_window_singles(win) && loci_window_is_atomic(win, type, (uintptr_t)p)) {
         status = loci_window_go_single(win);
         if (status != LOCO_OK)
             return status;
     }
-    if (p == NULL || !is_atomic(win, type, (uintptr_t)p))
+    if (p == NULL || !loci_window_is_atomic(win, type, (uintptr_t)p))
         return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
     LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
     swap_if(span.len, p, expected, desired, result);

@@ -289,6 +289,12 @@ static int run_plain(struct ompi_win_t *win, const void *origin, void *result, i
         return MPI_SUCCESS;
     if (op == LOCO_OP_COUNT || (element->moves_only && !has_op(element, op)))
         return MPI_ERR_OP;
+    if (count == 1 && loci_window_combine_word(module->window, target, element->type, op, offset,
+                                               origin, result))
+        return MPI_SUCCESS;
+    if (loci_window_accumulate_run(module->window, target, element->type, op, offset,
+                                   (size_t)count, origin, result) == LOCO_OK)
+        return MPI_SUCCESS;
     ompi_osc_loco_enter();
     status = accumulate_span(module, target, element->type, op, offset,
                              (size_t)count * element->extent, origin, result, ack);

@@ -118,6 +118,57 @@ Test(window_acc, sums_of_all_sizes_lose_nothing, .timeout = 120)
     IN_EACH_SETTING(4, sums_body);
 }
 
+/* A window has vectors only until some member does a single element, at another time in each
+ * window: nothing is lost where the two meet. */
+#define VECTOR 64
+#define WINDOWS 40
+static int turns_body(struct member *m)
+{
+    uint64_t ones[VECTOR], one = 1, zero = 0, old;
+
+    for (int k = 0; k < VECTOR; k++)
+        ones[k] = 1;
+    for (int w = 0; w < WINDOWS; w++) {
+        int first = w % m->n == m->rank ? 3 * w : ROUNDS;   /* round of this one's first single */
+        loco_window_t *win;
+        uint64_t *base;
+
+        CHECK_OK(make(m, sizeof ones, &win));
+        CHECK_OK(loco_window_fence(win, 0));
+        CHECK_OK(loco_window_lock_all(win, 0));
+        for (int i = 0; i < ROUNDS; i++) {
+            if (m->rank % 2 == 0
+                || loci_window_accumulate_run(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 0,
+                                              VECTOR, ones, NULL) != LOCO_OK)
+                CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 0, ones, NULL,
+                                           VECTOR));
+            for (uint64_t k = 0; i >= first && k < VECTOR; k += 9)
+                CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 8 * k, &one, NULL,
+                                           1));
+        }
+        CHECK_OK(loco_window_compare_swap(win, 0, LOCO_TYPE_U64, 0, &zero, &zero, &old));
+        CHECK_OK(loco_window_unlock_all(win));
+        CHECK_OK(loco_window_fence(win, 0));
+        base = loco_window_base(win);
+        for (int k = 0; m->rank == 0 && k < VECTOR; k++) {
+            int singles = k % 9 == 0 && 3 * w < ROUNDS ? ROUNDS - 3 * w : 0;
+
+            CHECK_EQ(base[k], (uint64_t)(m->n * ROUNDS + singles));
+        }
+        CHECK_OK(drop(m, win));
+    }
+    return 0;
+}
+
+Test(window_acc, vectors_and_the_first_single_one, .timeout = 120)
+{
+    struct setting one_thread = { LOCO_WINDOW_ALLOCATE, false, true, 0 };
+    struct setting threads = { LOCO_WINDOW_ALLOCATE, false, false, 0 };
+
+    cr_assert_eq(member_run(RUN_SHM, 4, turns_body, &one_thread, NULL), 0);
+    cr_assert_eq(member_run(RUN_SHM, 4, turns_body, &threads, NULL), 0);
+}
+
 /* Bytes: everybody sets its own bit by OR and clears it by XOR; in the end none is set, and each
  * has always seen its own as it left it. */
 static int bits_body(struct member *m)
