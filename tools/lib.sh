@@ -23,10 +23,11 @@ last_news() {
 
 # step LIMIT LOG COMMAND...: run it with stdin closed, output into a log, at most LIMIT seconds; a
 # line of progress each 15 seconds; on failure the end of the log. Returns the command's status.
+# What does not end when told to is killed after $grace seconds (10).
 step() {
     local limit=$1 log="$logs/$2.log" begin=$SECONDS rc=0 shown=$SECONDS
     shift 2
-    timeout -k 10 "$limit" "$@" </dev/null >"$log" 2>&1 &
+    timeout -k "${grace:-10}" "$limit" "$@" </dev/null >"$log" 2>&1 &
     step_pid=$!
     while kill -0 "$step_pid" 2>/dev/null; do
         sleep 0.2

@@ -34,6 +34,9 @@ shift $((OPTIND - 1))
 OSC=${OSC:-loco}
 CFLAGS=${CFLAGS:--std=gnu11 -Wall -Wextra -O1 -g -pthread}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Open MPI 5.0 connects spawned processes to their parents by TCP, and finds a way from this machine
+# to itself by this interface alone; all tests are of one machine.
+export OMPI_MCA_btl_tcp_if_include="${OMPI_MCA_btl_tcp_if_include:-lo}"
 if [ "$OSC" != loco ]; then
     # Stock components refuse some windows, and promise no progress without the target.
     export TL_REFUSED_IS_SKIP=1
