@@ -86,6 +86,27 @@ class Errors:
             group.Free()
             self.still_works(w)
 
+    def test_requests_in_active_epochs(self):
+        """The calls that give requests are for passive epochs alone."""
+        with Window(self.flavor, 64, 8) as w:
+            right, group = (RANK + 1) % SIZE, w.win.Get_group()
+            got, calls = self.calls(w, right, w.at(right))
+            by_request = [call for call in calls if call[0].__name__.startswith('R')]
+            self.equal(len(by_request), 4, 'calls with requests')
+            w.win.Fence(MPI.MODE_NOPRECEDE)
+            for call in by_request:
+                self.raises(MPI.ERR_RMA_SYNC, *call)
+            w.win.Fence(MPI.MODE_NOSUCCEED)
+            w.win.Post(group)
+            w.win.Start(group)
+            for call in by_request:
+                self.raises(MPI.ERR_RMA_SYNC, *call)
+            w.win.Complete()
+            w.win.Wait()
+            group.Free()
+            self.equal(got[0], 55, 'the result buffer')
+            self.still_works(w)
+
     def test_wrong_rank(self):
         with Window(self.flavor, 64, 8) as w:
             w.win.Lock_all()
