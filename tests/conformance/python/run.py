@@ -56,8 +56,21 @@ class Result(unittest.TestResult):
         self._say('FAIL', test, 'was expected to fail')
 
 
+def load(name):
+    """The groups of tests of a module; one that skips itself is a test that is skipped."""
+    try:
+        return unittest.defaultTestLoader.loadTestsFromName(name)
+    except unittest.SkipTest as why:
+        reason = why
+
+    def skipped():
+        raise reason
+    skipped.__name__ = name
+    return [unittest.FunctionTestCase(skipped)]
+
+
 def members(group):
-    """The tests of a group; a module that skips itself, or fails to load, is one test."""
+    """The tests of a group; a module that fails to load is one test."""
     return group if isinstance(group, unittest.TestSuite) else [group]
 
 
@@ -77,7 +90,7 @@ def main(arguments):
     result = Result(rank)
     suite = unittest.TestSuite()
     for name in options.modules:
-        for group in unittest.defaultTestLoader.loadTestsFromName(name):
+        for group in load(name):
             suite.addTests(test for test in members(group) if options.only in test.id())
     suite.run(result)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
