@@ -85,7 +85,7 @@ int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loc
     uint64_t unit = loci_rw_unit(rw, mode), old;
     int status;
 
-    if (mode == LOCI_RW_EXCLUSIVE)
+    if (loci_rw_is_alone(mode))
         return swap_in(rt, rw, mode, flags);
     status = loci_fetch_add(rt, rw->mem, rw->offset, unit, &old, NULL);
     if (status != LOCO_OK || loci_rw_is_free(old, mode, flags))
@@ -107,9 +107,10 @@ static bool any_dead(struct loco_runtime *rt, const struct loco_group *group)
 /* The holder that the word names, or -1. */
 static int named_holder(const struct loci_rw *rw, enum loci_rw_mode mode, uint64_t word)
 {
-    int rank = (int)((word & LOCI_RW_SECOND) >> LOCI_RW_SECOND_SHIFT) - 1;
+    uint64_t name = (word & LOCI_RW_SECOND) >> LOCI_RW_SECOND_SHIFT;
+    int rank = (int)(name & ~LOCI_RW_QUICK_BIT) - 1;
 
-    return mode <= LOCI_RW_EXCLUSIVE && rank < rw->group->size ? rank : -1;
+    return mode <= LOCI_RW_QUICK && rank < rw->group->size ? rank : -1;
 }
 
 /* LOCO_ERR_PEER_DEAD when the word will not come to us any more. `deaths` was read before the

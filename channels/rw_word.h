@@ -13,10 +13,12 @@
  *   mode               takes              unless there is          in the word as
  *   LOCI_RW_SHARED     the first class    a second                 + 1
  *   LOCI_RW_EXCLUSIVE  the second class   a first or a second      the holder's rank + 1
+ *   LOCI_RW_QUICK      the second class   a first or a second      the same + 0x8000
  *   LOCI_RW_ALL        the first class    a second                 + 1
  *   LOCI_RW_PART       the second class   a first                  + 1
  *
- * The first two are a reader-writer lock. The last two make the word of a group: who locks all
+ * The first two are a reader-writer lock; the third is the second to those who tell two kinds of
+ * exclusive holders apart (window_gate.c). The last two make the word of a group: who locks all
  * members of a group takes ALL on the group's word (1 atomic); who wants one member shared takes
  * SHARED on the member's word (1 atomic); who wants a member exclusive takes PART on the group's
  * word, then EXCLUSIVE on the member's (2 atomics), and gives them back in the other order.
@@ -31,11 +33,11 @@
  * LOCI_RW_BARGE: it then waits for holders only, not for tickets. Otherwise a ticket's owner that
  * waits for this caller would make a deadlock that the program did not write.
  *
- * Limits: 65534 members; 65535 holders of a class and 65535 waiters at a time.
+ * Limits: 32766 members; 65535 holders of a class and 65535 waiters at a time.
  *
  * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
- * fence of writes in flight: the caller's affair (loci_fence_peer). Of mode EXCLUSIVE it may be a
- * store, after which a later load may still be done before others see it.
+ * fence of writes in flight: the caller's affair (loci_fence_peer). Of modes EXCLUSIVE and QUICK it
+ * may be a store, after which a later load may still be done before others see it.
  *
  * Waiting: on the word where it is mapped; else it is read through the fabric, at intervals that
  * double from 1 to 64 microseconds.
@@ -50,7 +52,12 @@
 #include "rma.h"
 #include "runtime.h"
 
-enum loci_rw_mode { LOCI_RW_SHARED, LOCI_RW_EXCLUSIVE, LOCI_RW_ALL, LOCI_RW_PART };
+enum loci_rw_mode {
+    LOCI_RW_SHARED, LOCI_RW_EXCLUSIVE, LOCI_RW_QUICK, LOCI_RW_ALL, LOCI_RW_PART
+};
+
+#define LOCI_RW_MAX 32766           /* members */
+#define LOCI_RW_QUICK_BIT UINT64_C(0x8000)
 
 #define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
 #define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
@@ -77,14 +84,24 @@ int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loc
 
 static inline uint64_t loci_rw_unit(const struct loci_rw *rw, enum loci_rw_mode mode)
 {
+    uint64_t name = (uint64_t)(rw->group->rank + 1);
+
     if (mode == LOCI_RW_EXCLUSIVE)
-        return (uint64_t)(rw->group->rank + 1) << LOCI_RW_SECOND_SHIFT;
+        return name << LOCI_RW_SECOND_SHIFT;
+    if (mode == LOCI_RW_QUICK)
+        return (name | LOCI_RW_QUICK_BIT) << LOCI_RW_SECOND_SHIFT;
     return mode == LOCI_RW_PART ? UINT64_C(1) << LOCI_RW_SECOND_SHIFT : 1;
+}
+
+/* One holder at a time, which the word names. */
+static inline bool loci_rw_is_alone(enum loci_rw_mode mode)
+{
+    return mode == LOCI_RW_EXCLUSIVE || mode == LOCI_RW_QUICK;
 }
 
 static inline uint64_t loci_rw_conflicts(enum loci_rw_mode mode)
 {
-    if (mode == LOCI_RW_EXCLUSIVE)
+    if (loci_rw_is_alone(mode))
         return LOCI_RW_FIRST | LOCI_RW_SECOND;
     return mode == LOCI_RW_PART ? LOCI_RW_FIRST : LOCI_RW_SECOND;
 }
@@ -108,7 +125,7 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
 
-    if (mode == LOCI_RW_EXCLUSIVE) {
+    if (loci_rw_is_alone(mode)) {
         old = loci_load64(word);
         if (!loci_rw_is_free(old, mode, flags))
             return false;
@@ -152,7 +169,7 @@ static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *w
                                        const struct loci_rw *rw, enum loci_rw_mode mode)
 {
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
-    if (mode == LOCI_RW_EXCLUSIVE)
+    if (loci_rw_is_alone(mode))
         loci_cpu_store_quarter(word, LOCI_RW_SECOND_SHIFT, 0);
     else
         loci_cpu_fetch_add(word, 0 - loci_rw_unit(rw, mode));
@@ -171,7 +188,15 @@ static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw 
     return LOCO_OK;
 }
 
-/* The rank that holds it in mode EXCLUSIVE now, or -1. */
+/* The rank that holds a word that looks so in mode QUICK, or -1. */
+static inline int loci_rw_quick_holder(uint64_t word)
+{
+    uint64_t name = (word & LOCI_RW_SECOND) >> LOCI_RW_SECOND_SHIFT;
+
+    return (name & LOCI_RW_QUICK_BIT) != 0 ? (int)(name & ~LOCI_RW_QUICK_BIT) - 1 : -1;
+}
+
+/* The rank that holds it in mode EXCLUSIVE or QUICK now, or -1. */
 int loci_rw_holder(struct loco_runtime *rt, const struct loci_rw *rw, int *rank);
 
 #endif

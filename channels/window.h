@@ -9,7 +9,7 @@
  * cache line; words of 8 bytes):
  *
  *   LOCI_WINDOW_LOCK     this target's lock                      rw_word.h
- *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h
+ *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h, window_gate.h
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
  *   LOCI_WINDOW_SINGLES  not 0: they may be atomics              window_acc.c
  *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
@@ -35,7 +35,7 @@
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
 #define LOCI_WINDOW_ROUNDS 16       /* of a barrier above that: 2^16 members */
-#define LOCI_WINDOW_MAX 65534       /* members; rw_word.h */
+#define LOCI_WINDOW_MAX LOCI_RW_MAX    /* members */
 
 enum loci_epoch {
     LOCI_EPOCH_ACCESS = 1,          /* in both words: operations are allowed */
@@ -46,6 +46,7 @@ enum loci_epoch {
     LOCI_EPOCH_FENCE = 32,          /* window: a fence has opened an epoch */
     LOCI_EPOCH_START = 64,          /* both: access epoch of start/complete */
     LOCI_EPOCH_EXPOSED = 128,       /* window: exposure epoch of post/wait */
+    LOCI_EPOCH_QUICK = 512,         /* target: exclusive without a part of the window's lock */
     LOCI_EPOCH_ONE_LOCK = 256       /* window: unit of the count of locked targets */
 };
 
@@ -82,6 +83,8 @@ struct loco_window {
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     enum loci_domain domain;            /* of the words in all blocks and parts */
     bool no_locks;
+    _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
+    _Atomic int64_t gate_passed;        /* and how many */
     int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
     enum loco_window_kind kind;
     struct loco_group group;            /* group.peer is in this allocation */
@@ -231,6 +234,7 @@ static inline int loci_window_flush(struct loco_window *win, int rank)
  * is unusual: what loco_window_lock and its like in window_lock.c come to, inline. False: nothing
  * has changed, those functions do it. */
 #define LOCI_EPOCH_LOCKED (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE)
+#define LOCI_EPOCH_LOCKED_QUICK (LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE | LOCI_EPOCH_QUICK)
 
 static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
 {
@@ -250,58 +254,72 @@ static inline bool loci_window_is_in(const struct loco_window *win, uint64_t sta
            && atomic_load_explicit(&win->state, memory_order_relaxed) == state;
 }
 
+/* The gate of exclusive locks (window_gate.c), in the block of rank 0 beside the window's lock: its
+ * state in the lower two bits, above them how often it was opened again. */
+#define LOCI_WINDOW_GATE (LOCI_WINDOW_GROUP + 8)
+#define LOCI_WINDOW_CLOSERS (LOCI_WINDOW_GROUP + 16)    /* who is on the way to lock all */
+enum { LOCI_GATE_OPEN, LOCI_GATE_CLOSING, LOCI_GATE_CLOSED, LOCI_GATE_STATE };
+
+static inline uint64_t loci_gate_state(const struct loco_window *win)
+{
+    return loci_load64_total(loci_mem_ptr(&win->control[0]) + LOCI_WINDOW_GATE) & LOCI_GATE_STATE;
+}
+
+/* loci_gate_enter, where the target is free. */
 static inline bool loci_window_lock_now(struct loco_window *win, int rank)
 {
-    struct loci_rw group = loci_window_lock_of_group(win), target;
-    unsigned char *g = loci_mem_word(group.mem), *t;
+    struct loci_rw target;
+    unsigned char *word;
 
-    if (!loci_window_is_in(win, 0) || win->no_locks || !loci_window_has(win, rank) || g == NULL)
+    if (!loci_window_is_in(win, 0) || win->no_locks || !win->mapped_by_all
+        || !loci_window_has(win, rank) || loci_gate_state(win) != LOCI_GATE_OPEN)
         return false;
     target = loci_window_lock_of(win, rank);
-    t = loci_mem_word(target.mem);
-    if (t == NULL
-        || !loci_rw_take_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART, 0))
+    word = loci_mem_ptr(target.mem) + target.offset;
+    if (!loci_rw_take_mapped(win->rt, word, &target, LOCI_RW_QUICK, 0))
         return false;
-    if (!loci_rw_take_mapped(win->rt, t + target.offset, &target, LOCI_RW_EXCLUSIVE, 0)) {
-        loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART);
+    if (loci_gate_state(win) != LOCI_GATE_OPEN) {
+        loci_rw_give_mapped(win->rt, word, &target, LOCI_RW_QUICK);
         return false;
     }
-    atomic_store_explicit(&win->target[rank].epoch, LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE,
-                          memory_order_relaxed);
+    atomic_store_explicit(&win->target[rank].epoch, LOCI_EPOCH_LOCKED_QUICK, memory_order_relaxed);
     atomic_store_explicit(&win->state, LOCI_EPOCH_ONE_LOCK, memory_order_relaxed);
     return true;
 }
 
-/* The release of the group's word is an atomic, and so a fence of all before it. */
 static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
 {
-    struct loci_rw group = loci_window_lock_of_group(win), target;
-    unsigned char *g = loci_mem_word(group.mem), *t;
+    struct loci_rw target;
 
     if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
-        || win->deferred_puts != 0 || g == NULL)
+        || win->deferred_puts != 0
+        || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
+           != LOCI_EPOCH_LOCKED_QUICK)
         return false;
     target = loci_window_lock_of(win, rank);
-    t = loci_mem_word(target.mem);
-    if (t == NULL
-        || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
-           != (LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE))
-        return false;
-    loci_rw_give_mapped(win->rt, t + target.offset, &target, LOCI_RW_EXCLUSIVE);
-    loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_PART);
+    loci_rw_give_mapped(win->rt, loci_mem_ptr(target.mem) + target.offset, &target,
+                        LOCI_RW_QUICK);
     atomic_store_explicit(&win->target[rank].epoch, 0, memory_order_relaxed);
     atomic_store_explicit(&win->state, 0, memory_order_relaxed);
     return true;
 }
 
+/* loci_gate_take_all, where the gate is closed already. */
 static inline bool loci_window_lock_all_now(struct loco_window *win)
 {
     struct loci_rw group = loci_window_lock_of_group(win);
-    unsigned char *g = loci_mem_word(group.mem);
+    unsigned char *word;
 
-    if (!loci_window_is_in(win, 0) || win->no_locks || g == NULL
-        || !loci_rw_take_mapped(win->rt, g + group.offset, &group, LOCI_RW_ALL, 0))
+    if (!loci_window_is_in(win, 0) || win->no_locks || !win->mapped_by_all
+        || loci_gate_state(win) != LOCI_GATE_CLOSED)
         return false;
+    word = loci_mem_ptr(group.mem) + group.offset;
+    if (!loci_rw_take_mapped(win->rt, word, &group, LOCI_RW_ALL, 0))
+        return false;
+    if (loci_gate_state(win) != LOCI_GATE_CLOSED) {
+        loci_rw_give_mapped(win->rt, word, &group, LOCI_RW_ALL);
+        return false;
+    }
     atomic_store_explicit(&win->state, LOCI_EPOCH_LOCKED, memory_order_relaxed);
     return true;
 }

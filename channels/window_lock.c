@@ -7,15 +7,17 @@
  *   shared      SHARED on the target's word                               1 atomic
  *   lock_all    ALL on the window's word                                  1 atomic
  *   exclusive   PART on the window's word, EXCLUSIVE on the target's      2 atomics
+ *               or QUICK on the target's where a gate allows it           1 atomic
  *
  * So lock_all and exclusive locks exclude each other on the window's word, shared and exclusive on
- * the target's. They are given back in the other order, after what this process has written to
+ * the target's. The gate is in window_gate.c. They are given back in the other order, after what
+ * this process has written to
  * the target is placed. A process that holds a lock of this window does not wait for tickets when
  * it takes another (LOCI_RW_BARGE). Who is dead and held what: see rw_word.h. */
 
 #include "config.h"
 
-#include "window.h"
+#include "window_gate.h"
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define NOT_WITH_A_LOCK \
@@ -74,16 +76,31 @@ static int acquire_exclusive(struct loco_window *win, int rank, unsigned flags)
     return status;
 }
 
-static int acquire(struct loco_window *win, int rank, uint32_t epoch)
+/* Adds to the epoch how the lock is held. */
+static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint32_t *epoch)
+{
+    int status = win->mapped_by_all ? loci_gate_enter(win, rank, flags) : LOCO_ERR_AGAIN;
+
+    if (status == LOCO_OK)
+        *epoch |= LOCI_EPOCH_QUICK;
+    if (status != LOCO_ERR_AGAIN)
+        return status;
+    status = acquire_exclusive(win, rank, flags);
+    if (status == LOCO_OK && win->mapped_by_all)
+        loci_gate_reopen(win);
+    return status;
+}
+
+static int acquire(struct loco_window *win, int rank, uint32_t *epoch)
 {
     uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & COUNT_OF_LOCKS;
     unsigned flags = locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_BARGE : 0;
     struct loci_rw target = loci_window_lock_of(win, rank);
 
-    if ((epoch & LOCI_EPOCH_NOCHECK) != 0)
+    if ((*epoch & LOCI_EPOCH_NOCHECK) != 0)
         return LOCO_OK;
-    if ((epoch & LOCI_EPOCH_EXCLUSIVE) != 0)
-        return acquire_exclusive(win, rank, flags);
+    if ((*epoch & LOCI_EPOCH_EXCLUSIVE) != 0)
+        return acquire_alone(win, rank, flags, epoch);
     return loci_rw_acquire(win->rt, &target, LOCI_RW_SHARED, flags);
 }
 
@@ -96,6 +113,11 @@ static int release(struct loco_window *win, int rank, uint32_t epoch)
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0)
         return finish_traffic(win, rank);
     status = finish_before_release(win, rank);
+    if ((epoch & LOCI_EPOCH_QUICK) != 0) {
+        int only = loci_rw_release(win->rt, &target, LOCI_RW_QUICK);
+
+        return status != LOCO_OK ? status : only;
+    }
     if ((epoch & LOCI_EPOCH_EXCLUSIVE) != 0) {
         int first = loci_rw_release(win->rt, &target, LOCI_RW_EXCLUSIVE);
         int second = loci_rw_release(win->rt, &group, LOCI_RW_PART);
@@ -130,7 +152,7 @@ int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int
     }
     status = loci_window_check_alive(win, rank);
     if (status == LOCO_OK)
-        status = acquire(win, rank, epoch);
+        status = acquire(win, rank, &epoch);
     atomic_store_explicit(&t->epoch, status == LOCO_OK ? epoch : 0, memory_order_release);
     if (status != LOCO_OK)
         uncount(win);
@@ -171,7 +193,8 @@ int loco_window_lock_all(loco_window_t *win, int asserts)
                               LOCI_EPOCH_BUSY) != LOCO_OK)
         return LOCO_ERR_STATE;
     if ((epoch & LOCI_EPOCH_NOCHECK) == 0)
-        status = loci_rw_acquire(win->rt, &group, LOCI_RW_ALL, 0);
+        status = win->mapped_by_all ? loci_gate_take_all(win)
+                                    : loci_rw_acquire(win->rt, &group, LOCI_RW_ALL, 0);
     loci_window_change(win, 0, LOCI_EPOCH_BUSY, LOCI_EPOCH_BUSY, status == LOCO_OK ? epoch : 0);
     return status;
 }

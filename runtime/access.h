@@ -18,6 +18,13 @@ static inline uint64_t loci_load64(const void *word)
     return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_acquire);
 }
 
+/* In one order with the atomics below and others of its kind: for who writes one word, reads
+ * another and must not miss who does it the other way round. */
+static inline uint64_t loci_load64_total(const void *word)
+{
+    return atomic_load_explicit((const _Atomic uint64_t *)word, memory_order_seq_cst);
+}
+
 static inline void loci_store64(void *word, uint64_t value)
 {
     atomic_store_explicit((_Atomic uint64_t *)word, value, memory_order_release);

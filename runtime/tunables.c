@@ -38,6 +38,9 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_LOCK_PATIENCE", "1ms", LOCI_TUNABLE_TIME, 0, LOCI_INFINITE, NULL,
       FIELD(lock_patience),
       "time that a waiter for a window's lock lets later ones overtake it" },
+    { "LOCO_LOCK_REOPEN", "64", LOCI_TUNABLE_INT, 1, 1000000000, NULL, FIELD(lock_reopen),
+      "exclusive locks in a row after which those of a window on one node cost one atomic again, "
+      "and the next lock_all has to stop them" },
     { "LOCO_CMA", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(cma),
       "copy memory that the user brought with process_vm_readv and _writev where permitted" },
     { "LOCO_OFFERS", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(offers),
