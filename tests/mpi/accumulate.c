@@ -4,7 +4,7 @@
  * on, one origin per target: results against the model, bytes beside the elements untouched.
  * What several origins do at once is in atomic.c.
  */
-#include "elems.h"
+#include "typemap.h"
 #include "testlib.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * targets, displacement units that differ by rank. After each round the whole window and the whole
  * origin buffer are compared with the model, so that a byte written beside its place shows.
  */
-#include "elems.h"
+#include "typemap.h"
 #include "testlib.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "elems.h"
+#include "typemap.h"
 
 #include "testlib.h"
 
