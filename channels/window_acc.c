@@ -146,6 +146,12 @@ struct batch {
     unsigned char data[BATCH_BYTES];
 };
 
+/* Bytes of an element behind its last member: the last element of a window may lack them. */
+static size_t padding_behind(const struct loci_type *type)
+{
+    return type->index != 0 ? (size_t)type->extent - type->index - type->index_len : 0;
+}
+
 /* Take elements of the span at *at, from its byte *from on, while there is room. False: full. */
 static bool batch_add(struct batch *b, const struct loco_span *span, size_t *from)
 {
@@ -154,7 +160,8 @@ static bool batch_add(struct batch *b, const struct loco_span *span, size_t *fro
 
     if (len == 0 || b->n == BATCH_SPANS)
         return false;
-    b->span[b->n++] = (struct loco_span){ b->data + b->bytes, span->offset + *from, len };
+    b->span[b->n++] = (struct loco_span){ b->data + b->bytes, span->offset + *from,
+                                          len - padding_behind(b->type) };
     b->bytes += len;
     *from += len;
     return *from == span->len;
@@ -542,8 +549,16 @@ static int check_accumulate(struct loco_window *win, int rank, const struct loco
         if (acc->spans[i].len % type->extent != 0)
             return LOCO_ERR_ARG;
     status = loci_window_check(win, rank);
-    return status == LOCO_OK ? loci_window_check_spans(win, rank, acc->spans, acc->nspans)
-                             : status;
+    if (padding_behind(type) == 0)
+        return status == LOCO_OK ? loci_window_check_spans(win, rank, acc->spans, acc->nspans)
+                                 : status;
+    for (size_t i = 0; i < acc->nspans && status == LOCO_OK; i++) {
+        struct loco_span touched = acc->spans[i];
+
+        touched.len -= touched.len > 0 ? padding_behind(type) : 0;
+        status = loci_window_check_spans(win, rank, &touched, 1);
+    }
+    return status;
 }
 
 /* Under the lock: in place where the memory is mapped, else through a copy. */

@@ -140,8 +140,9 @@ bool loco_op_allowed(enum loco_op op, enum loco_type type);
 /** An accumulate: elements of `type`, one after the other in `operand` (not read for NO_OP), are
  * combined into the target's elements; the old ones go to `result` unless it is NULL. The
  * target's elements are where `spans` say, in order (offset and len in whole elements; `local` is
- * not used). Atomic per element with every other accumulate, fetch_and_op and compare_and_swap
- * of that type on this window; several of one origin to one place happen in order. */
+ * not used; the padding behind the last may lie outside). Atomic per element with every other
+ * accumulate, fetch_and_op and compare_and_swap of that type on this window; several of one origin
+ * to one place happen in order. */
 struct loco_accumulate {
     enum loco_type type;
     enum loco_op op;

@@ -565,6 +565,52 @@ static void derived(int flavor)
     field_close(&f);
 }
 
+/* The last element of a window ends with its last byte, without the padding of a C structure. */
+static void one_pair_at_the_end(int flavor, const struct el_type *el)
+{
+    enum { N = 3 };
+    struct tl_win w;
+    size_t bytes = (size_t)((N - 1) * el->extent + el->bytes);
+    _Alignas(16) unsigned char data[N * 32], first[N * 32], got[N * 32];
+    int target, rc;
+
+    if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, bytes, 1))
+        return;
+    target = (w.rank + 1) % w.size;
+    el_fill(el, EL_MAXLOC, first, N, 7, 0);
+    el_fill(el, EL_MAXLOC, data, N, 8, 0);
+    memset(got, 0, sizeof got);
+    tl_local_begin(&w);
+    memcpy(w.base, first, bytes);
+    tl_local_end(&w);
+    tl_barrier();
+    tl_ok(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, w.win), "MPI_Win_lock");
+    rc = MPI_Get_accumulate(data, N, el->type, got, N, el->type, target, tl_disp(&w, target, 0), N,
+                            el->type, MPI_MAXLOC, w.win);
+    tl_ok(rc, el->name);
+    rc = MPI_Accumulate(data, 1, el->type, target, tl_disp(&w, target, bytes - 4), 1, el->type,
+                        MPI_MAXLOC, w.win);
+    tl_class(rc, el->name, MPI_ERR_RMA_RANGE);
+    tl_ok(MPI_Win_unlock(target, w.win), "MPI_Win_unlock");
+    tl_barrier();
+    tl_local_begin(&w);
+    for (int i = 0; i < N; i++) {
+        size_t at = (size_t)(i * el->extent);
+        tl_true(el_same(el, got + at, first + at), "%s: element %d fetched", el->name, i);
+        el_apply(el, EL_MAXLOC, first + at, data + at);
+        tl_true(el_same(el, w.base + at, first + at), "%s: element %d combined", el->name, i);
+    }
+    tl_local_end(&w);
+    tl_win_close(&w);
+}
+
+static void pair_at_the_end(int flavor)
+{
+    for (int i = 0; i < el_type_count; i++)
+        if (el_is_pair(&el_types[i]) && el_present(&el_types[i]))
+            one_pair_at_the_end(flavor, &el_types[i]);
+}
+
 int main(int argc, char **argv)
 {
     static const struct tl_case cases[] = {
@@ -574,6 +620,7 @@ int main(int argc, char **argv)
         {"unsigned_wrap", unsigned_wrap, TL_ALL, 1, 60},
         {"unaligned", unaligned, TL_ALL, 1, 60},
         {"pair_padding", pair_padding, TL_ALL, 1, 60},
+        {"pair_at_the_end", pair_at_the_end, TL_ALL, 1, 60},
         {"nothing", nothing, TL_ALL, 1, 60},
         {"swap_types", swap_types, TL_ALL, 1, 60},
         {"derived", derived, TL_ALL, 1, 120},
