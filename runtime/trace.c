@@ -36,6 +36,8 @@ struct loci_trace {
     char tail[TAIL_MAX];
     size_t tail_len;
     char name[2 * LOCI_TUNABLE_TEXT];
+    char whose[48];                 /* of each event, never changed: this process, a thread... */
+    size_t whose_len;
 };
 
 /* ---- a line of text ---- */
@@ -45,20 +47,24 @@ struct line {
     size_t len;
 };
 
-static void put_text(struct line *l, const char *text)
+static inline void put_bytes(struct line *l, const char *bytes, size_t n)
 {
-    size_t n = strlen(text);
-
     if (n > sizeof l->text - l->len)
         n = sizeof l->text - l->len;
-    memcpy(l->text + l->len, text, n);
+    memcpy(l->text + l->len, bytes, n);
     l->len += n;
+}
+
+/* Inline, so that a literal's length is known. */
+static inline void put_text(struct line *l, const char *text)
+{
+    put_bytes(l, text, strlen(text));
 }
 
 /* As a JSON string, cut to TEXT_MAX_LEN. Names are the program's: anything may be in them. */
 static void put_string(struct line *l, const char *text)
 {
-    char out[2 * TEXT_MAX_LEN + 3];
+    char out[2 * TEXT_MAX_LEN + 2];
     size_t n = 0;
 
     out[n++] = '"';
@@ -70,34 +76,32 @@ static void put_string(struct line *l, const char *text)
         out[n++] = c < 0x20 || c > 0x7e ? '?' : (char)c;
     }
     out[n++] = '"';
-    out[n] = '\0';
-    put_text(l, out);
+    put_bytes(l, out, n);
 }
 
 static void put_number(struct line *l, int64_t value)
 {
     uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     char digits[24];
-    size_t at = sizeof digits - 1;
+    size_t at = sizeof digits;
 
-    digits[at] = '\0';
     do {
         digits[--at] = (char)('0' + left % 10);
         left /= 10;
     } while (left > 0);
     if (value < 0)
         digits[--at] = '-';
-    put_text(l, digits + at);
+    put_bytes(l, digits + at, sizeof digits - at);
 }
 
 /* Microseconds, with nanoseconds behind the dot. */
 static void put_time(struct line *l, int64_t ns)
 {
-    char rest[5] = { '.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
-                     (char)('0' + ns % 10), '\0' };
+    const char rest[4] = { '.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                           (char)('0' + ns % 10) };
 
     put_number(l, ns / 1000);
-    put_text(l, rest);
+    put_bytes(l, rest, sizeof rest);
 }
 
 static void put_args(struct line *l, const struct loci_trace_arg *args, int n)
@@ -127,7 +131,8 @@ static char *make_piece(struct loci_trace *t, off_t at)
     char *piece = MAP_FAILED;
 
     if (error == 0)
-        piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd, at);
+        piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, t->fd,
+                     at);
     if (piece == MAP_FAILED) {
         errno = error != 0 ? error : errno;
         return NULL;
@@ -199,9 +204,7 @@ static void begin_line(const struct loco_runtime *rt, struct line *l, const char
     put_text(l, phase);
     put_text(l, "\",\"ts\":");
     put_time(l, now);
-    put_text(l, ",\"pid\":");
-    put_number(l, rt->trace->pid);
-    put_text(l, ",\"tid\":");
+    put_bytes(l, rt->trace->whose, rt->trace->whose_len);
     put_number(l, self != NULL ? self->number : 0);
 }
 
@@ -260,6 +263,7 @@ static void write_names(const struct loco_runtime *rt, struct loci_trace *t)
     t->tail_len = (size_t)snprintf(t->tail, sizeof t->tail, "\n{\"ph\":\"M\",\"pid\":%ld,"
                                    "\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
                                    "\"sort_index\":%u}}\n]\n", t->pid, rank);
+    t->whose_len = (size_t)snprintf(t->whose, sizeof t->whose, ",\"pid\":%ld,\"tid\":", t->pid);
     snprintf(name, sizeof name, "rank %u (process %ld)", rank, t->pid);
     put_text(&l, "[\n{\"ph\":\"M\",\"pid\":");
     put_number(&l, t->pid);
