@@ -11,9 +11,9 @@
  *
  * So lock_all and exclusive locks exclude each other on the window's word, shared and exclusive on
  * the target's. The gate is in window_gate.c. They are given back in the other order, after what
- * this process has written to
- * the target is placed. A process that holds a lock of this window does not wait for tickets when
- * it takes another (LOCI_RW_BARGE). Who is dead and held what: see rw_word.h. */
+ * this process has written to the target is placed. A process that holds a lock of this window
+ * does not wait for tickets when it takes another (LOCI_RW_BARGE). Who is dead and held what: see
+ * rw_word.h. */
 
 #include "config.h"
 

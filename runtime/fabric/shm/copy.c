@@ -3,7 +3,8 @@
 /* Posted operations: those on memory that is not mapped. The user's memory is copied with
  * process_vm_readv and _writev, a whole run of the chain at once; what the system forbids, the
  * owner's service thread does (assist.c). Whether it is forbidden is tried once per peer. Before
- * that, what is small is offered to the owner, who may be waiting anyway (offer.c). */
+ * that, what is small is offered to the owner, who may be waiting anyway (offer.c), and of what is
+ * large the owner may do a part (share.c). */
 
 #include "config.h"
 
@@ -179,6 +180,21 @@ static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_
     return LOCO_OK;
 }
 
+/* A part of a large one, together with the owner of the memory if it happens to be waiting. */
+static int share(struct shm_peer *p, const struct loci_op *op, size_t skip, int *done,
+                 size_t *part)
+{
+    unsigned by_peer;
+    size_t bytes = 0;
+    int status = loci_shm_share(p, op, skip, &bytes, &by_peer);
+
+    if (status != LOCO_OK)
+        return status;
+    *done = skip + bytes == op->len;
+    *part = *done ? 0 : skip + bytes;
+    return LOCO_OK;
+}
+
 /* ---- chains ---- */
 
 /* The first operations of a chain, at least a part of one. */
@@ -200,6 +216,12 @@ static int step(struct shm_fabric *f, struct shm_peer *p, const struct loci_op *
         return LOCO_ERR_UNSUPPORTED;
     if (is_user_copy(&ops[0]) && skip == 0) {
         int status = loci_shm_offer(p, ops, n, done);
+
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
+    if (is_user_copy(&ops[0]) && may_try(p)) {
+        int status = share(p, &ops[0], skip, done, part);
 
         if (status != LOCO_ERR_AGAIN)
             return status;

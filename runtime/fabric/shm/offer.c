@@ -27,7 +27,9 @@
  * the middle of it. When the target ends, the offer is taken back, or, if it was TAKEN, the wait
  * ends with LOCO_ERR_PEER_DEAD; nobody looks at its page again.
  *
- * Who offers in vain has lost a microsecond, so it does not offer again for 2^backoff copies. */
+ * Who offers in vain has lost a microsecond, so it does not offer again for 2^backoff copies.
+ *
+ * A slot without spans shares out a large copy (share.c). */
 
 #include "config.h"
 
@@ -43,9 +45,6 @@
 #include "../../wait.h"
 #include "offer.h"
 
-#define SLOTS 16
-#define SLOT_BITS 4                     /* of the bell */
-#define SLOT_BYTES (8192 + 64)          /* not a power of two: heads lie in different cache sets */
 #define SLOTS_TRIED 4
 #define SPANS 128
 #define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
@@ -55,16 +54,10 @@
 enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
 #define STATE_MASK UINT64_C(7)
 
-struct slot {
-    _Atomic uint64_t state;             /* token of the origin, enum offer_state */
-    uint32_t number;                    /* of the user's memory */
-    uint16_t op;                        /* enum loci_op_kind */
-    uint16_t nspans;
-    int32_t status;
-    uint32_t pad;
-    unsigned char body[];               /* spans, then data; of an atomic a struct update */
-};
-#define BODY_BYTES (SLOT_BYTES - offsetof(struct slot, body))
+#define SLOTS 16
+#define SLOT_BITS 4                     /* of the bell */
+#define SLOT_BYTES (8192 + 64)          /* not a power of two: heads lie in different cache sets */
+#define BODY_BYTES (SLOT_BYTES - offsetof(struct shm_slot, body))
 _Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
 
 struct shm_offers {
@@ -78,14 +71,19 @@ struct update {
     uint64_t old;                       /* by the target */
 };
 
-static struct slot *slot_at(struct shm_offers *offers, unsigned i)
+static struct shm_slot *slot_at(struct shm_offers *offers, unsigned i)
 {
-    return (struct slot *)(void *)(offers->slots + (size_t)i * SLOT_BYTES);
+    return (struct shm_slot *)(void *)(offers->slots + (size_t)i * SLOT_BYTES);
 }
 
 static uint64_t state_of(const struct loci_address *origin, enum offer_state state)
 {
     return (origin->token & ~STATE_MASK) | state;
+}
+
+uint64_t loci_shm_slot_token(const struct loci_address *origin)
+{
+    return state_of(origin, FREE);
 }
 
 /* ---- the page ---- */
@@ -195,13 +193,13 @@ static int fitting(const struct loci_op *ops, int n)
     return i;
 }
 
-static struct slot *claim(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
+static struct shm_slot *claim(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
 {
     const struct loci_address *mine = &p->fabric->rt->address;
     unsigned first = (unsigned)(mine->token >> 32);
 
     for (unsigned i = 0; i < SLOTS_TRIED; i++) {
-        struct slot *slot = slot_at(offers, (first + i) % SLOTS);
+        struct shm_slot *slot = slot_at(offers, (first + i) % SLOTS);
         uint64_t free = FREE;
 
         if (atomic_load_explicit(&slot->state, memory_order_relaxed) == FREE
@@ -216,7 +214,7 @@ static struct slot *claim(struct shm_peer *p, struct shm_offers *offers, unsigne
     return NULL;
 }
 
-static void fill(struct slot *slot, const struct loci_op *ops, int n)
+static void fill(struct shm_slot *slot, const struct loci_op *ops, int n)
 {
     unsigned char *data = slot->body + (size_t)n * sizeof(struct shm_span);
 
@@ -233,7 +231,7 @@ static void fill(struct slot *slot, const struct loci_op *ops, int n)
     }
 }
 
-static void take_data(const struct slot *slot, const struct loci_op *ops, int n)
+static void take_data(const struct shm_slot *slot, const struct loci_op *ops, int n)
 {
     const unsigned char *data = slot->body + (size_t)n * sizeof(struct shm_span);
 
@@ -245,7 +243,7 @@ static void take_data(const struct slot *slot, const struct loci_op *ops, int n)
 
 /* Look for a moment, without yielding, whether the offer is taken; help others meanwhile, who may
  * be waiting for this process in the same way. */
-static void look(struct shm_fabric *f, const struct slot *slot, uint64_t ready)
+static void look(struct shm_fabric *f, const struct shm_slot *slot, uint64_t ready)
 {
     int64_t start = loci_now(f->rt);
 
@@ -260,7 +258,7 @@ static void look(struct shm_fabric *f, const struct slot *slot, uint64_t ready)
 }
 
 struct done_wait {
-    const struct slot *slot;
+    const struct shm_slot *slot;
     uint64_t state;
 };
 
@@ -272,8 +270,7 @@ static int is_done(void *arg)
     return atomic_load_explicit(&wait->slot->state, memory_order_acquire) == wait->state;
 }
 
-/* LOCO_OK: it was taken, and is done. LOCO_ERR_AGAIN: taken back. */
-static int see_through(struct shm_peer *p, struct slot *slot)
+int loci_shm_slot_settle(struct shm_peer *p, struct shm_slot *slot)
 {
     const struct loci_address *mine = &p->fabric->rt->address;
     struct done_wait wait = { slot, state_of(mine, DONE) };
@@ -283,7 +280,6 @@ static int see_through(struct shm_peer *p, struct slot *slot)
     };
     uint64_t ready = state_of(mine, READY);
 
-    look(p->fabric, slot, ready);
     if (is_done(&wait))
         return LOCO_OK;
     if (atomic_load_explicit(&slot->state, memory_order_relaxed) == ready
@@ -293,29 +289,42 @@ static int see_through(struct shm_peer *p, struct slot *slot)
     return loci_wait(p->fabric->rt, &why, is_done, &wait);
 }
 
-/* A slot to fill, if it makes sense now. */
-static struct slot *begin(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
+struct shm_slot *loci_shm_slot_claim(struct shm_peer *p, unsigned *at)
 {
-    if (!is_promising(p) || loci_service_is_self(p->fabric->rt))   /* that one does not wait */
+    struct shm_offers *offers = offers_of(p);
+
+    if (offers == NULL || loci_service_is_self(p->fabric->rt))     /* that one does not wait */
         return NULL;
     return claim(p, offers, at);
 }
 
-/* LOCO_OK: it is done, and the slot still the caller's. LOCO_ERR_AGAIN: it is not, nor will be. */
-static int make(struct shm_peer *p, struct shm_offers *offers, struct slot *slot, unsigned at)
+void loci_shm_slot_ring(struct shm_peer *p, struct shm_slot *slot, unsigned at)
 {
-    int status;
-
     atomic_store_explicit(&slot->state, state_of(&p->fabric->rt->address, READY),
                           memory_order_release);
     /* Release: who hears the bell finds the slot ready. */
-    atomic_fetch_add_explicit(&offers->bell, UINT64_C(1) << at * SLOT_BITS, memory_order_release);
-    status = see_through(p, slot);
+    atomic_fetch_add_explicit(&offers_of(p)->bell, UINT64_C(1) << at * SLOT_BITS,
+                              memory_order_release);
+}
+
+void loci_shm_slot_free(struct shm_slot *slot)
+{
+    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+}
+
+/* LOCO_OK: it is done, and the slot still the caller's. LOCO_ERR_AGAIN: it is not, nor will be. */
+static int make(struct shm_peer *p, struct shm_slot *slot, unsigned at)
+{
+    int status;
+
+    loci_shm_slot_ring(p, slot, at);
+    look(p->fabric, slot, state_of(&p->fabric->rt->address, READY));
+    status = loci_shm_slot_settle(p, slot);
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
         learn(p, status == LOCO_OK);
     /* What the target refuses, the system may still do, or say why not. */
     if (status == LOCO_OK && slot->status != LOCO_OK) {
-        atomic_store_explicit(&slot->state, FREE, memory_order_release);
+        loci_shm_slot_free(slot);
         status = LOCO_ERR_AGAIN;
     }
     return status;
@@ -323,20 +332,20 @@ static int make(struct shm_peer *p, struct shm_offers *offers, struct slot *slot
 
 int loci_shm_offer(struct shm_peer *p, const struct loci_op *ops, int n, int *done)
 {
-    struct shm_offers *offers = offers_of(p);
-    struct slot *slot;
+    struct shm_slot *slot;
     unsigned at;
     int status;
 
-    if (offers == NULL || (n = fitting(ops, n)) == 0 || (slot = begin(p, offers, &at)) == NULL)
+    if (offers_of(p) == NULL || (n = fitting(ops, n)) == 0 || !is_promising(p)
+        || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
     fill(slot, ops, n);
-    status = make(p, offers, slot, at);
+    status = make(p, slot, at);
     if (status != LOCO_OK)
         return status;
     if (ops[0].kind == LOCI_READ)
         take_data(slot, ops, n);
-    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+    loci_shm_slot_free(slot);
     *done = n;
     return LOCO_OK;
 }
@@ -347,31 +356,31 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
         { op->mem->key.base + op->offset, op->len }, op->operand, op->compare, 0
     };
     struct shm_peer *p = peer->fabric_data;
-    struct shm_offers *offers = p != NULL ? offers_of(p) : NULL;
-    struct slot *slot;
+    struct shm_slot *slot;
     unsigned at;
     int status;
 
     (void)fabric;
-    if (offers == NULL || (slot = begin(p, offers, &at)) == NULL)
+    if (p == NULL || offers_of(p) == NULL || !is_promising(p)
+        || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
     slot->number = op->mem->key.extent;
     slot->op = (uint16_t)op->kind;
     slot->nspans = 1;
     memcpy(slot->body, &update, sizeof update);
-    status = make(p, offers, slot, at);
+    status = make(p, slot, at);
     if (status != LOCO_OK)
         return status;
     memcpy(&update, slot->body, sizeof update);
     *op->result = update.old;
-    atomic_store_explicit(&slot->state, FREE, memory_order_release);
+    loci_shm_slot_free(slot);
     return LOCO_OK;
 }
 
 /* ---- target ---- */
 
 /* The spans of a slot, and whether all lie in that memory and their data in the slot. */
-static bool take_spans(const struct slot *slot, const struct shm_user *user,
+static bool take_spans(const struct shm_slot *slot, const struct shm_user *user,
                        struct shm_span *spans, unsigned n)
 {
     uint64_t room = BODY_BYTES - n * sizeof *spans;
@@ -405,7 +414,7 @@ UPDATE(update16, uint16_t)
 UPDATE(update32, uint32_t)
 UPDATE(update64, uint64_t)
 
-static int update_offered(struct slot *slot, unsigned op, const struct shm_span *span)
+static int update_offered(struct shm_slot *slot, unsigned op, const struct shm_span *span)
 {
     unsigned char *at = (unsigned char *)(uintptr_t)span->at;
     int status = LOCO_OK;
@@ -426,13 +435,15 @@ static int update_offered(struct slot *slot, unsigned op, const struct shm_span 
 }
 
 /* Under fabric->lock. */
-static int copy_offered(struct shm_fabric *f, struct slot *slot)
+static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t token)
 {
     const struct shm_user *user = loci_shm_user(f, slot->number);
     unsigned n = slot->nspans, op = slot->op;
     unsigned char *data = slot->body + n * sizeof(struct shm_span);
     struct shm_span spans[SPANS];
 
+    if (user != NULL && n == 0)
+        return loci_shm_share_help(f, user, slot, token);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))
         return LOCO_ERR_RANGE;
     if ((op == LOCI_FETCH_ADD || op == LOCI_COMPARE_SWAP) && n == 1)
@@ -453,7 +464,7 @@ static int copy_offered(struct shm_fabric *f, struct slot *slot)
     return LOCO_OK;
 }
 
-static void help_slot(struct shm_fabric *f, struct slot *slot)
+static void help_slot(struct shm_fabric *f, struct shm_slot *slot)
 {
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
     uint64_t token = state & ~STATE_MASK;
@@ -463,7 +474,7 @@ static void help_slot(struct shm_fabric *f, struct slot *slot)
         || !atomic_compare_exchange_strong_explicit(&slot->state, &state, token | TAKEN,
                                                     memory_order_acquire, memory_order_relaxed))
         return;
-    slot->status = copy_offered(f, slot);
+    slot->status = copy_offered(f, slot, token);
     atomic_store_explicit(&slot->state, token | DONE, memory_order_release);
 }
 
@@ -500,7 +511,7 @@ void loci_shm_offers_reclaim(struct shm_peer *p)
         return;
     pthread_mutex_lock(&f->lock);
     for (unsigned i = 0; i < SLOTS; i++) {
-        struct slot *slot = slot_at(f->offers, i);
+        struct shm_slot *slot = slot_at(f->offers, i);
         uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
 
         if (state != FREE && (state & ~STATE_MASK) == state_of(&p->peer->address, FREE))

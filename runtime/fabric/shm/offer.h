@@ -8,6 +8,29 @@
 
 #define SHM_OFFERS_EXTENT UINT32_MAX    /* number of the page of slots among mappings */
 
+/* A place for one copy in the page of its target. Its fields are the origin's until it rings, and
+ * then again when the copy was done or taken back. */
+struct shm_slot {
+    _Atomic uint64_t state;             /* token of the origin, enum offer_state */
+    uint32_t number;                    /* of the user's memory */
+    uint16_t op;                        /* enum loci_op_kind */
+    uint16_t nspans;                    /* 0: a large copy that is shared out; share.c */
+    int32_t status;
+    uint32_t pad;
+    unsigned char body[];               /* spans, then data; or what share.c or an atomic puts */
+};
+
+/* A free slot of that peer's page, to fill; NULL where it has none, or for the service thread. */
+struct shm_slot *loci_shm_slot_claim(struct shm_peer *p, unsigned *at);
+/* Offer it. */
+void loci_shm_slot_ring(struct shm_peer *p, struct shm_slot *slot, unsigned at);
+/* LOCO_OK: it was taken, and is done; slot->status says how, and the slot is the caller's to free.
+ * LOCO_ERR_AGAIN: taken back and free. LOCO_ERR_PEER_DEAD. */
+int loci_shm_slot_settle(struct shm_peer *p, struct shm_slot *slot);
+void loci_shm_slot_free(struct shm_slot *slot);
+/* What names a process in the states of slots. */
+uint64_t loci_shm_slot_token(const struct loci_address *origin);
+
 /* The page that peers offer in; none where that is not wanted or not possible. */
 void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine);
 void loci_shm_offers_close(struct shm_fabric *f);
@@ -22,6 +45,15 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
 /* Any thread that waits: do what peers have offered to this process. One load where that is
  * nothing. Returns whether there was something. */
 int loci_shm_help(struct loci_fabric *fabric);
+
+/* A part of a large read or write, from its byte `skip` on: *bytes of it are done, by this process
+ * and, where it happens to be waiting, by the peer at the same time; *by_peer counts the pieces
+ * that it has done. LOCO_ERR_AGAIN: nothing is done, do it yourself. LOCO_ERR_PEER_DEAD. */
+int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, size_t *bytes,
+                   unsigned *by_peer);
+/* The target's side, under fabric->lock: a status. */
+int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
+                        struct shm_slot *slot, uint64_t token);
 
 /* Slots of this process's page that are not free. */
 unsigned loci_shm_offers_in_use(const struct shm_fabric *f);
