@@ -64,8 +64,20 @@ static inline void loci_cpu_store_quarter(void *word, unsigned shift, uint16_t v
     size_t at = 6 - shift / 8;
 #endif
 
+#ifdef __SANITIZE_THREAD__
+    /* It pairs atomics of the same address only, so the whole word is changed for it. */
+    (void)at;
+    uint64_t old = atomic_load_explicit((_Atomic uint64_t *)word, memory_order_relaxed);
+
+    while (!atomic_compare_exchange_weak_explicit(
+               (_Atomic uint64_t *)word, &old,
+               (old & ~(UINT64_C(0xffff) << shift)) | (uint64_t)value << shift,
+               memory_order_release, memory_order_relaxed))
+        ;
+#else
     atomic_store_explicit((_Atomic uint16_t *)(void *)((unsigned char *)word + at), value,
                           memory_order_release);
+#endif
 }
 
 /* Returns the old value, which is `expected` where the swap was done. */
