@@ -146,7 +146,9 @@ static void derived_round(struct worker *k, MPI_Datatype apart)
         if (again[i] < got[i] + 2 && k->reason[0] == '\0')
             snprintf(k->reason, sizeof k->reason, "thread %d: fetched %ld after %ld", k->id,
                      again[i], got[i]);
-    bad(k, MPI_Get(got, 2, MPI_LONG, k->target, at, 1, apart, win), "get");
+    /* Not MPI_Get, which must not meet the others' accumulates. */
+    bad(k, MPI_Get_accumulate(NULL, 0, MPI_LONG, got, 2, MPI_LONG, k->target, at, 1, apart,
+                              MPI_NO_OP, win), "get_accumulate of nothing");
     bad(k, MPI_Win_flush(k->target, win), "flush");
     if (got[0] < again[0] + 1 && k->reason[0] == '\0')
         snprintf(k->reason, sizeof k->reason, "thread %d: got %ld after %ld", k->id, got[0],
