@@ -74,7 +74,7 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
  * memory that an element before it is written to, save where both are the same. */
 #define STRETCH 8
 #ifdef __clang__
-#define NO_OVERLAP _Pragma("clang loop vectorize(assume_safety)")
+#define NO_OVERLAP      /* it looks for overlap itself, and warns of loops that it cannot do so */
 #else
 #define NO_OVERLAP _Pragma("GCC ivdep")
 #endif
