@@ -33,6 +33,13 @@ enum loco_status {
     LOCO_ERR_TIMEOUT = -23,         /**< the time given is over */
     LOCO_ERR_AGAIN = -24,           /**< would have to wait, and was asked not to */
 
+    /* What a key-value store has, or has not; nothing was changed. */
+    LOCO_ERR_NOT_FOUND = -30,       /**< there is no such key */
+    LOCO_ERR_EXISTS = -31,          /**< the key is there already */
+    LOCO_ERR_FULL = -32,            /**< no room is left in it */
+    LOCO_ERR_SIZE = -33,            /**< the value's size is not that of all values */
+    LOCO_ERR_DIFFERS = -34,         /**< the value is not the one that was expected */
+
     /* A peer is lost; what needs it fails, the rest goes on. */
     LOCO_ERR_PEER_DEAD = -40,       /**< a process that the call needs has ended */
     LOCO_ERR_PROTOCOL = -41         /**< a peer sent what this version does not understand */

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_KVSTORE_H
+#define LOCO_KVSTORE_H
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup kvstore Key-value stores
+ *
+ * A map from keys of 64 bits to values of one size, spread over the memory of a group. Each value
+ * is kept by the member that inserted it; every member has an index of all keys in its own memory.
+ * So a lookup takes no lock and asks nobody: it finds the value's place in the index and reads it
+ * there, once. Insert, update, delete and compare_set take one of the store's ticket locks, the one
+ * of number key % locks.
+ *
+ * | call               | concurrent | blocks | when it has returned LOCO_OK |
+ * |--------------------|------------|--------|------------------------------|
+ * | _get, _get_many    | yes        | one read per value, more while it is being written | the value at some time during the call |
+ * | _insert            | yes        | lock; until all members know of the key | every later get finds it |
+ * | _insert_many       | yes        | the same once for all, with their locks | the same |
+ * | _update            | yes        | lock; until the value is placed | every later get finds this value, or a later one |
+ * | _delete            | yes        | lock; until all members know of it | no later get finds the key |
+ * | _compare_set       | yes        | lock; a read; as _update | as _update |
+ * | _get_ack, _update_ack, _window_... | a window is of one thread | while it is full; update: lock | begun; the status says when it is done |
+ * | _iterate, _stats   | yes        | iterate keeps back inserts and deletes | |
+ * | _create, _destroy  | of other names; destroy: with nothing | destroy: its thread's end | |
+ *
+ * The store is linearizable: every call takes effect at one instant between its begin and its
+ * return. It is so for each value of insert_many and get_many, not for all of one call together.
+ * Calls order nothing else: what was written elsewhere in network memory before an update is not
+ * made visible by it (fence before, to publish so).
+ *
+ * Outcomes of the calls on keys, beside LOCO_OK, that change nothing: LOCO_ERR_NOT_FOUND (there is
+ * no such key), LOCO_ERR_EXISTS (insert: there is), LOCO_ERR_FULL (insert: this member has no
+ * room for another value), LOCO_ERR_SIZE (`len` is not the store's value size),
+ * LOCO_ERR_DIFFERS (compare_set: the value is another one).
+ *
+ * Deaths. The dead are left out: inserts and deletes go on without their acknowledgement, since
+ * nobody will read their index. LOCO_ERR_PEER_DEAD, in bounded time, for what needs the dead:
+ * values that they kept; keys whose lock they held, waited for or hosted (lock i is at rank i %
+ * size), of which values of the living can still be read; a value that one left half written.
+ * Whether an insert, update, delete or compare_set that ends with LOCO_ERR_PEER_DEAD took effect
+ * is not known. A place whose key was being inserted or deleted by one that died is lost.
+ *
+ * Memory at each member, for K keys in all, of which it has room for C: values C * (16 + size,
+ * rounded up to 8; above 8 bytes 24 + size), of network memory; index 16 bytes / 0.75 for each key
+ * that all have room for, touched as it fills. Each process has one thread for all its stores'
+ * messages, asleep while there are none; it never calls MPI.
+ *
+ * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
+ * (channels/kvstore.c, kv_index.c).
+ * @{ */
+typedef struct loco_kvstore loco_kvstore_t;
+
+#define LOCO_KVSTORE_VALUE_MAX 65536    /**< bytes of a value, at most */
+#define LOCO_KVSTORE_WINDOW_MAX 128     /**< calls outstanding in a window, at most */
+
+/** How a store is made; all members give the same. Zero is the default of what may be zero. */
+typedef struct loco_kvstore_options {
+    size_t value_bytes;     /**< size of every value, 1 to LOCO_KVSTORE_VALUE_MAX */
+    uint64_t capacity;      /**< values that each member has room for, at least 1; all members' room
+                                 together is at most 2^40 */
+    int locks;              /**< 0: 256 */
+    size_t tracker_bytes;   /**< of each member's ring of messages about keys; 0: 64 KiB; at least
+                                 4 KiB */
+} loco_kvstore_options_t;
+
+/** Make a store. All members of `group` make it, with the same arguments (`parent` and `name`:
+ * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
+ * LOCO_ERR_ARG (the options), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no thread).
+ * Destroy it when no member uses it any more, after closing its windows; NULL is allowed. */
+int loco_kvstore_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, const loco_kvstore_options_t *options,
+                        loco_kvstore_t **kv);
+void loco_kvstore_destroy(loco_kvstore_t *kv);
+
+/** Size of its values, in bytes. Local. */
+size_t loco_kvstore_value_bytes(const loco_kvstore_t *kv);
+
+/** Copy the value of `key` to `value` (`len` bytes, the store's value size). Errors:
+ * LOCO_ERR_NOT_FOUND, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. */
+int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len);
+
+/** `n` keys at once: their values to `values` (n times `len` bytes), what loco_kvstore_get would
+ * have returned of each to `statuses` (n of them). Returns the first of these that is neither
+ * LOCO_OK nor LOCO_ERR_NOT_FOUND, or LOCO_OK. Faster than n calls: the reads of many keys are under
+ * way together. Places in `values` of keys without LOCO_OK are undefined. */
+int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, void *values,
+                          size_t len, int *statuses);
+
+/** Add a key that is not there, with its value; it is kept in this member's memory. Errors:
+ * LOCO_ERR_EXISTS, LOCO_ERR_FULL, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. LOCO_ERR_FULL is of this
+ * member alone; where another one deletes values that are kept here, there may be room a little
+ * after its delete has returned only. */
+int loco_kvstore_insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len);
+
+/** `n` keys (none twice) with `values` (n times `len` bytes): as n calls of loco_kvstore_insert,
+ * whose outcomes go to `statuses`, in one exchange with the other members for every hundred of
+ * them. The way to load a store. Meanwhile it holds the locks of these keys. Returns the first
+ * outcome that is neither LOCO_OK nor LOCO_ERR_EXISTS, or LOCO_OK. */
+int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
+                             const void *values, size_t len, int *statuses);
+
+/** Replace the value of a key. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. */
+int loco_kvstore_update(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len);
+
+/** Remove a key. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
+int loco_kvstore_delete(loco_kvstore_t *kv, uint64_t key);
+
+/** Replace the value of a key by `desired` if and only if it is `expected`, byte by byte. The
+ * value before goes to `found`, unless that is NULL, with LOCO_OK and with LOCO_ERR_DIFFERS. All
+ * are of `len` bytes. Errors: LOCO_ERR_DIFFERS, and those of loco_kvstore_update. */
+int loco_kvstore_compare_set(loco_kvstore_t *kv, uint64_t key, const void *expected,
+                             const void *desired, size_t len, void *found);
+
+/** Several calls of one thread under way together. */
+typedef struct loco_kvstore_window loco_kvstore_window_t;
+
+/** Make a window for `size` calls, 1 to LOCO_KVSTORE_WINDOW_MAX. It belongs to the thread that
+ * makes it. Close it by the same thread: waits for what is under way; NULL is allowed. Errors:
+ * LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY. */
+int loco_kvstore_window_open(loco_kvstore_t *kv, int size, loco_kvstore_window_t **window);
+void loco_kvstore_window_close(loco_kvstore_window_t *window);
+
+/** Begin a get. `*status` is LOCO_IN_PROGRESS until it is done, which _window_poll, _window_wait
+ * and further calls on the window find out; then it is what loco_kvstore_get would have returned.
+ * It may be done at once. `value` and `status` belong to the call until then. While the window is
+ * full, it waits for the oldest call first. Returns LOCO_OK (begun), or LOCO_ERR_SIZE,
+ * LOCO_ERR_NO_MEMORY: then `*status` is that, too. */
+int loco_kvstore_get_ack(loco_kvstore_window_t *window, uint64_t key, void *value, size_t len,
+                         int *status);
+
+/** Begin an update; as loco_kvstore_get_ack. `value` is taken at once. */
+int loco_kvstore_update_ack(loco_kvstore_window_t *window, uint64_t key, const void *value,
+                            size_t len, int *status);
+
+/** Finish what is done. How many calls are still under way. Does not block. */
+int loco_kvstore_window_poll(loco_kvstore_window_t *window);
+
+/** Wait until all calls of the window are done. LOCO_OK: each status says how. */
+int loco_kvstore_window_wait(loco_kvstore_window_t *window);
+
+/** Called with a key; returns 0 to go on. It may call loco_kvstore_get and _get_many on the store,
+ * nothing else. */
+typedef int loco_kvstore_visit_fn(void *ctx, uint64_t key);
+
+/** Call visit(ctx, key) for each key of this member's index, once, in no order, until it returns
+ * another number than 0, which is returned then. Local. Seen are all keys whose insert had returned
+ * before the call, but those whose delete had begun; of keys that are being inserted or deleted
+ * some. */
+int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void *ctx);
+
+/** A store in numbers, as this member sees it. */
+typedef struct loco_kvstore_stats {
+    uint64_t keys;              /**< in the index: of all members */
+    uint64_t kept;              /**< values that this member keeps */
+    uint64_t capacity;          /**< values that it has room for */
+    uint64_t index_bytes;       /**< of its index, when it is full */
+    uint64_t value_bytes;       /**< of network memory for its values, and what is beside them */
+    uint64_t retries;           /**< times that a get of this process met a value half written */
+} loco_kvstore_stats_t;
+
+/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+void loco_kvstore_stats(loco_kvstore_t *kv, loco_kvstore_stats_t *stats);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
