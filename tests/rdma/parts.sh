@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# parts.sh PART: one part of the tests over RDMA, in the test machine; speaks TAP. $srcdir, $builddir.
+set -u
+number=0
+
+# check NAME LIMIT COMMAND...: a test is passed if the command ends well within LIMIT seconds.
+check() {
+    local name=$1 limit=$2 status=0
+    shift 2
+    timeout -k 5 "$limit" "$@" >/tmp/out 2>&1 </dev/null || status=$?
+    number=$((number + 1))
+    if [ $status -eq 0 ]; then
+        echo "ok $number - $name"
+    else
+        sed 's/^/# /' /tmp/out | tail -n 60
+        echo "not ok $number - $name, exit status $status"
+    fi
+}
+
+pings() {
+    rping -s -a 10.77.0.1 -C 5 &
+    sleep 1
+    rping -c -a 10.77.0.1 -I 10.77.0.2 -v -C 5 && wait $!
+}
+
+# What the tests stand on: both devices are up, and there is a wire between them.
+crosses_the_wire() {
+    local before after
+    before=$(cat /sys/class/net/veth1/statistics/tx_packets)
+    ib_write_bw -d rxe0 -x 1 -s 65536 -n 20 >/tmp/server 2>&1 &
+    sleep 2
+    ib_write_bw -d rxe1 -x 1 -s 65536 -n 20 10.77.0.1 || return
+    wait $! || return
+    after=$(cat /sys/class/net/veth1/statistics/tx_packets)
+    echo "$((after - before)) packets on the wire"
+    [ $((after - before)) -ge 300 ]     # 20 * 64 KiB in packets of 4 KiB at most
+}
+
+both_up() { [ "$(rdma link | grep -c 'rxe[01]/1 state ACTIVE')" -eq 2 ]; }
+
+part_smoke() {
+    check_function 'both devices are up' 20 both_up
+    check_function 'rping from one device to the other' 60 pings
+    check_function 'writes cross the wire' 60 crosses_the_wire
+}
+
+# Functions are commands of a shell of their own, so that they have a limit, too.
+export -f pings crosses_the_wire both_up
+check_function() { local name=$1 limit=$2; shift 2; check "$name" "$limit" bash -c "$*"; }
+
+"part_$1"
+echo "1..$number"
