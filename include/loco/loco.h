@@ -41,6 +41,7 @@
 #include <loco/log.h>
 #include <loco/owned_var.h>
 #include <loco/region.h>
+#include <loco/ringbuffer.h>
 #include <loco/runtime.h>
 #include <loco/rw_lock.h>
 #include <loco/sst.h>

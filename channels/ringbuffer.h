@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_RINGBUFFER_H
+#define LOCI_RINGBUFFER_H
+
+#include <loco/ringbuffer.h>
+#include <loco/sst.h>
+
+#include "endpoint.h"
+#include "rma.h"
+
+/* Shared by ringbuffer.c (life, and how it works), ringbuffer_write.c and ringbuffer_read.c. */
+
+/* A message's header: present | padding | position / 8 | bytes. Never 0, which is "none yet". What
+ * a reader meets where it looks next is one or the other; the position is for seeing that nobody
+ * has done something else to the memory. */
+#define LOCI_RING_PRESENT (UINT64_C(1) << 63)
+#define LOCI_RING_PADDING (UINT64_C(1) << 62)
+#define LOCI_RING_HEADER sizeof(uint64_t)
+
+/* Words of each reader, on cache lines of their own (two: lines are fetched in pairs). */
+enum {
+    LOCI_RING_ASLEEP = 0,       /* by the reader: how many of its threads sleep, or are about to */
+    LOCI_RING_WANTED = 128,     /* by the writer: it waits for the release of all before that */
+    LOCI_RING_PROGRESS = 256,   /* by the reader: all before that is released */
+    LOCI_RING_WORDS = 384
+};
+enum { LOCI_RING_BYTES, LOCI_RING_STATE };              /* regions */
+enum { LOCI_RING_RELEASED, LOCI_RING_IN_PLACE, LOCI_RING_COLUMNS };    /* of the SST */
+
+/* A reader, as the writer sees it. */
+struct loci_ring_reader {
+    _Atomic uint64_t known;             /* released, as far as we know */
+    bool in_place;                      /* it reads the writer's ring */
+    uint64_t answer;                    /* what was read of its words */
+};
+
+struct loco_ringbuffer {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    loco_sst_t *acks;
+    int writer, rank, size;             /* ranks; of the group */
+    size_t capacity;
+    uint64_t len;                       /* of the ring in bytes: a power of two */
+    bool awake;                         /* nobody sleeps */
+
+    /* The writer's. */
+    unsigned char *own;                 /* its ring */
+    _Atomic uint32_t next, serving;     /* threads take turns to send */
+    uint64_t head;                      /* where the next message goes; of whose turn it is */
+    uint64_t limit;                     /* up to here there was room; the same */
+    _Atomic uint64_t sent;              /* head, for the others */
+    unsigned deaths;                    /* those of the runtime when last looked at; the same */
+    int failed;                         /* a batch was posted in part: no more; the same */
+    struct loci_ring_reader *reader;    /* by rank */
+    pthread_mutex_t lock;               /* what follows, and posting */
+    struct loci_thread *poster;         /* whose operations are in `posts` */
+    loco_ack_t posts;
+    uint64_t asked;                     /* the last value of WANTED */
+
+    /* A reader's. */
+    _Atomic(unsigned char *) source;    /* the ring that it reads, NULL before the first look */
+    pthread_mutex_t reading;            /* _receive's; and setting `source` */
+    _Atomic uint64_t released;          /* position */
+    uint64_t shown;                     /* up to here messages have been shown */
+    uint64_t told;                      /* as far as the writer was told */
+    _Atomic bool ended;                 /* the writer is dead, and this has been said */
+};
+
+/* Bytes that a message takes. */
+static inline uint64_t loci_ring_space(size_t bytes)
+{
+    return LOCI_RING_HEADER + ((uint64_t)bytes + 7) / 8 * 8;
+}
+
+static inline uint64_t loci_ring_header(uint64_t position, size_t bytes)
+{
+    return LOCI_RING_PRESENT | ((position >> 3) & 0x3fffffff) << 32 | (uint64_t)bytes;
+}
+
+/* Where in a ring a position is. */
+static inline uint64_t loci_ring_place(const struct loco_ringbuffer *rb, uint64_t position)
+{
+    return position & (rb->len - 1);
+}
+
+static inline struct loci_mem *loci_ring_bytes(struct loco_ringbuffer *rb, int rank)
+{
+    return loci_endpoint_mem(rb->ep, rank, LOCI_RING_BYTES);
+}
+
+static inline struct loci_mem *loci_ring_state(struct loco_ringbuffer *rb, int rank)
+{
+    return loci_endpoint_mem(rb->ep, rank, LOCI_RING_STATE);
+}
+
+static inline bool loci_ring_alive(const struct loco_ringbuffer *rb, int rank)
+{
+    return loci_peer_alive(rb->rt, rb->ep->group.peer[rank]);
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_RINGBUFFER_H
+#define LOCO_RINGBUFFER_H
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup ringbuffer Ring buffers: one writer tells many readers
+ *
+ * One process of a group sends messages of any sizes; every other one reads all of them, whole and
+ * in the order in which they were sent. Readers read in place, without a copy, and release what
+ * they have read; the writer uses its buffer again when all readers that live have. It waits for
+ * them when the buffer is full: nothing is dropped.
+ *
+ * | call                 | by whom | concurrent                 | blocks | when it returns LOCO_OK |
+ * |----------------------|---------|----------------------------|--------|--------------------------|
+ * | _send, _send_many    | writer  | yes (threads take turns)   | until there is room | on its way: it arrives without the writer |
+ * | _try_send            | writer  | yes                        | no (may wake a reader) | the same |
+ * | _acknowledged        | writer  | yes                        | no     | all living readers have released it |
+ * | _wait_acknowledged   | writer  | yes                        | until then | the same |
+ * | _receive             | readers | yes: each message goes to one thread | for so long as told | the message is the caller's |
+ * | _peek, _peek_many    | readers | with nothing of a reader but _wait_any | no | the messages stay in place until they are released |
+ * | _next                | readers | the same                   | for so long as told | the same |
+ * | _wait_any            | readers | yes                        | for so long as told | one of them has a message, or ends |
+ * | _release             | readers | as _peek                   | no     | the writer may use the room again |
+ * | _create, _destroy    | all     | of other names; with nothing | no   | |
+ *
+ * Order: a reader sees messages in the order of the calls that sent them. A message orders nothing
+ * else: to tell of data written elsewhere, fence, then send. What a reader did before it released a
+ * message has happened for a writer that knows it acknowledged, if the reader's own writes were
+ * fenced before.
+ * Sleep: a reader's thread that finds nothing polls for LOCO_SLEEP_AFTER, then sleeps, and costs
+ * nothing until the writer wakes it, unless the ring is made with LOCO_RINGBUFFER_AWAKE. On a
+ * network with no common memory each send has to ask whether its readers sleep, which takes a round
+ * trip to all of them at once; _send_many asks once for as many messages as there is room for.
+ * Acknowledgements: a reader tells of what it has released when it finds no further message, when a
+ * quarter of the buffer has come together, or at once where the writer waits. So no writer waits
+ * for a batch.
+ * Deaths: a dead reader holds up nobody: what is sent reaches the others. Calls of the writer
+ * return LOCO_ERR_PEER_DEAD where nobody is left who reads; _acknowledged and _wait_acknowledged
+ * also when all living readers have released the message, and one that had not is dead. A dead
+ * writer's readers still get the messages that had arrived whole, then LOCO_ERR_PEER_DEAD.
+ * Errors: LOCO_ERR_STATE: a call of the writer by a reader, or the other way round; LOCO_ERR_ARG;
+ * LOCO_ERR_PROTOCOL: what is in the buffer is no message.
+ * Source: LOCO paper, section 5.4, after Dragojevic and others, "FaRM: fast remote memory", 2014.
+ * Batches are as in Jha and others, "Spindle", 2021: what has come together goes at once, nothing
+ * waits for more. How a message becomes visible and how readers sleep is our own, see
+ * channels/ringbuffer.c.
+ * @{ */
+typedef struct loco_ringbuffer loco_ringbuffer_t;
+
+enum loco_ringbuffer_flags {
+    LOCO_RINGBUFFER_SLEEP = 0,      /**< readers that wait for long sleep */
+    LOCO_RINGBUFFER_AWAKE = 1       /**< they go on polling, and the writer need not look */
+};
+
+/** A message among several: to be sent, or in place at a reader. */
+typedef struct loco_ringbuffer_part {
+    const void *data;
+    size_t bytes;
+} loco_ringbuffer_part_t;
+
+/** Make a ring buffer that rank `writer` of `group` writes, for messages of at most `capacity`
+ * bytes (1 to 1 GiB); a message of that size never waits when all before it are released. Smaller
+ * ones, of 8 bytes more each and rounded up to 8, may be under way until they are twice that
+ * together. Each member gives memory for twice `capacity`. `flags`: enum loco_ringbuffer_flags.
+ * All members make it, with the same arguments (`parent` and `name`: loco(3)). Local; usable once
+ * the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME,
+ * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more, the writer's memory is read in
+ * place by readers of its node; NULL is allowed. */
+int loco_ringbuffer_create(loco_runtime_t *rt, const char *parent, const char *name,
+                           const loco_group_t *group, int writer, size_t capacity, int flags,
+                           loco_ringbuffer_t **rb);
+void loco_ringbuffer_destroy(loco_ringbuffer_t *rb);
+
+/** Bytes of the largest message; the rank that writes. Local. */
+size_t loco_ringbuffer_capacity(const loco_ringbuffer_t *rb);
+int loco_ringbuffer_writer(const loco_ringbuffer_t *rb);
+
+/** The writer: send a message of `bytes` (0 to the capacity) from `message`, which may be changed
+ * when this returns. `*number`, unless `number` is NULL, becomes its number: numbers grow, not by
+ * 1. Errors: LOCO_ERR_ARG (too long), LOCO_ERR_PEER_DEAD (no reader is left).
+ * _try_send: LOCO_ERR_AGAIN where there is no room now, or another thread is sending. */
+int loco_ringbuffer_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
+                         uint64_t *number);
+int loco_ringbuffer_try_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
+                             uint64_t *number);
+
+/** The writer: send `n` messages, with no other thread's between them. `*number` becomes that of
+ * the last. As many as there is room for become visible together; the rest follow as there is more.
+ * Nothing is sent where one of them is too long. */
+int loco_ringbuffer_send_many(loco_ringbuffer_t *rb, const loco_ringbuffer_part_t *messages, int n,
+                              uint64_t *number);
+
+/** The writer: whether every living reader has released message `number`, and so all before it:
+ * LOCO_OK, LOCO_IN_PROGRESS, LOCO_ERR_PEER_DEAD (all who live have, and one that had not is dead).
+ * The other waits until they have. 0 is the number of nothing, and acknowledged. LOCO_ERR_ARG:
+ * no message has that number yet. */
+int loco_ringbuffer_acknowledged(loco_ringbuffer_t *rb, uint64_t number);
+int loco_ringbuffer_wait_acknowledged(loco_ringbuffer_t *rb, uint64_t number);
+
+/** A reader: the oldest message that it has not released, in place, aligned to 8 bytes. It is the
+ * same one until it is released, and must not be written to. LOCO_ERR_AGAIN: there is none now. */
+int loco_ringbuffer_peek(loco_ringbuffer_t *rb, const void **message, size_t *bytes);
+
+/** The same for up to `max` messages, in order, all in place; `*n` is how many there are. */
+int loco_ringbuffer_peek_many(loco_ringbuffer_t *rb, loco_ringbuffer_part_t *messages, int max,
+                              int *n);
+
+/** As _peek, but wait for a message, for `timeout_ns` at most (LOCO_FOREVER: without limit):
+ * LOCO_ERR_TIMEOUT. */
+int loco_ringbuffer_next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void **message,
+                         size_t *bytes);
+
+/** A reader: the `n` oldest messages will not be looked at any more. LOCO_ERR_STATE: so many have
+ * not been shown by a peek or a next. */
+int loco_ringbuffer_release(loco_ringbuffer_t *rb, int n);
+
+/** A reader: wait as _next does, copy the message to `buffer` of `size` bytes, release it. Unless
+ * `bytes` is NULL, `*bytes` becomes its length. LOCO_ERR_RANGE: it is longer; it stays. */
+int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
+                            size_t *bytes);
+
+/** A reader of the `n` ring buffers `rbs`, all of one runtime: wait, for `timeout_ns` at most,
+ * until one of them has a message that was not released, or will never have one since its writer
+ * has ended and all is read (then _peek says LOCO_ERR_PEER_DEAD). `*which` is its index. Those
+ * after the one that `*which` was before are looked at first; it must be from -1 to n-1. */
+int loco_ringbuffer_wait_any(loco_ringbuffer_t *const *rbs, int n, int64_t timeout_ns, int *which);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
