@@ -278,8 +278,7 @@ ompi_osc_loco_common_element(const struct ompi_datatype_t *type)
 {
     const struct ompi_osc_loco_element *element = &ompi_osc_loco_elements[type->id];
 
-    return element->packed == type->super.size && type != &ompi_mpi_byte.dt
-           && type != &ompi_mpi_real16.dt ? element : NULL;
+    return element->packed == type->super.size && type != &ompi_mpi_real16.dt ? element : NULL;
 }
 /* MPI_SUCCESS, or the class of the error: a type that no accumulate takes. */
 int ompi_osc_loco_element_of(struct ompi_datatype_t *type, struct ompi_osc_loco_element *element);

@@ -90,8 +90,8 @@ struct double_double { double value; double index; };
     }
 
 /* What predefined types hold, by Open MPI's number of the type. Synonyms (MPI_INT, MPI_INT32_T)
- * have one number; MPI_BYTE has that of MPI_UINT8_T and is told apart by its address. Numbers
- * that are not here have extent 0. */
+ * have one number, and MPI_BYTE has that of MPI_UINT8_T: it can be summed, as on all components of
+ * Open MPI, and programs do. Numbers that are not here have extent 0. */
 const struct ompi_osc_loco_element
     ompi_osc_loco_elements[OMPI_DATATYPE_MPI_MAX_PREDEFINED] = {
     TYPE(INT8_T, LOCO_TYPE_I8, 1), TYPE(UINT8_T, LOCO_TYPE_U8, 1),
@@ -134,8 +134,6 @@ static bool describe(const struct ompi_datatype_t *basic, struct ompi_osc_loco_e
     size_t size = basic->super.size;
 
     *element = ompi_osc_loco_elements[basic->id];
-    if (basic == &ompi_mpi_byte.dt)
-        element->type = LOCO_TYPE_BYTE;
     /* Fortran's types of another size than the row's, and REAL*16, which is not long double
      * though it has its number, can only be moved, as something of their size. */
     if (element->packed == size && basic != &ompi_mpi_real16.dt)

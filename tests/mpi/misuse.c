@@ -275,11 +275,12 @@ static void operations(int flavor)
     scene_close(&s);
 }
 
-/* Open MPI makes no difference between MPI_CHAR and MPI_SIGNED_CHAR, nor between the integers of
- * its several languages; its reductions take all operations on integers of both, and so do we. */
+/* Open MPI makes no difference between MPI_CHAR and MPI_SIGNED_CHAR, MPI_BYTE and MPI_UINT8_T, nor
+ * between the integers of its several languages; its reductions and its components take all
+ * operations on integers of both, and so do we. */
 static int taken_all_the_same(const struct el_type *t, enum el_op op)
 {
-    return t->kind == EL_TEXT
+    return t->kind == EL_TEXT || (t->kind == EL_BYTE && op < EL_MAXLOC)
            || ((t->kind == EL_SIGNED || t->kind == EL_UNSIGNED) && op >= EL_LAND && op <= EL_LXOR);
 }
 
