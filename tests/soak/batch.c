@@ -251,18 +251,45 @@ static void run_repeatedly(char *text, int repeat)
     }
 }
 
+/* What a file holds may be wrong, and so may the generator be; only rank 0 looks, so that it says
+ * it once. */
+static bool is_valid(const char *text)
+{
+    struct program p;
+    char why[500];
+    struct model *m = NULL;
+    bool fits = program_parse(&p, text, why, sizeof why);
+
+    if (fits && p.ranks != job.ranks) {
+        snprintf(why, sizeof why, "it is for %d ranks", p.ranks);
+        fits = false;
+    }
+    if (fits)
+        m = model_of(&p, why);
+    if (m == NULL)
+        tell("invalid %d %s", job.number, why);
+    else
+        model_free(m);
+    program_free(&p);
+    return m != NULL;
+}
+
 static void run_seeds(uint64_t seed, int count, int threads, int repeat)
 {
     for (int i = 0; i < count; i++) {
         char *text = NULL;
+        int go = 1;
         job.number = i;
         if (job.rank == 0) {
             struct program p;
             model_free(generate(&p, seed + (uint64_t)i, job.ranks, threads));
             text = text_of(&p);
             program_free(&p);
+            go = is_valid(text);
         }
-        run_repeatedly(text, repeat);
+        MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (go)
+            run_repeatedly(text, repeat);
         free(text);
     }
 }
@@ -302,28 +329,6 @@ static char *cut(char **rest)
     }
     *rest = end + 5;
     return strndup(start, (size_t)(*rest - start));
-}
-
-/* What a file holds may be wrong; only rank 0 looks, so that it says it once. */
-static bool is_valid(const char *text)
-{
-    struct program p;
-    char why[500];
-    struct model *m = NULL;
-    bool fits = program_parse(&p, text, why, sizeof why);
-
-    if (fits && p.ranks != job.ranks) {
-        snprintf(why, sizeof why, "it is for %d ranks", p.ranks);
-        fits = false;
-    }
-    if (fits)
-        m = model_of(&p, why);
-    if (m == NULL)
-        tell("invalid %d %s", job.number, why);
-    else
-        model_free(m);
-    program_free(&p);
-    return m != NULL;
 }
 
 static void run_file(const char *path, int repeat)

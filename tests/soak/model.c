@@ -557,7 +557,8 @@ static bool may_lock(struct model *m, const struct statement *s, int target, int
         if (!epoch_known(m, s->win, s->rank, t, actor))
             return false;
     }
-    return past_fence(m, s->win, actor);
+    /* Else the unlock would have to wait for a join, for which this lock may be in the way. */
+    return past_fence(m, s->win, actor) && all_known(m, s->win, s->rank, target, actor);
 }
 
 static struct hold hold_of(const struct model *m, const struct statement *s, int target,
