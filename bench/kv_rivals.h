@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The stores that mpi_examples/kv_ycsb is measured beside. */
+#ifndef BENCH_KV_RIVALS_H
+#define BENCH_KV_RIVALS_H
+
+#include "../mpi_examples/kv_ycsb.h"
+
+extern const struct kv_backend kv_hash, kv_memcached, kv_redis;
+
+#endif
