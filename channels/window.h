@@ -180,6 +180,17 @@ int loci_window_check_spans(struct loco_window *win, int rank, const struct loco
 int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
                      const struct loco_span *spans, size_t n, loco_ack_t *ack);
 
+/* window_strips.c: put or get strips whose bytes lie packed; for windows that take them. Within the
+ * limits of LOCI_STRIDED_STRIPS and _BYTES, `bytes` in all. Checks epoch and bounds; it is done
+ * when the call returns. */
+static inline bool loci_window_takes_strips(const struct loco_window *win)
+{
+    return win->rt->ops->strided != NULL && win->kind >= LOCO_WINDOW_CREATE;
+}
+int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind kind,
+                            const struct loci_strip *strips, int n, unsigned char *packed,
+                            size_t bytes);
+
 /* window_data.c: send the puts that were deferred. Before anything that others may see, or that
  * touches the same memory in another way. */
 int loci_window_send_deferred(struct loco_window *win);

@@ -2,13 +2,15 @@
 
 /* Put and get (MPI 3.1, section 11.3). The short way: both sides one run of bytes, the target
  * mapped here, an epoch open: a copy. Other types are runs that are zipped, and copied where the
- * target is mapped, else given to the library as spans, a batch at a time. Nothing is packed. */
+ * target is mapped, else given to the library as spans, a batch at a time. Only short blocks for
+ * memory that the fabric takes strips of are packed: there each span would cost more. */
 
 #include "osc_loco.h"
 
 #include <string.h>
 
 #define SPANS 128           /* in a batch */
+#define SHORT_BLOCK 1024    /* bytes; shorter ones are packed for memory that is not mapped */
 
 typedef int move_fn(loco_window_t *window, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
@@ -63,6 +65,73 @@ static int move_runs(const struct transfer *t, struct ompi_osc_loco_cursor *loca
     return status;
 }
 
+/* ---- strips of memory that is not mapped ---- */
+
+/* Strips of the remote side that hold at most `most` bytes; how many they hold. */
+static size_t take_strips(struct ompi_osc_loco_cursor *remote, size_t most,
+                          struct loci_strip *strips, int *n)
+{
+    size_t bytes = 0;
+
+    for (*n = 0; *n < LOCI_STRIDED_STRIPS && bytes < most && ompi_osc_loco_cursor_has(remote);
+         (*n)++) {
+        struct loci_strip *strip = &strips[*n];
+        size_t room = most - bytes, whole = room / remote->block;
+
+        *strip = (struct loci_strip){ remote->at, remote->left, remote->stride, 1 };
+        if (remote->left == remote->block && whole > 0) {
+            strip->blocks = remote->blocks < whole ? remote->blocks : whole;
+            ompi_osc_loco_cursor_skip_blocks(remote, strip->blocks);
+        } else {
+            strip->len = remote->left < room ? remote->left : room;
+            ompi_osc_loco_cursor_skip(remote, strip->len);
+        }
+        bytes += strip->len * strip->blocks;
+    }
+    return bytes;
+}
+
+/* Short blocks go packed, with a list of strips; `bytes` are left on the sender's side. */
+static int move_strips(const struct transfer *t, struct ompi_osc_loco_cursor *local,
+                       struct ompi_osc_loco_cursor *remote, size_t bytes)
+{
+    unsigned char packed[LOCI_STRIDED_BYTES];
+    struct loci_strip strips[LOCI_STRIDED_STRIPS];
+    enum loci_op_kind kind = t->move == loco_window_put ? LOCI_WRITE : LOCI_READ;
+    int status = LOCO_OK, n;
+
+    while (status == LOCO_OK && bytes > 0) {
+        size_t len = take_strips(remote, bytes < sizeof packed ? bytes : sizeof packed, strips,
+                                 &n);
+        struct ompi_osc_loco_cursor run = {
+            .at = (uint64_t)(uintptr_t)packed, .left = len, .block = len, .blocks = 1,
+        };
+        bool direct = ompi_osc_loco_cursor_has(local) && local->left >= len;
+        unsigned char *at = direct ? (unsigned char *)(uintptr_t)local->at : packed;
+
+        if (!direct && kind == LOCI_WRITE)
+            ompi_osc_loco_copy_runs(local, &run);
+        status = loci_window_move_strips(t->module->window, t->target, kind, strips, n, at, len);
+        if (direct)
+            ompi_osc_loco_cursor_skip(local, len);
+        else if (kind == LOCI_READ && status == LOCO_OK)
+            ompi_osc_loco_copy_runs(&run, local);
+        bytes -= len;
+    }
+    return status;
+}
+
+/* Whether blocks are so short that a copy of each by itself costs more than copying them twice. */
+static bool goes_in_strips(const struct transfer *t, struct ompi_osc_loco_cursor *local,
+                           struct ompi_osc_loco_cursor *remote)
+{
+    return loci_window_takes_strips(t->module->window) && ompi_osc_loco_cursor_has(local)
+           && ompi_osc_loco_cursor_has(remote)
+           && (local->left < SHORT_BLOCK || remote->left < SHORT_BLOCK);
+}
+
+/* ---- other types ---- */
+
 /* Whether all that the remote side touches is mapped here; if so, where its base is. */
 static bool is_mapped(const struct transfer *t, uint64_t *base)
 {
@@ -80,6 +149,7 @@ static bool is_mapped(const struct transfer *t, uint64_t *base)
 static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote_side, bool mapped)
 {
     struct ompi_osc_loco_cursor local, remote;
+    bool put = t->move == loco_window_put;
     int status = LOCO_OK;
 
     if (ompi_osc_loco_cursor_open(&local, &t->local) != MPI_SUCCESS)
@@ -88,9 +158,12 @@ static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote
         ompi_osc_loco_cursor_close(&local);
         return MPI_ERR_TYPE;
     }
-    if (!mapped)
+    if (!mapped && goes_in_strips(t, &local, &remote))
+        status = move_strips(t, &local, &remote,
+                             ompi_osc_loco_bytes(put ? &t->local : remote_side));
+    else if (!mapped)
         status = move_runs(t, &local, &remote);
-    else if (t->move == loco_window_put)
+    else if (put)
         ompi_osc_loco_copy_runs(&local, &remote);
     else
         ompi_osc_loco_copy_runs(&remote, &local);

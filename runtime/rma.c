@@ -174,3 +174,18 @@ int loci_try_update(struct loco_runtime *rt, const struct loci_op *op)
         return LOCO_ERR_AGAIN;
     return rt->ops->update(rt->fabric, loci_peer(rt, op->mem->peer), op);
 }
+
+int loci_try_strided(struct loco_runtime *rt, const struct loci_strided *op)
+{
+    const struct loci_op whole = { .kind = op->kind, .mem = op->mem, .len = op->bytes };
+    int status;
+
+    if (rt->ops->strided == NULL || op->mem->key.kind != LOCI_MEM_USER)
+        return LOCO_ERR_AGAIN;
+    if (!loci_peer_alive(rt, op->mem->peer))
+        return LOCO_ERR_PEER_DEAD;
+    status = rt->ops->strided(rt->fabric, loci_peer(rt, op->mem->peer), op);
+    if (status == LOCO_OK)
+        count(rt, &whole);
+    return status;
+}

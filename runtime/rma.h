@@ -45,6 +45,10 @@ int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ac
  * happens to be waiting; under the caller's lock on those bytes. LOCO_ERR_AGAIN: it is not. */
 int loci_try_update(struct loco_runtime *rt, const struct loci_op *op);
 
+/* A write or read of strips by a fabric that has a way for that. LOCO_ERR_AGAIN: it has none, or
+ * not here; post the blocks. */
+int loci_try_strided(struct loco_runtime *rt, const struct loci_strided *op);
+
 /* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
 

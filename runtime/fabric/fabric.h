@@ -87,6 +87,27 @@ struct loci_op {
     struct loci_slot *slot;     /* who is told of the completion */
 };
 
+/* Blocks of `len` bytes, at least one, `stride` from the beginning of one to that of the next. */
+struct loci_strip {
+    uint64_t at;                /* of the first */
+    uint64_t len;
+    int64_t stride;
+    uint64_t blocks;
+};
+
+/* A write or read of strips of one range of user memory, to or from bytes that lie packed. */
+#define LOCI_STRIDED_BYTES 32768
+#define LOCI_STRIDED_STRIPS 256
+struct loci_strided {
+    enum loci_op_kind kind;
+    const struct loci_mem *mem;
+    const struct loci_strip *strips;    /* inside the range; at most LOCI_STRIDED_STRIPS */
+    int n;
+    uint64_t shift;                     /* from a strip's `at` to an address in the owner */
+    unsigned char *packed;
+    size_t bytes;                       /* at most LOCI_STRIDED_BYTES */
+};
+
 /* What peers must know to reach this process; sent as it is in exchanges. */
 struct loci_address {
     uint64_t identity;
@@ -145,6 +166,10 @@ struct loci_fabric_ops {
      * bytes of user memory to its owner. Not atomic: the caller holds a lock on those bytes.
      * LOCO_ERR_AGAIN: the owner is not waiting, or cannot; read and write instead. */
     int (*update)(struct loci_fabric *fabric, struct loci_peer *peer, const struct loci_op *op);
+    /* Write or read strips of user memory; nullable. Done when it returns, or LOCO_ERR_AGAIN:
+     * nothing is, or what is may be done again; post the blocks one by one. */
+    int (*strided)(struct loci_fabric *fabric, struct loci_peer *peer,
+                   const struct loci_strided *op);
 
     /* Control messages, of at most LOCI_CONTROL_MAX bytes; reliable and ordered per peer; may be
      * called by any thread. What arrives is given to loci_control_receive() in the service

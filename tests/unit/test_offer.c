@@ -382,7 +382,7 @@ static int not_taken(const struct loco_bootstrap *boot, enum way way, const char
     }
     CHECK_EQ(count_taken(&w, 5000), 0);
     /* Soon it does not try any more, but now and then. */
-    CHECK_EQ(atomic_load(&target_of(&w)->offers_backoff), backoff);
+    CHECK_EQ(atomic_load(&target_of(&w)->offers_guess.backoff), backoff);
     loci_cpu_fetch_add(word(&w, DONE), 1);
     return leave(&w);
 }
@@ -438,7 +438,7 @@ static int removed(const struct loco_bootstrap *boot, void *arg)
         struct loci_op op = { .kind = LOCI_WRITE, .mem = &w.user_of[TARGET], .local = &value,
                               .len = sizeof value };
 
-        atomic_store(&target_of(&w)->offers_to_skip, 0);
+        atomic_store(&target_of(&w)->offers_guess.to_skip, 0);
         CHECK_EQ(loci_shm_offer(target_of(&w), &op, 1, &done), LOCO_ERR_AGAIN);
     }
     loci_cpu_fetch_add(word(&w, DONE), 1);
@@ -473,7 +473,7 @@ static int outside(const struct loco_bootstrap *boot, void *arg)
 
         if (i % 100 == 0)
             until_taken(&w, 1);         /* the target is there */
-        atomic_store(&target_of(&w)->offers_to_skip, 0);
+        atomic_store(&target_of(&w)->offers_guess.to_skip, 0);
         CHECK_EQ(loci_shm_offer(target_of(&w), &op, 1, &done), LOCO_ERR_AGAIN);
         op.kind = LOCI_READ;
         CHECK_EQ(loci_shm_offer(target_of(&w), &op, 1, &done), LOCO_ERR_AGAIN);
@@ -586,7 +586,7 @@ static int until_origins_die(const struct loco_bootstrap *boot, void *arg)
     } else {
         while (loci_load64(word(&w, DONE)) == 0 || w.me > 1) {
             /* Always in the middle of an offer. */
-            atomic_store(&target_of(&w)->offers_to_skip, 0);
+            atomic_store(&target_of(&w)->offers_guess.to_skip, 0);
             CHECK_OK(loci_write(w.rt, &w.user_of[TARGET], AREA * (uint64_t)w.me, data,
                                 1 + (size_t)rand_r(&w.seed) % sizeof data, NULL));
         }

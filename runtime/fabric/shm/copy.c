@@ -180,6 +180,52 @@ static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_
     return LOCO_OK;
 }
 
+static int copy_now(struct shm_peer *p, enum loci_op_kind kind, struct spans *s)
+{
+    int error = may_try(p) ? copy_spans(p, kind, s) : 0;
+
+    if (!may_try(p))
+        return LOCO_ERR_AGAIN;
+    return error == 0 ? LOCO_OK : copy_failed(p, error);
+}
+
+int loci_shm_copy_run(struct shm_peer *p, enum loci_op_kind kind, uint64_t at, void *local,
+                      size_t len)
+{
+    struct spans s;
+
+    s.n = 1;
+    s.bytes = len;
+    s.local[0] = (struct iovec){ local, len };
+    s.remote[0] = (struct iovec){ (void *)(uintptr_t)at, len };
+    return copy_now(p, kind, &s);
+}
+
+int loci_shm_copy_strips(struct shm_peer *p, const struct loci_strided *op)
+{
+    unsigned char *packed = op->packed;
+    int status = LOCO_OK;
+    struct spans s;
+
+    s.n = 0;
+    s.bytes = 0;
+    for (int i = 0; i < op->n; i++) {
+        const struct loci_strip *strip = &op->strips[i];
+        uint64_t at = strip->at + op->shift;
+
+        for (uint64_t k = 0; status == LOCO_OK && k < strip->blocks; k++) {
+            s.local[s.n] = (struct iovec){ packed, strip->len };
+            s.remote[s.n++] = (struct iovec){ (void *)(uintptr_t)at, strip->len };
+            s.bytes += strip->len;
+            packed += strip->len;
+            at += (uint64_t)strip->stride;
+            if (s.n == SPANS)
+                status = copy_now(p, op->kind, &s);     /* which leaves none */
+        }
+    }
+    return status == LOCO_OK && s.n > 0 ? copy_now(p, op->kind, &s) : status;
+}
+
 /* A part of a large one, together with the owner of the memory if it happens to be waiting. */
 static int share(struct shm_peer *p, const struct loci_op *op, size_t skip, int *done,
                  size_t *part)

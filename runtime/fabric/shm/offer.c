@@ -29,7 +29,8 @@
  *
  * Who offers in vain has lost a microsecond, so it does not offer again for 2^backoff copies.
  *
- * A slot without spans shares out a large copy (share.c). */
+ * A slot without spans shares out a large copy (share.c), one with strips in place of spans is
+ * strided.c's. */
 
 #include "config.h"
 
@@ -56,8 +57,8 @@ enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
 
 #define SLOTS 16
 #define SLOT_BITS 4                     /* of the bell */
-#define SLOT_BYTES (8192 + 64)          /* not a power of two: heads lie in different cache sets */
-#define BODY_BYTES (SLOT_BYTES - offsetof(struct shm_slot, body))
+#define SLOT_BYTES (sizeof(struct shm_slot) + SHM_SLOT_BODY)
+#define BODY_BYTES SHM_SLOT_BODY
 _Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
 
 struct shm_offers {
@@ -145,31 +146,30 @@ static struct shm_offers *offers_of(struct shm_peer *p)
 
 /* ---- origin ---- */
 
-/* Whether an offer may be taken this time. */
-static bool is_promising(struct shm_peer *p)
+bool loci_shm_is_promising(struct shm_guess *guess)
 {
-    unsigned skip = atomic_load_explicit(&p->offers_to_skip, memory_order_relaxed);
+    unsigned skip = atomic_load_explicit(&guess->to_skip, memory_order_relaxed);
 
     if (skip == 0)
         return true;
-    atomic_store_explicit(&p->offers_to_skip, skip - 1, memory_order_relaxed);
+    atomic_store_explicit(&guess->to_skip, skip - 1, memory_order_relaxed);
     return false;
 }
 
 /* Threads may overwrite each other's count: it is a guess anyway. */
-static void learn(struct shm_peer *p, bool taken)
+void loci_shm_learn(struct shm_guess *guess, bool taken, unsigned most)
 {
-    unsigned backoff = atomic_load_explicit(&p->offers_backoff, memory_order_relaxed);
+    unsigned backoff = atomic_load_explicit(&guess->backoff, memory_order_relaxed);
 
     if (taken) {
         if (backoff > 0)
-            atomic_store_explicit(&p->offers_backoff, backoff > 2 ? backoff - 2 : 0,
+            atomic_store_explicit(&guess->backoff, backoff > 2 ? backoff - 2 : 0,
                                   memory_order_relaxed);
         return;
     }
-    atomic_store_explicit(&p->offers_to_skip, 1u << backoff, memory_order_relaxed);
-    if (backoff < BACKOFF_MAX)
-        atomic_store_explicit(&p->offers_backoff, backoff + 1, memory_order_relaxed);
+    atomic_store_explicit(&guess->to_skip, 1u << backoff, memory_order_relaxed);
+    if (backoff < most)
+        atomic_store_explicit(&guess->backoff, backoff + 1, memory_order_relaxed);
 }
 
 /* How many of the ops, all of the run at the start of the chain, go into one offer; 0: not all. */
@@ -243,7 +243,7 @@ static void take_data(const struct shm_slot *slot, const struct loci_op *ops, in
 
 /* Look for a moment, without yielding, whether the offer is taken; help others meanwhile, who may
  * be waiting for this process in the same way. */
-static void look(struct shm_fabric *f, const struct shm_slot *slot, uint64_t ready)
+static bool look(struct shm_fabric *f, const struct shm_slot *slot, uint64_t ready)
 {
     int64_t start = loci_now(f->rt);
 
@@ -253,6 +253,24 @@ static void look(struct shm_fabric *f, const struct shm_slot *slot, uint64_t rea
             continue;
         loci_shm_help((struct loci_fabric *)f);
         if (loci_now(f->rt) - start > LOOK_NS)
+            return false;
+    }
+    return true;
+}
+
+void loci_shm_slot_look(struct shm_peer *p, const struct shm_slot *slot, int64_t ns)
+{
+    uint64_t ready = state_of(&p->fabric->rt->address, READY);
+    struct loco_runtime *rt = p->fabric->rt;
+    int64_t end = loci_now(rt) + ns;
+
+    if (look(p->fabric, slot, ready) || ns <= LOOK_NS)
+        return;
+    /* The target may be one that waits for this core. */
+    for (unsigned i = 0; atomic_load_explicit(&slot->state, memory_order_relaxed) == ready; i++) {
+        rt->host.idle(rt->host.ctx, i);
+        loci_shm_help((struct loci_fabric *)p->fabric);
+        if (loci_now(rt) > end)
             return;
     }
 }
@@ -318,10 +336,10 @@ static int make(struct shm_peer *p, struct shm_slot *slot, unsigned at)
     int status;
 
     loci_shm_slot_ring(p, slot, at);
-    look(p->fabric, slot, state_of(&p->fabric->rt->address, READY));
+    loci_shm_slot_look(p, slot, LOOK_NS);
     status = loci_shm_slot_settle(p, slot);
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
-        learn(p, status == LOCO_OK);
+        loci_shm_learn(&p->offers_guess, status == LOCO_OK, BACKOFF_MAX);
     /* What the target refuses, the system may still do, or say why not. */
     if (status == LOCO_OK && slot->status != LOCO_OK) {
         loci_shm_slot_free(slot);
@@ -336,8 +354,8 @@ int loci_shm_offer(struct shm_peer *p, const struct loci_op *ops, int n, int *do
     unsigned at;
     int status;
 
-    if (offers_of(p) == NULL || (n = fitting(ops, n)) == 0 || !is_promising(p)
-        || (slot = loci_shm_slot_claim(p, &at)) == NULL)
+    if (offers_of(p) == NULL || (n = fitting(ops, n)) == 0
+        || !loci_shm_is_promising(&p->offers_guess) || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
     fill(slot, ops, n);
     status = make(p, slot, at);
@@ -361,7 +379,7 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
     int status;
 
     (void)fabric;
-    if (p == NULL || offers_of(p) == NULL || !is_promising(p)
+    if (p == NULL || offers_of(p) == NULL || !loci_shm_is_promising(&p->offers_guess)
         || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
     slot->number = op->mem->key.extent;
@@ -442,6 +460,8 @@ static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t to
     unsigned char *data = slot->body + n * sizeof(struct shm_span);
     struct shm_span spans[SPANS];
 
+    if (user != NULL && (op & SHM_STRIDED) != 0)
+        return loci_shm_strided_help(user, slot);
     if (user != NULL && n == 0)
         return loci_shm_share_help(f, user, slot, token);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))

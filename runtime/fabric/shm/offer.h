@@ -19,15 +19,23 @@ struct shm_slot {
     uint32_t pad;
     unsigned char body[];               /* spans, then data; or what share.c or an atomic puts */
 };
+#define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 40)
+#define SHM_STRIDED 0x100               /* a flag of op: `nspans` strips, packed data; strided.c */
 
 /* A free slot of that peer's page, to fill; NULL where it has none, or for the service thread. */
 struct shm_slot *loci_shm_slot_claim(struct shm_peer *p, unsigned *at);
 /* Offer it. */
 void loci_shm_slot_ring(struct shm_peer *p, struct shm_slot *slot, unsigned at);
+/* Look for so long whether it is taken, at least for a moment; yields if that is more. */
+void loci_shm_slot_look(struct shm_peer *p, const struct shm_slot *slot, int64_t ns);
 /* LOCO_OK: it was taken, and is done; slot->status says how, and the slot is the caller's to free.
  * LOCO_ERR_AGAIN: taken back and free. LOCO_ERR_PEER_DEAD. */
 int loci_shm_slot_settle(struct shm_peer *p, struct shm_slot *slot);
 void loci_shm_slot_free(struct shm_slot *slot);
+/* Whether an offer to that peer may be taken this time; whether the last was. At most every
+ * 2^most-th is made of those that are in vain. */
+bool loci_shm_is_promising(struct shm_guess *guess);
+void loci_shm_learn(struct shm_guess *guess, bool taken, unsigned most);
 /* What names a process in the states of slots. */
 uint64_t loci_shm_slot_token(const struct loci_address *origin);
 
@@ -54,6 +62,11 @@ int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, si
 /* The target's side, under fabric->lock: a status. */
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
                         struct shm_slot *slot, uint64_t token);
+
+/* strided.c: the fabric's `strided`; and the target's side, under fabric->lock. */
+int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
+                     const struct loci_strided *op);
+int loci_shm_strided_help(const struct shm_user *user, struct shm_slot *slot);
 
 /* Slots of this process's page that are not free. */
 unsigned loci_shm_offers_in_use(const struct shm_fabric *f);

@@ -334,5 +334,6 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .post = loci_shm_post,
     .help = loci_shm_help,
     .update = loci_shm_update,
+    .strided = loci_shm_strided,
     .control_send = shm_control_send,
 };

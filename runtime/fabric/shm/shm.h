@@ -78,6 +78,11 @@ struct shm_conn {
 
 enum shm_cma { SHM_CMA_TRY, SHM_CMA_FORBIDDEN };
 
+/* Whether a peer takes offers: how many to leave out, and of how many (2^backoff) next time. */
+struct shm_guess {
+    _Atomic unsigned to_skip, backoff;
+};
+
 struct shm_peer {
     struct shm_fabric *fabric;
     struct loci_peer *peer;
@@ -85,7 +90,7 @@ struct shm_peer {
     _Atomic bool parted;                /* we have said goodbye: its end is no news any more */
     _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
     _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
-    _Atomic unsigned offers_to_skip, offers_backoff;
+    struct shm_guess offers_guess, strided_guess;
 
     pthread_mutex_t lock;               /* up to the next blank line */
     int out_fd;                         /* connection that we made, -1: none */
@@ -217,6 +222,11 @@ void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd);
 /* ---- copy.c, assist.c ---- */
 int loci_shm_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                   int *posted);
+/* One run of user memory at an address in the owner, or strips of it and packed bytes, by
+ * process_vm_*: LOCO_ERR_AGAIN where that is forbidden. */
+int loci_shm_copy_run(struct shm_peer *p, enum loci_op_kind kind, uint64_t at, void *local,
+                      size_t len);
+int loci_shm_copy_strips(struct shm_peer *p, const struct loci_strided *op);
 /* Have the owner do the first ops of the chain: as many as one request carries, part of one, or
  * an atomic. Outputs how many ops, and bytes of the next one, are done. */
 int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Put and get of strips, in memory that the members brought: a column, a face. What they hold lies
+ * packed here. The fabric moves them together if it has a way for that; else they become a list of
+ * spans. All is done when the call returns, so nothing is to be flushed. */
+
+#include "config.h"
+
+#include "strip.h"
+#include "window.h"
+
+#define SPANS 128
+
+static int check_and_move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                          const struct loco_span *spans, size_t n)
+{
+    int status = loci_window_check_spans(win, rank, spans, n);
+
+    if (status == LOCO_OK)
+        status = loci_window_move(win, rank, kind, spans, n, NULL);
+    if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC)
+        status = loci_window_check_spans(win, rank, spans, n);
+    return status;
+}
+
+static int move_singly(struct loco_window *win, int rank, enum loci_op_kind kind,
+                       const struct loci_strip *strips, int n, unsigned char *packed)
+{
+    struct loco_span span[SPANS];
+    int status = LOCO_OK;
+    size_t spans = 0;
+
+    for (int i = 0; i < n; i++) {
+        uint64_t at = strips[i].at;
+
+        for (uint64_t k = 0; status == LOCO_OK && k < strips[i].blocks; k++) {
+            span[spans++] = (struct loco_span){ packed, at, strips[i].len };
+            packed += strips[i].len;
+            at += (uint64_t)strips[i].stride;
+            if (spans < SPANS)
+                continue;
+            status = check_and_move(win, rank, kind, span, spans);
+            spans = 0;
+        }
+    }
+    return status == LOCO_OK && spans > 0 ? check_and_move(win, rank, kind, span, spans) : status;
+}
+
+/* All that is touched is *low to *high. */
+static bool extent_of(const struct loci_strip *strips, int n, uint64_t *low, uint64_t *high)
+{
+    *low = UINT64_MAX;
+    *high = 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t from, to;
+
+        if (!loci_strip_extent(&strips[i], &from, &to))
+            return false;
+        *low = from < *low ? from : *low;
+        *high = to > *high ? to : *high;
+    }
+    return n > 0;
+}
+
+/* In one piece of memory: LOCO_ERR_AGAIN where it is not, or where spans are the way. */
+static int move_together(struct loco_window *win, int rank, struct loci_strided *op)
+{
+    uint64_t low, high, offset;
+    struct loci_mem room, *mem;
+    unsigned char *p;
+    size_t len;
+    int status;
+
+    if (!extent_of(op->strips, op->n, &low, &high))
+        return LOCO_ERR_AGAIN;
+    len = high - low;
+    status = loci_window_locate(win, rank, low, &len, &mem, &offset, &room);
+    if (status != LOCO_OK || len != high - low)
+        return LOCO_ERR_AGAIN;
+    op->mem = mem;
+    op->shift = mem->key.base + offset - low;
+    p = loci_mem_map(win->rt, mem);
+    if (p == NULL)
+        return loci_try_strided(win->rt, op);
+    for (int i = 0; i < op->n; i++)
+        op->packed = loci_strip_copy(&op->strips[i], p + offset + (op->strips[i].at - low),
+                                     op->packed, op->kind == LOCI_WRITE);
+    return LOCO_OK;
+}
+
+int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind kind,
+                            const struct loci_strip *strips, int n, unsigned char *packed,
+                            size_t bytes)
+{
+    struct loci_strided op = {
+        .kind = kind, .strips = strips, .n = n, .packed = packed, .bytes = bytes,
+    };
+    struct loco_span all = { NULL, 0, 0 };
+    int status = loci_window_check(win, rank);
+
+    if (status == LOCO_OK)
+        status = loci_window_send(win);
+    if (status != LOCO_OK)
+        return status;
+    status = move_together(win, rank, &op);
+    if (status == LOCO_ERR_AGAIN)
+        return move_singly(win, rank, kind, strips, n, packed);
+    /* A region may have been detached meanwhile. */
+    if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC
+        && extent_of(strips, n, &all.offset, &all.len)) {
+        all.len -= all.offset;
+        status = loci_window_check_spans(win, rank, &all, 1);
+    }
+    return status;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Strips of the user's memory: a column of a matrix, a face of a block.
+ *
+ * process_vm_* take about as long for each block, however short, as a copy of a few kilobytes: the
+ * page of each is looked up and pinned. The target reaches its own memory at the speed of a loop.
+ * So the packed bytes and the strips are offered to it in one slot (offer.c), for as long as about
+ * half of what the blocks would take one by one: so if it does not come, no more than that is
+ * lost, and after some times in vain it is offered only now and then. Nobody needs the target.
+ * The origin yields meanwhile: with more ranks than cores, the target is often one that waits in
+ * MPI for the origin's core.
+ *
+ * Reads need not touch the blocks alone: where these lie close to each other, the whole of a strip
+ * is read and the blocks are picked out of it here. What lies between them may be changing; it is
+ * thrown away. Writes must not: another origin may write there.
+ *
+ * The target's side is as with all offers: the strips are copied before they are checked, so that
+ * what is checked is what is used, under fabric->lock, which keeps the memory registered. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "../../service.h"
+#include "../../strip.h"
+#include "offer.h"
+
+#define BLOCK_NS 160            /* about what process_vm_* take for a block */
+#define CALL_NS 400             /* and for a call */
+#define BACKOFF_MOST 6
+#define FEW 4                   /* blocks that are not worth an offer */
+#define DENSE 1024              /* bytes from block to block that are read faster than skipped */
+#define DENSE_BYTES_PER_NS 8
+#define BOUNCE 32768
+
+/* ---- origin, alone ---- */
+
+/* How many blocks of the strip are read at once with all that lies between them; 0: singly. */
+static uint64_t dense_blocks(const struct loci_strip *s)
+{
+    if (s->blocks < FEW || s->stride <= 0 || s->stride > DENSE || s->len > (uint64_t)s->stride)
+        return 0;
+    return (BOUNCE - s->len) / (uint64_t)s->stride + 1;
+}
+
+static int read_dense(struct shm_peer *p, const struct loci_strip *s, uint64_t at,
+                      unsigned char *packed)
+{
+    unsigned char bounce[BOUNCE];
+    struct loci_strip part = *s;
+
+    for (uint64_t done = 0; done < s->blocks; done += part.blocks) {
+        uint64_t most = dense_blocks(s), left = s->blocks - done;
+        uint64_t stride = (uint64_t)s->stride;
+        int status;
+
+        part.blocks = left < most ? left : most;
+        status = loci_shm_copy_run(p, LOCI_READ, at + done * stride, bounce,
+                                   (part.blocks - 1) * stride + s->len);
+        if (status != LOCO_OK)
+            return status;
+        packed = loci_strip_copy(&part, bounce, packed, false);
+    }
+    return LOCO_OK;
+}
+
+static bool is_dense(const struct loci_strided *op)
+{
+    for (int i = 0; i < op->n; i++)
+        if (dense_blocks(&op->strips[i]) == 0)
+            return false;
+    return op->kind == LOCI_READ;
+}
+
+static int move_alone(struct shm_peer *p, const struct loci_strided *op)
+{
+    unsigned char *packed = op->packed;
+    int status = LOCO_OK;
+
+    if (!is_dense(op))
+        return loci_shm_copy_strips(p, op);
+    for (int i = 0; status == LOCO_OK && i < op->n; i++) {
+        const struct loci_strip *s = &op->strips[i];
+
+        status = read_dense(p, s, s->at + op->shift, packed);
+        packed += s->len * s->blocks;
+    }
+    return status;
+}
+
+/* ---- origin, with the target ---- */
+
+/* What it takes alone, and of how many blocks it is. */
+static int64_t alone_ns(const struct loci_strided *op, uint64_t *blocks)
+{
+    bool dense = is_dense(op);
+    int64_t ns = CALL_NS;
+
+    *blocks = 0;
+    for (int i = 0; i < op->n; i++) {
+        const struct loci_strip *s = &op->strips[i];
+
+        *blocks += s->blocks;
+        ns += (int64_t)s->blocks * (dense ? s->stride / DENSE_BYTES_PER_NS : BLOCK_NS);
+    }
+    return ns;
+}
+
+static void fill(struct shm_slot *slot, const struct loci_strided *op)
+{
+    unsigned char *at = slot->body;
+
+    slot->number = op->mem->key.extent;
+    slot->op = (uint16_t)(op->kind | SHM_STRIDED);
+    slot->nspans = (uint16_t)op->n;
+    for (int i = 0; i < op->n; i++, at += sizeof *op->strips) {
+        struct loci_strip strip = op->strips[i];
+
+        strip.at += op->shift;
+        memcpy(at, &strip, sizeof strip);
+    }
+    if (op->kind == LOCI_WRITE)
+        memcpy(at, op->packed, op->bytes);
+}
+
+static int offer(struct shm_peer *p, const struct loci_strided *op)
+{
+    uint64_t blocks;
+    int64_t ns = alone_ns(op, &blocks);
+    struct shm_slot *slot;
+    unsigned at;
+    int status;
+
+    if (blocks < FEW || !loci_shm_is_promising(&p->strided_guess)
+        || (slot = loci_shm_slot_claim(p, &at)) == NULL)
+        return LOCO_ERR_AGAIN;
+    fill(slot, op);
+    loci_shm_slot_ring(p, slot, at);
+    loci_shm_slot_look(p, slot, ns / 2);
+    status = loci_shm_slot_settle(p, slot);
+    if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
+        loci_shm_learn(&p->strided_guess, status == LOCO_OK, BACKOFF_MOST);
+    if (status != LOCO_OK)
+        return status;
+    /* What the target refuses, the system may still do, or say why not. */
+    status = slot->status == LOCO_OK ? LOCO_OK : LOCO_ERR_AGAIN;
+    if (status == LOCO_OK && op->kind == LOCI_READ)
+        memcpy(op->packed, slot->body + (size_t)op->n * sizeof *op->strips, op->bytes);
+    loci_shm_slot_free(slot);
+    return status;
+}
+
+int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
+                     const struct loci_strided *op)
+{
+    struct shm_peer *p = peer->fabric_data;
+    int status;
+
+    (void)fabric;
+    if (p == NULL || loci_service_is_self(p->fabric->rt))
+        return LOCO_ERR_AGAIN;
+    status = offer(p, op);
+    if (status != LOCO_ERR_AGAIN)
+        return status;
+    return move_alone(p, op);
+}
+
+/* ---- target ---- */
+
+/* The strips of a slot, and whether all lie in that memory and their bytes in the slot. */
+static bool take_strips(const struct shm_slot *slot, const struct shm_user *user,
+                        struct loci_strip *strips, unsigned n)
+{
+    uint64_t room = SHM_SLOT_BODY - n * sizeof *strips;
+
+    memcpy(strips, slot->body, n * sizeof *strips);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t low, high, bytes;
+
+        if (!loci_strip_extent(&strips[i], &low, &high) || low < user->base
+            || high - user->base > user->len
+            || __builtin_mul_overflow(strips[i].len, strips[i].blocks, &bytes) || bytes > room)
+            return false;
+        room -= bytes;
+    }
+    return true;
+}
+
+int loci_shm_strided_help(const struct shm_user *user, struct shm_slot *slot)
+{
+    const unsigned n = slot->nspans;
+    const uint16_t op = slot->op;
+    unsigned char *data = slot->body + n * sizeof(struct loci_strip);
+    struct loci_strip strips[LOCI_STRIDED_STRIPS];
+
+    if (n > LOCI_STRIDED_STRIPS || !take_strips(slot, user, strips, n))
+        return LOCO_ERR_RANGE;
+    if (op != (LOCI_WRITE | SHM_STRIDED) && op != (LOCI_READ | SHM_STRIDED))
+        return LOCO_ERR_PROTOCOL;
+    loci_shm_as_another_process(true);
+    for (unsigned i = 0; i < n; i++)
+        data = loci_strip_copy(&strips[i], (unsigned char *)(uintptr_t)strips[i].at, data,
+                               op == (LOCI_WRITE | SHM_STRIDED));
+    loci_shm_as_another_process(false);
+    return LOCO_OK;
+}
