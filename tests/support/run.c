@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <loco/barrier.h>
 #include <loco/fork.h>
@@ -75,6 +77,32 @@ int run_meet(loco_runtime_t *rt)
         status = loco_barrier_wait(barrier);
     loco_barrier_destroy(barrier);
     return status;
+}
+
+_Atomic int *run_counter(void)
+{
+    void *page = mmap(NULL, sizeof(_Atomic int), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED) {
+        perror("mmap");
+        abort();
+    }
+    return page;
+}
+
+int run_await(_Atomic int *counter, int n)
+{
+    int64_t until = run_now() + run_limit(RUN_PATIENCE);
+
+    while (atomic_load(counter) < n) {
+        if (run_now() > until) {
+            fprintf(stderr, "%d of %d have come\n", atomic_load(counter), n);
+            return 1;
+        }
+        usleep(1000);
+    }
+    return 0;
 }
 
 struct one_thread {

@@ -2,6 +2,8 @@
 #ifndef TESTS_RUN_H
 #define TESTS_RUN_H
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include <loco/runtime.h>
@@ -23,10 +25,17 @@ int run_on(enum run_fabric fabric, int n, uint64_t seed, const char *const *sett
  * in turn. */
 int run_meet(loco_runtime_t *rt);
 
+/* Counting members, for where one of them is to die: a number, 0 at first, that forked processes
+ * share, and the wait until it is n or more: 0, or 1 and a line on stderr after RUN_PATIENCE. */
+_Atomic int *run_counter(void);
+int run_await(_Atomic int *counter, int n);
+
 /* n threads that run fn(arg, thread); 0 or the first other result. */
 typedef int run_thread_fn(void *arg, int thread);
 int run_threads(int n, run_thread_fn *fn, void *arg);
 
+/* Nanoseconds for what takes a moment, unless the machine has more to do than it can. */
+#define RUN_PATIENCE INT64_C(20000000000)
 /* Nanoseconds that something may take: as many, times TEST_SCALE of the environment, by which a
  * build with a sanitizer is slower. */
 int64_t run_limit(int64_t ns);

@@ -70,7 +70,7 @@ Test(barrier, disseminates_where_there_are_many, .timeout = 60)
 /* Two threads in one round: one of them is told. */
 struct twice {
     loco_barrier_t *barrier;
-    _Atomic int refused, passed;
+    _Atomic int passed, *refused;
 };
 
 static int wait_once(void *arg, int thread)
@@ -80,23 +80,22 @@ static int wait_once(void *arg, int thread)
 
     (void)thread;
     CHECK(status == LOCO_OK || status == LOCO_ERR_STATE);
-    atomic_fetch_add(status == LOCO_OK ? &t->passed : &t->refused, 1);
+    atomic_fetch_add(status == LOCO_OK ? &t->passed : t->refused, 1);
     return 0;
 }
 
 static int twice_body(loco_runtime_t *rt, int rank, void *arg)
 {
-    struct twice t = { 0 };
+    struct twice t = { .refused = arg };
 
-    (void)arg;
     CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &t.barrier));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     if (rank == 0) {
         CHECK_OK(run_threads(2, wait_once, &t));
         CHECK_EQ(atomic_load(&t.passed), 1);
-        CHECK_EQ(atomic_load(&t.refused), 1);
+        CHECK_EQ(atomic_load(t.refused), 1);
     } else {
-        usleep(200000);
+        CHECK_OK(run_await(t.refused, 1));  /* both threads of rank 0 were there */
         CHECK_OK(loco_barrier_wait(t.barrier));
     }
     CHECK_OK(run_meet(rt));
@@ -106,20 +105,28 @@ static int twice_body(loco_runtime_t *rt, int rank, void *arg)
 
 Test(barrier, one_thread_of_a_process_at_a_time)
 {
-    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, twice_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, twice_body, run_counter()), 0);
 }
+
+struct death {
+    bool weak;
+    _Atomic int *past;          /* of the first barrier */
+};
 
 static int death_body(loco_runtime_t *rt, int rank, void *arg)
 {
+    const struct death *death = arg;
     loco_barrier_t *barrier;
     int64_t start;
 
     CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &barrier));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_OK(loco_barrier_wait(barrier));
+    atomic_fetch_add(death->past, 1);
     if (rank == 2) {
-        usleep(50000);
-        if (arg == NULL)
+        CHECK_OK(run_await(death->past, loco_group_size(loco_everyone(rt))));
+        usleep(10000);      /* most often they wait then */
+        if (!death->weak)
             kill(getpid(), SIGKILL);
         weak_die(rt);
         loco_barrier_destroy(barrier);
@@ -127,18 +134,23 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     }
     start = run_now();
     CHECK_EQ(loco_barrier_wait(barrier), LOCO_ERR_PEER_DEAD);
-    CHECK(run_now() - start < run_limit(INT64_C(1000000000)));
+    CHECK(run_now() - start < run_limit(RUN_PATIENCE));
     loco_barrier_destroy(barrier);
     return 0;
 }
 
+static int run_with_a_death(enum run_fabric fabric, int n)
+{
+    struct death death = { .weak = fabric == RUN_WEAK, .past = run_counter() };
+
+    return run_on(fabric, n, 0, NULL, death_body, &death);
+}
+
 Test(barrier, a_dead_member_ends_the_wait)
 {
-    int weak = 1;
-
-    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, NULL), 0);
-    cr_assert_eq(run_on(RUN_SHM, LOCO_BARRIER_DIRECT + 1, 0, NULL, death_body, NULL), 0);
-    cr_assert_eq(run_on(RUN_WEAK, 4, 0, NULL, death_body, &weak), 0);
+    cr_assert_eq(run_with_a_death(RUN_SHM, 4), 0);
+    cr_assert_eq(run_with_a_death(RUN_SHM, LOCO_BARRIER_DIRECT + 1), 0);
+    cr_assert_eq(run_with_a_death(RUN_WEAK, 4), 0);
 }
 
 /* Who is through may close its runtime while others are still inside. */

@@ -344,9 +344,10 @@ static int readers_die_body(loco_runtime_t *rt, int rank, void *arg)
     uint64_t number;
     int status;
 
-    (void)arg;
     CHECK_OK(open_ring(rt, 0, sizeof message, LOCO_RINGBUFFER_SLEEP, &rb));
     CHECK_OK(run_meet(rt));
+    atomic_fetch_add((_Atomic int *)arg, 1);
+    CHECK_OK(run_await(arg, 4));            /* all are out of it */
     if (rank == 1)
         kill(getpid(), SIGKILL);
     if (rank == 0) {
@@ -381,12 +382,13 @@ static int writer_dies_body(loco_runtime_t *rt, int rank, void *arg)
     size_t bytes;
     int got, which = -1;
 
-    (void)arg;
     CHECK_OK(open_ring(rt, 0, 64, LOCO_RINGBUFFER_SLEEP, &rb));
     CHECK_OK(run_meet(rt));
+    atomic_fetch_add((_Atomic int *)arg, 1);
     if (rank == 0) {
         for (int i = 0; i < 5; i++)
             CHECK_OK(loco_ringbuffer_send(rb, &i, sizeof i, NULL));
+        CHECK_OK(run_await(arg, 3));
         kill(getpid(), SIGKILL);
     }
     usleep(rank == 1 ? 100000 : 0);
@@ -405,12 +407,12 @@ static int writer_dies_body(loco_runtime_t *rt, int rank, void *arg)
 
 Test(ringbuffer, dead_readers_hold_up_nobody, .timeout = 60)
 {
-    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, readers_die_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, readers_die_body, run_counter()), 0);
 }
 
 Test(ringbuffer, a_dead_writer_is_told_after_its_messages, .timeout = 60)
 {
-    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, writer_dies_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, writer_dies_body, run_counter()), 0);
 }
 
 /* ---- wrong use ---- */

@@ -180,7 +180,7 @@ static int crowd_body(loco_runtime_t *rt, int rank, void *arg)
 
         CHECK_OK(c.exclusive ? loco_rw_lock_acquire_shared(c.lock)
                              : loco_rw_lock_acquire_exclusive(c.lock));
-        CHECK(run_now() - start < run_limit(SECOND));
+        CHECK(run_now() - start < run_limit(10 * SECOND));
         CHECK_OK(c.exclusive
                  ? loco_rw_lock_release_shared(c.lock, LOCO_FENCE_NONE, 0)
                  : loco_rw_lock_release_exclusive(c.lock, LOCO_FENCE_NONE, 0));
@@ -342,9 +342,15 @@ Test(rw_lock, all_members_and_single_ones_keep_apart, .timeout = 120)
 
 /* ---- deaths ---- */
 
+struct death {
+    int exclusive;              /* the way of who dies holding the lock; 2: he does not hold it */
+    _Atomic int *met, *done;
+};
+
 static int death_body(loco_runtime_t *rt, int rank, void *arg)
 {
-    int exclusive = *(int *)arg, status;
+    const struct death *death = arg;
+    int exclusive = death->exclusive, status;
     loco_rw_lock_t *lock;
     int64_t start;
 
@@ -354,24 +360,30 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
         CHECK_OK(exclusive ? loco_rw_lock_acquire_exclusive(lock)
                            : loco_rw_lock_acquire_shared(lock));
     CHECK_OK(run_meet(rt));
+    atomic_fetch_add(death->met, 1);
     start = run_now();
     if (rank == 1) {
+        CHECK_OK(run_await(death->met, 4));
         usleep(100000);
         kill(getpid(), SIGKILL);
     }
-    usleep((useconds_t)rank * 70000);
+    usleep((useconds_t)rank * 70000);       /* some wait by then, some come later */
     status = loco_rw_lock_acquire_exclusive(lock);
     CHECK_EQ(status, exclusive == 2 ? LOCO_OK : LOCO_ERR_PEER_DEAD);
-    CHECK(run_now() - start < run_limit(3 * SECOND / 2));
+    CHECK(run_now() - start < run_limit(RUN_PATIENCE));
     if (status == LOCO_OK)
         CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
-    usleep(600000);
+    atomic_fetch_add(death->done, 1);
+    CHECK_OK(run_await(death->done, 3));
     loco_rw_lock_destroy(lock);
     return 0;
 }
 
-Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = 30)
+Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = 60)
 {
-    for (int exclusive = 0; exclusive < 3; exclusive++)
-        cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &exclusive), 0, "%d", exclusive);
+    for (int exclusive = 0; exclusive < 3; exclusive++) {
+        struct death death = { exclusive, run_counter(), run_counter() };
+
+        cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &death), 0, "%d", exclusive);
+    }
 }

@@ -134,6 +134,18 @@ Test(ticket_lock, tickets_wrap_around, .timeout = 120)
 
 /* ---- who is next ---- */
 
+/* Until so many tickets were taken. */
+static int wait_tickets(loco_ticket_lock_t *lock, unsigned tickets)
+{
+    uint64_t word = 0;
+
+    do {
+        usleep(1000);
+        CHECK_OK(loci_read64(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, &word, NULL));
+    } while (loci_ticket_next(word) < tickets);
+    return 0;
+}
+
 static int order_body(loco_runtime_t *rt, int rank, void *arg)
 {
     int n = loco_group_size(loco_everyone(rt)), holder;
@@ -154,11 +166,9 @@ static int order_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_ticket_lock_holder(lock, &holder));
     CHECK_EQ(holder, 0);
     CHECK_OK(run_meet(rt));
-    usleep((useconds_t)((n - rank) * 100000));      /* ask in order n-1, n-2, ..., 1 */
+    CHECK_OK(wait_tickets(lock, (unsigned)(n - rank)));     /* ask in order n-1, n-2, ..., 1 */
     if (rank != 0)
         CHECK_OK(loco_ticket_lock_acquire(lock));
-    else
-        usleep(100000);
     CHECK_OK(loco_ticket_lock_holder(lock, &holder));
     CHECK_EQ(holder, rank);
     CHECK_OK(loco_atomic_var_fetch_add(turn, 1, &got));
@@ -188,7 +198,7 @@ struct busy {
 static int keep_busy(void *arg, int thread)
 {
     struct busy *b = arg;
-    int64_t until = run_now() + 5 * SECOND;
+    int64_t until = run_now() + run_limit(15 * SECOND);
     uint64_t taken, stop = 0;
 
     (void)thread;
@@ -366,11 +376,18 @@ Test(ticket_lock, hundreds_under_one_name, .timeout = 60)
 
 /* ---- deaths ---- */
 
-static int die_soon(void *arg, int thread)
+enum role { DIES_AS_HOLDER, DIES_IN_QUEUE, DIES_ASIDE, DIES_AS_HOST };
+
+struct death {
+    enum role role;
+    _Atomic int *told, *done;   /* how many were told; how many live and need the lock no more */
+};
+
+/* When all who are to take a ticket have one. */
+static int die_soon(loco_ticket_lock_t *lock, enum role role)
 {
-    (void)arg;
-    (void)thread;
-    usleep(250000);
+    CHECK_OK(wait_tickets(lock, role == DIES_IN_QUEUE || role == DIES_AS_HOLDER ? 4 : 3));
+    usleep(10000);      /* most often they wait then */
     kill(getpid(), SIGKILL);
     return 0;
 }
@@ -378,44 +395,48 @@ static int die_soon(void *arg, int thread)
 static int die_while_waiting(void *arg, int thread)
 {
     if (thread == 0)
-        return die_soon(arg, thread);
+        return die_soon(arg, DIES_IN_QUEUE);
     loco_ticket_lock_acquire(arg);
     return 1;
 }
 
-enum role { DIES_AS_HOLDER, DIES_IN_QUEUE, DIES_ASIDE, DIES_AS_HOST };
-
-/* Until so many tickets were taken. */
-static int wait_tickets(loco_ticket_lock_t *lock, unsigned tickets)
+static int die_as(loco_ticket_lock_t *lock, enum role role)
 {
-    uint64_t word = 0;
+    if (role == DIES_IN_QUEUE) {
+        CHECK_OK(wait_tickets(lock, 2));
+        return run_threads(2, die_while_waiting, lock);
+    }
+    if (role == DIES_AS_HOLDER)
+        CHECK_OK(loco_ticket_lock_acquire(lock));
+    return die_soon(lock, role);
+}
 
-    do {
+static int wait_death(loco_runtime_t *rt)
+{
+    int64_t until = run_now() + run_limit(RUN_PATIENCE);
+
+    while (atomic_load(&rt->deaths) == 0) {
+        CHECK(run_now() < until);
         usleep(1000);
-        CHECK_OK(loci_read64(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, &word, NULL));
-    } while (loci_ticket_next(word) < tickets);
+    }
     return 0;
 }
 
-/* Rank 2 dies at 250 ms. Ranks ask in order of their numbers, the holder-to-be first. */
+/* Rank 2 dies. Ranks ask in order of their numbers, the holder-to-be first, who keeps the lock
+ * until it knows of the death. */
 static int death_body(loco_runtime_t *rt, int rank, void *arg)
 {
-    enum role role = *(enum role *)arg;
+    const struct death *death = arg;
+    enum role role = death->role;
     loco_ticket_lock_t *lock;
-    int64_t start;
     int status;
 
     CHECK_OK(loco_ticket_lock_create(rt, NULL, "l", loco_everyone(rt), role == DIES_AS_HOST ? 2 : 0,
                                      &lock));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_OK(run_meet(rt));
-    start = run_now();
-    if (rank == 2) {
-        CHECK_OK(role == DIES_IN_QUEUE ? wait_tickets(lock, 2) : 0);
-        if (role == DIES_AS_HOLDER)
-            CHECK_OK(loco_ticket_lock_acquire(lock));
-        return run_threads(role == DIES_IN_QUEUE ? 2 : 1, die_while_waiting, lock);
-    }
+    if (rank == 2)
+        return die_as(lock, role);
     if (role == DIES_AS_HOLDER)
         CHECK_OK(wait_tickets(lock, 1));
     else if (rank != 0)
@@ -424,51 +445,53 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     if (role == DIES_AS_HOLDER || (role == DIES_IN_QUEUE && rank == 3)
         || (role == DIES_AS_HOST && rank != 0)) {
         CHECK_EQ(status, LOCO_ERR_PEER_DEAD);
-        CHECK(run_now() - start < run_limit(5 * SECOND / 4));
+        atomic_fetch_add(death->told, 1);
     } else {
         CHECK_OK(status);
-        usleep(rank == 0 ? 400000 : 10000);
+        CHECK_OK(rank == 0 ? wait_death(rt) : 0);
+        /* A lock passed on to who does not know of the death yet would be his. */
+        CHECK_OK(role == DIES_AS_HOST ? run_await(death->told, 2) : 0);
         status = loco_ticket_lock_release(lock, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
         if (role != DIES_AS_HOST)
             CHECK_OK(status);
     }
-    usleep(600000);
+    CHECK_OK(wait_death(rt));
     /* The lock is lost, or as good as before. */
     status = loco_ticket_lock_acquire(lock);
     CHECK_EQ(status, role == DIES_ASIDE ? LOCO_OK : LOCO_ERR_PEER_DEAD);
     if (status == LOCO_OK)
         CHECK_OK(loco_ticket_lock_release(lock, LOCO_FENCE_NONE, 0));
-    usleep(300000);     /* nobody goes while others may need it */
+    atomic_fetch_add(death->done, 1);
+    CHECK_OK(run_await(death->done, 3));
     loco_ticket_lock_destroy(lock);
     return 0;
 }
 
-Test(ticket_lock, a_dead_holder_is_told_to_all, .timeout = 30)
+static int run_with_a_death(enum role role)
 {
-    enum role role = DIES_AS_HOLDER;
+    struct death death = { role, run_counter(), run_counter() };
 
-    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &role), 0);
+    return run_on(RUN_SHM, 4, 0, NULL, death_body, &death);
 }
 
-Test(ticket_lock, a_dead_waiter_is_told_to_those_behind, .timeout = 30)
+Test(ticket_lock, a_dead_holder_is_told_to_all, .timeout = 60)
 {
-    enum role role = DIES_IN_QUEUE;
-
-    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &role), 0);
+    cr_assert_eq(run_with_a_death(DIES_AS_HOLDER), 0);
 }
 
-Test(ticket_lock, a_dead_bystander_hurts_nobody, .timeout = 30)
+Test(ticket_lock, a_dead_waiter_is_told_to_those_behind, .timeout = 60)
 {
-    enum role role = DIES_ASIDE;
-
-    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &role), 0);
+    cr_assert_eq(run_with_a_death(DIES_IN_QUEUE), 0);
 }
 
-Test(ticket_lock, a_dead_host_is_told, .timeout = 30)
+Test(ticket_lock, a_dead_bystander_hurts_nobody, .timeout = 60)
 {
-    enum role role = DIES_AS_HOST;
+    cr_assert_eq(run_with_a_death(DIES_ASIDE), 0);
+}
 
-    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &role), 0);
+Test(ticket_lock, a_dead_host_is_told, .timeout = 60)
+{
+    cr_assert_eq(run_with_a_death(DIES_AS_HOST), 0);
 }
 
 /* Over the weak fabric: the holder dies, its waiter is told by the word and the slots. It does not
@@ -485,9 +508,8 @@ static int weak_death_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(run_meet(rt));
     atomic_fetch_add(met, 1);
     if (rank == 1) {
-        while (atomic_load(met) < 4)
-            usleep(1000);
-        usleep(50000);      /* most often they are in the queue then */
+        CHECK_OK(run_await(met, 4));
+        CHECK_OK(wait_tickets(lock, 4));    /* all are in the queue */
         weak_die(rt);
     } else {
         CHECK_EQ(loco_ticket_lock_acquire(lock), LOCO_ERR_PEER_DEAD);

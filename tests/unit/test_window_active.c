@@ -10,7 +10,6 @@
 #include "member.h"
 #include "window.h"
 
-#define SECOND INT64_C(1000000000)
 
 /* ---- fence ---- */
 
@@ -202,7 +201,7 @@ static int death_body(struct member *m)
             CHECK(!done);
         break;
     }
-    CHECK(run_now() - begin < run_limit(SECOND));
+    CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
     return 0;
 }
@@ -219,7 +218,7 @@ static int death_of_many_body(struct member *m)
         _exit(99);
     begin = run_now();
     CHECK_EQ(loco_window_fence(win, 0), LOCO_ERR_PEER_DEAD);
-    CHECK(run_now() - begin < run_limit(SECOND));
+    CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
     return 0;
 }

@@ -10,7 +10,6 @@
 #include "member.h"
 #include "window.h"
 
-#define SECOND INT64_C(1000000000)
 
 static int tell(struct member *m, const void *mine, size_t len, void *all)
 {
@@ -251,11 +250,14 @@ static int dead_owner_body(struct member *m)
     CHECK_OK(loco_window_attach(win, &cell, 8));
     CHECK_OK(tell(m, &at, 8, all));
     CHECK_OK(loco_window_lock_all(win, 0));
-    if (m->rank == 1)
+    atomic_fetch_add((_Atomic int *)m->arg, 1);
+    if (m->rank == 1) {
+        CHECK_OK(run_await(m->arg, 2));
         _exit(99);
+    }
     begin = run_now();
     while (member_put(win, 1, all[1], &cell, 8) == LOCO_OK)
-        CHECK(run_now() - begin < run_limit(SECOND));
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     CHECK_EQ(member_put(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
     CHECK_EQ(member_get(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
     CHECK_OK(member_put(win, 0, all[0], &at, 8));
@@ -268,6 +270,6 @@ Test(window_dynamic, memory_of_the_dead)
 {
     int statuses[2];
 
-    member_run(RUN_SHM, 2, dead_owner_body, NULL, statuses);
+    member_run(RUN_SHM, 2, dead_owner_body, run_counter(), statuses);
     cr_assert(statuses[0] == 0 && statuses[1] == 99);
 }
