@@ -88,10 +88,16 @@ static void queue_do(struct object *o, const struct loci_op *op, int *status, ui
 static void map_do(struct object *o, const struct loci_op *op, int *status, uint64_t *result)
 {
     *status = op->op == LINEAR_INSERT ? !o->present : o->present;
+    if (op->op == LINEAR_COMPARE_SET) {
+        *status = o->present && o->value == op->arg;
+        *result = *status || !o->present ? 0 : o->value;
+    }
     if (!*status)
         return;
     if (op->op == LINEAR_LOOKUP)
         *result = o->value;
+    else if (op->op == LINEAR_COMPARE_SET)
+        o->value = op->arg2;
     else if (op->op != LINEAR_DELETE)
         o->value = op->arg;
     o->present = op->op != LINEAR_DELETE;
@@ -211,7 +217,7 @@ static int pick_lock_op(const struct making *m, const struct client *c)
 static void call_one(struct making *m, struct client *c)
 {
     static const int kinds_ops[LINEAR_KINDS] = {
-        [LINEAR_REGISTER] = 5, [LINEAR_COUNTER] = 3, [LINEAR_QUEUE] = 2, [LINEAR_MAP] = 4
+        [LINEAR_REGISTER] = 5, [LINEAR_COUNTER] = 3, [LINEAR_QUEUE] = 2, [LINEAR_MAP] = 5
     };
     bool lock = m->kind == LINEAR_LOCK || m->kind == LINEAR_RWLOCK;
     int op = lock ? pick_lock_op(m, c) : (int)draw((uint64_t)kinds_ops[m->kind]);
@@ -225,6 +231,9 @@ static void call_one(struct making *m, struct client *c)
             arg2 = arg;
             arg = draw(4) ? m->objects[key].value : new_value(m);
         }
+    } else if (m->kind == LINEAR_MAP && op == LINEAR_COMPARE_SET) {
+        arg2 = arg;
+        arg = draw(4) && m->objects[key].present ? m->objects[key].value : new_value(m);
     }
     c->now = loci_history_call(m->h, c->id, op, key, arg, arg2);
     c->done = false;
@@ -586,7 +595,8 @@ static void clean(enum loci_linear_kind kind, struct loci_op *op)
     if ((kind == LINEAR_REGISTER && op->op == LINEAR_WRITE)
         || (kind == LINEAR_COUNTER && op->op == LINEAR_ADD)
         || (kind == LINEAR_QUEUE && (op->op == LINEAR_PUSH || !op->status))
-        || (kind == LINEAR_MAP && (op->op != LINEAR_LOOKUP || !op->status))
+        || (kind == LINEAR_MAP && (op->op == LINEAR_COMPARE_SET ? op->status
+                                   : op->op != LINEAR_LOOKUP || !op->status))
         || kind == LINEAR_LOCK || kind == LINEAR_RWLOCK)
         op->result = 0;
 }

@@ -54,6 +54,8 @@ enum {
     LINEAR_UPDATE,              /* arg; status: it was there, and now has this value */
     LINEAR_DELETE,              /* status: it was there */
     LINEAR_LOOKUP,              /* status: it is there; result */
+    LINEAR_COMPARE_SET,         /* arg expected, arg2 desired, neither 0; status: it had the one and
+                                   has the other now; if not, result: the value found, 0: absent */
 };
 
 /* An object that is not one of these. A state is plain bytes, which are copied and compared; two

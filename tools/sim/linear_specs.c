@@ -214,6 +214,8 @@ static bool map_apply(void *state, const struct loci_op *op)
     struct entry_state *entry = state;
     bool changes = op->op == LINEAR_INSERT ? !entry->present : entry->present != 0;
 
+    if (op->op == LINEAR_COMPARE_SET)
+        changes = changes && entry->value == op->arg;
     if (!told(op, changes))
         return false;
     switch (op->op) {
@@ -224,6 +226,11 @@ static bool map_apply(void *state, const struct loci_op *op)
         return true;
     case LINEAR_DELETE: *entry = (struct entry_state){ 0, 0 }; return true;
     case LINEAR_LOOKUP: return !entry->present || told_result(op, entry->value);
+    case LINEAR_COMPARE_SET:
+        if (!changes)
+            return told_result(op, entry->value);
+        entry->value = op->arg2;
+        return true;
     default: return false;
     }
 }
@@ -238,6 +245,7 @@ static const struct loci_op_form map_forms[] = {
     [LINEAR_UPDATE] = { "update(k=%k, v=%a)", "%s" },
     [LINEAR_DELETE] = { "delete(k=%k)", "%s" },
     [LINEAR_LOOKUP] = { "lookup(k=%k)", "%o" },
+    [LINEAR_COMPARE_SET] = { "compare_set(k=%k, %a, %b)", "%s" },
     { NULL, NULL }
 };
 
