@@ -24,9 +24,11 @@ extern "C" {
  * | _update            | yes        | lock; until the value is placed | every later get finds this value, or a later one |
  * | _delete            | yes        | lock; until all members know of it | no later get finds the key |
  * | _compare_set       | yes        | lock; a read; as _update | as _update |
- * | _get_ack, _update_ack, _window_... | a window is of one thread | while it is full; update: lock | begun; the status says when it is done |
+ * | _get_ack, _update_ack | a window is of one thread | while it is full; update: lock | begun; the status says when it is done |
+ * | _window_...        | the same   | close, wait: until all is done | |
  * | _iterate, _stats   | yes        | iterate keeps back inserts and deletes | |
- * | _create, _destroy  | of other names; destroy: with nothing | destroy: its thread's end | |
+ * | _create            | of other names | no | |
+ * | _destroy           | with nothing | until its thread ends | |
  *
  * The store is linearizable: every call takes effect at one instant between its begin and its
  * return. It is so for each value of insert_many and get_many, not for all of one call together.
@@ -47,8 +49,8 @@ extern "C" {
  *
  * Memory at each member, for K keys in all, of which it has room for C: values C * (16 + size,
  * rounded up to 8; above 8 bytes 24 + size), of network memory; index 16 bytes / 0.75 for each key
- * that all have room for, touched as it fills. Each process has one thread for all its stores'
- * messages, asleep while there are none; it never calls MPI.
+ * that all have room for, touched as it fills. Each store has one thread at each
+ * member, for the others' messages, asleep while there are none; it never calls MPI.
  *
  * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
  * (channels/kvstore.c, kv_index.c).
@@ -64,7 +66,7 @@ typedef struct loco_kvstore_options {
     uint64_t capacity;      /**< values that each member has room for, at least 1; all members' room
                                  together is at most 2^40 */
     int locks;              /**< 0: 256 */
-    size_t tracker_bytes;   /**< of each member's ring of messages about keys; 0: 64 KiB; at least
+    size_t tracker_bytes;   /**< of each member's ring of messages about keys; 0: 16 KiB; at least
                                  4 KiB */
 } loco_kvstore_options_t;
 
@@ -128,7 +130,7 @@ void loco_kvstore_window_close(loco_kvstore_window_t *window);
 /** Begin a get. `*status` is LOCO_IN_PROGRESS until it is done, which _window_poll, _window_wait
  * and further calls on the window find out; then it is what loco_kvstore_get would have returned.
  * It may be done at once. `value` and `status` belong to the call until then. While the window is
- * full, it waits for the oldest call first. Returns LOCO_OK (begun), or LOCO_ERR_SIZE,
+ * full, it waits for one of its calls first. Returns LOCO_OK (begun), or LOCO_ERR_SIZE,
  * LOCO_ERR_NO_MEMORY: then `*status` is that, too. */
 int loco_kvstore_get_ack(loco_kvstore_window_t *window, uint64_t key, void *value, size_t len,
                          int *status);

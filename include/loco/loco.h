@@ -38,6 +38,7 @@
 #include <loco/barrier.h>
 #include <loco/fence.h>
 #include <loco/fork.h>
+#include <loco/kvstore.h>
 #include <loco/log.h>
 #include <loco/owned_var.h>
 #include <loco/region.h>

@@ -10,13 +10,13 @@
 
 #include "linear.h"
 
-int sim_check_register(const struct loci_history *history)
+int sim_check_history(const struct loci_history *history, int kind)
 {
     struct loci_linear_report report;
     char text[400] = "";
     FILE *out;
 
-    if (loci_linear_check(history, LINEAR_REGISTER, &report) != LINEAR_NOT)
+    if (loci_linear_check(history, (enum loci_linear_kind)kind, &report) != LINEAR_NOT)
         return 0;
     out = fmemopen(text, sizeof text - 1, "w");
     if (out != NULL) {
@@ -24,4 +24,9 @@ int sim_check_register(const struct loci_history *history)
         fclose(out);
     }
     return loci_sim_fail("not linearizable: %s", text);
+}
+
+int sim_check_register(const struct loci_history *history)
+{
+    return sim_check_history(history, LINEAR_REGISTER);
 }

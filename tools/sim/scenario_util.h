@@ -88,8 +88,9 @@ int sim_get(loco_window_t *win, int rank, uint64_t offset, void *to, size_t len)
 int sim_accumulate(loco_window_t *win, int rank, enum loco_type type, enum loco_op op,
                    uint64_t offset, const void *operand, void *result, size_t n);
 
-/* That a history is one of registers: as an end() does. */
+/* That a history is one of such objects (enum loci_linear_kind): as an end() does. Of registers. */
 struct loci_history;
+int sim_check_history(const struct loci_history *history, int kind);
 int sim_check_register(const struct loci_history *history);
 
 /* All that most scenarios keep. First in their states. */

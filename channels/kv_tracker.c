@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The tracker: how members hear of keys that come and go. Each has a ring buffer that all others
+ * read, and a thread that reads theirs, applies what they say to the index, and then releases it,
+ * which is the acknowledgement. The thread takes no lock but the index's and that of free places,
+ * so it always comes to an end with a message, whatever those who wait for it hold. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kv_value.h"
+
+/* ---- the thread ---- */
+
+/* A word of some member's place, as it stands in an index. */
+static bool is_word(const struct loco_kvstore *kv, uint64_t word)
+{
+    uint64_t rank = word >> kv->word_shift >> kv->rank_shift;
+
+    return rank < (uint64_t)kv->ep->group.size && loci_kv_place(kv, word) < kv->capacity
+           && (word & LOCI_KV_VALID) != 0;
+}
+
+static bool is_message(const struct loco_kvstore *kv, const struct loci_kv_message *m,
+                       size_t bytes)
+{
+    if (bytes < LOCI_KV_HEADER || m->n > LOCI_KV_BATCH || m->kind < LOCI_KV_INSERT
+        || m->kind > LOCI_KV_FREE || bytes != LOCI_KV_HEADER + m->n * sizeof m->record[0])
+        return false;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!is_word(kv, m->record[i].word))
+            return false;
+    return true;
+}
+
+static void apply(struct loco_kvstore *kv, uint32_t kind, const struct loci_kv_record *record)
+{
+    switch (kind) {
+    case LOCI_KV_INSERT:
+        loci_kv_index_put(&kv->index, record->key, record->word);
+        break;
+    case LOCI_KV_DELETE:
+        loci_kv_index_remove(&kv->index, record->key, record->word);
+        break;
+    default:
+        if (loci_kv_rank(kv, record->word) == kv->ep->group.rank)
+            loci_kv_give_place(kv, loci_kv_place(kv, record->word));
+        break;
+    }
+}
+
+/* False: nothing more will come from this one. */
+static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
+{
+    const struct loci_kv_message *m;
+    const void *message;
+    size_t bytes;
+    int status;
+
+    while ((status = loco_ringbuffer_peek(ring, &message, &bytes)) == LOCO_OK) {
+        m = message;
+        if (!is_message(kv, m, bytes)) {
+            LOCI_LOG(kv->rt, LOCO_LOG_ERROR, "store %s: a message of rank %d makes no sense",
+                     kv->ep->name, loco_ringbuffer_writer(ring));
+            return false;
+        }
+        for (uint32_t i = 0; i < m->n; i++)
+            apply(kv, m->kind, &m->record[i]);
+        loco_ringbuffer_release(ring, 1);
+    }
+    return status == LOCO_ERR_AGAIN;
+}
+
+/* 1: to be stopped, or a ring has something. */
+static int has_news(void *arg)
+{
+    struct loco_kvstore *kv = arg;
+    const void *message;
+    size_t bytes;
+
+    if (atomic_load_explicit(&kv->stop, memory_order_acquire))
+        return 1;
+    for (int i = 0; i < kv->nreaders; i++)
+        if (loco_ringbuffer_peek(kv->readers[i], &message, &bytes) != LOCO_ERR_AGAIN)
+            return 1;
+    return 0;
+}
+
+static int whoever_dies(void *arg)
+{
+    (void)arg;
+    return LOCO_OK;
+}
+
+static void track(void *arg)
+{
+    struct loco_kvstore *kv = arg;
+    const struct loci_reason why = {
+        .what = "messages about keys", .peer = -1, .broken = whoever_dies,
+        .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC,
+    };
+
+    while (kv->nreaders > 0 && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
+        loci_wait(kv->rt, &why, has_news, kv);
+        for (int i = kv->nreaders - 1; i >= 0; i--)
+            if (!read_ring(kv, kv->readers[i]))
+                kv->readers[i] = kv->readers[--kv->nreaders];
+    }
+}
+
+/* ---- its life ---- */
+
+int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, size_t bytes)
+{
+    int size = kv->ep->group.size, status = LOCO_OK;
+    char name[24];
+
+    if (size == 1)
+        return LOCO_OK;
+    kv->ring = calloc((size_t)size, sizeof kv->ring[0]);
+    kv->readers = calloc((size_t)size, sizeof kv->readers[0]);
+    if (kv->ring == NULL || kv->readers == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    for (int rank = 0; rank < size && status == LOCO_OK; rank++) {
+        snprintf(name, sizeof name, "tracker%d", rank);
+        status = loco_ringbuffer_create(kv->rt, kv->ep->name, name, group, rank, bytes,
+                                        LOCO_RINGBUFFER_SLEEP, &kv->ring[rank]);
+        if (status == LOCO_OK && rank != kv->ep->group.rank)
+            kv->readers[kv->nreaders++] = kv->ring[rank];
+    }
+    return status == LOCO_OK ? loci_worker_start(kv->rt, "loco-kv", track, kv, &kv->worker)
+           : status;
+}
+
+void loci_kv_tracker_close(struct loco_kvstore *kv)
+{
+    if (kv->ring == NULL)
+        return;
+    atomic_store_explicit(&kv->stop, true, memory_order_release);
+    loci_worker_join(kv->worker);
+    for (int rank = 0; rank < kv->ep->group.size; rank++)
+        loco_ringbuffer_destroy(kv->ring[rank]);
+    free(kv->ring);
+    free(kv->readers);
+}
+
+/* ---- telling ---- */
+
+/* That nobody is left to hear it, or that one of them died, is as good as an acknowledgement. */
+static int but_for_the_dead(int status)
+{
+    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+}
+
+int loci_kv_tell(struct loco_kvstore *kv, struct loci_kv_message *message, bool wait)
+{
+    size_t bytes = LOCI_KV_HEADER + message->n * sizeof message->record[0];
+    loco_ringbuffer_t *mine;
+    uint64_t number = 0;
+    int status;
+
+    if (kv->ring == NULL)
+        return LOCO_OK;
+    mine = kv->ring[kv->ep->group.rank];
+    status = loco_ringbuffer_send(mine, message, bytes, &number);
+    if (status == LOCO_OK && wait)
+        status = loco_ringbuffer_wait_acknowledged(mine, number);
+    return but_for_the_dead(status);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <loco/kvstore.h>
+#include <loco/loco.h>
+
+#include "run.h"
+
+#define LARGEST LOCO_KVSTORE_VALUE_MAX
+
+static int make(loco_runtime_t *rt, size_t value_bytes, uint64_t capacity, loco_kvstore_t **kv)
+{
+    const loco_kvstore_options_t options = { .value_bytes = value_bytes, .capacity = capacity };
+    int status = loco_kvstore_create(rt, NULL, "kv", loco_everyone(rt), &options, kv);
+
+    return status != LOCO_OK ? status : loco_runtime_wait_ready(rt, LOCO_FOREVER);
+}
+
+/* Everybody has come, and goes on only when all have. */
+#define MEET() CHECK_OK(run_meet(rt))
+
+static void fill(unsigned char *value, size_t len, uint64_t number)
+{
+    for (size_t i = 0; i < len; i++)
+        value[i] = (unsigned char)(number * 31 + i * 7 + i / 251);
+}
+
+static bool is_filled(const unsigned char *value, size_t len, uint64_t number)
+{
+    for (size_t i = 0; i < len; i++)
+        if (value[i] != (unsigned char)(number * 31 + i * 7 + i / 251))
+            return false;
+    return true;
+}
+
+/* ---- one after the other ---- */
+
+/* All calls on the keys of each rank, by its neighbour, as all see them. */
+static int calls_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    size_t len = *(size_t *)arg;
+    int n = loco_group_size(loco_everyone(rt));
+    uint64_t mine = 100 + (uint64_t)rank, theirs = 100 + (uint64_t)(rank + 1) % (uint64_t)n;
+    unsigned char *value = malloc(3 * len), *other = value + len, *found = value + 2 * len;
+    loco_kvstore_t *kv;
+
+    CHECK_OK(make(rt, len, 10, &kv));
+    CHECK_EQ(loco_kvstore_value_bytes(kv), len);
+    CHECK_EQ(loco_kvstore_get(kv, mine, value, len), LOCO_ERR_NOT_FOUND);
+    CHECK_EQ(loco_kvstore_update(kv, mine, value, len), LOCO_ERR_NOT_FOUND);
+    CHECK_EQ(loco_kvstore_delete(kv, mine), LOCO_ERR_NOT_FOUND);
+    fill(value, len, mine);
+    MEET();
+    CHECK_OK(loco_kvstore_insert(kv, mine, value, len));
+    CHECK_EQ(loco_kvstore_insert(kv, mine, value, len), LOCO_ERR_EXISTS);
+    MEET();
+    for (uint64_t r = 0; r < (uint64_t)n; r++) {
+        CHECK_OK(loco_kvstore_get(kv, 100 + r, value, len));
+        CHECK(is_filled(value, len, 100 + r));
+        CHECK_EQ(loco_kvstore_insert(kv, 100 + r, value, len), LOCO_ERR_EXISTS);
+    }
+    MEET();
+    fill(value, len, theirs + 1000);
+    CHECK_OK(loco_kvstore_update(kv, theirs, value, len));
+    MEET();
+    CHECK_OK(loco_kvstore_get(kv, mine, value, len));
+    CHECK(is_filled(value, len, mine + 1000));
+    fill(other, len, mine + 2000);
+    CHECK_EQ(loco_kvstore_compare_set(kv, mine, other, other, len, found), LOCO_ERR_DIFFERS);
+    CHECK(is_filled(found, len, mine + 1000));
+    CHECK_OK(loco_kvstore_compare_set(kv, mine, value, other, len, NULL));
+    CHECK_EQ(loco_kvstore_compare_set(kv, mine + 500, value, other, len, NULL),
+             LOCO_ERR_NOT_FOUND);
+    MEET();
+    CHECK_OK(loco_kvstore_get(kv, theirs, value, len));
+    CHECK(is_filled(value, len, theirs + 2000));
+    MEET();
+    CHECK_OK(loco_kvstore_delete(kv, theirs));
+    CHECK_EQ(loco_kvstore_delete(kv, theirs), LOCO_ERR_NOT_FOUND);
+    MEET();
+    for (uint64_t r = 0; r < (uint64_t)n; r++)
+        CHECK_EQ(loco_kvstore_get(kv, 100 + r, value, len), LOCO_ERR_NOT_FOUND);
+    CHECK_EQ(loco_kvstore_get(kv, mine, value, len + 1), LOCO_ERR_SIZE);
+    CHECK_EQ(loco_kvstore_insert(kv, mine, value, len - 1), LOCO_ERR_SIZE);
+    CHECK_EQ(loco_kvstore_update(kv, mine, value, len + 1), LOCO_ERR_SIZE);
+    CHECK_EQ(loco_kvstore_compare_set(kv, mine, value, other, 0, NULL), LOCO_ERR_SIZE);
+    MEET();
+    loco_kvstore_destroy(kv);
+    free(value);
+    return 0;
+}
+
+Test(kvstore, does_what_its_calls_say, .timeout = 120)
+{
+    static const size_t sizes[] = { 1, 8, 9, 100, 1000, LARGEST };
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t len = sizes[i];
+
+        cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, calls_body, &len), 0, "%zu bytes", len);
+        cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, calls_body, &len), 0, "%zu bytes", len);
+        cr_assert_eq(run_on(RUN_WEAK, 2, i + 1, NULL, calls_body, &len), 0, "%zu bytes", len);
+    }
+}
+
+/* ---- a store is full, and its places are used again ---- */
+
+static int full_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t value, base = 1000 * (uint64_t)rank, other = 1000 * (uint64_t)(1 - rank);
+    loco_kvstore_stats_t stats;
+    loco_kvstore_t *kv;
+    int status;
+
+    (void)arg;
+    CHECK_OK(make(rt, 8, 5, &kv));
+    for (int round = 0; round < 20; round++) {
+        for (value = 0; value < 5; value++)
+            /* What the other one deleted comes back a little later. */
+            while ((status = loco_kvstore_insert(kv, base + value, &value, 8)) != LOCO_OK)
+                CHECK(round > 0 && status == LOCO_ERR_FULL);
+        CHECK_EQ(loco_kvstore_insert(kv, base + 5, &value, 8), LOCO_ERR_FULL);
+        CHECK_EQ(loco_kvstore_insert(kv, base + 4, &value, 8), LOCO_ERR_EXISTS);
+        MEET();
+        loco_kvstore_stats(kv, &stats);
+        CHECK_EQ(stats.keys, 10);
+        CHECK_EQ(stats.kept, 5);
+        CHECK_EQ(stats.capacity, 5);
+        for (uint64_t i = 0; i < 5; i++) {
+            CHECK_OK(loco_kvstore_get(kv, other + i, &value, 8));
+            CHECK_EQ(value, i);
+        }
+        MEET();
+        for (uint64_t i = 0; i < 5; i++)
+            CHECK_OK(loco_kvstore_delete(kv, (round % 2 == 0 ? other : base) + i));
+        MEET();
+    }
+    loco_kvstore_destroy(kv);
+    return 0;
+}
+
+Test(kvstore, is_full_and_goes_on)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, full_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 2, 2, NULL, full_body, NULL), 0);
+}
+
+/* ---- many at once ---- */
+
+#define MANY 350
+
+struct seen {
+    uint64_t n, sum;
+};
+
+static int see(void *ctx, uint64_t key)
+{
+    struct seen *seen = ctx;
+
+    seen->n++;
+    seen->sum += key;
+    return 0;
+}
+
+static int stop_at_third(void *ctx, uint64_t key)
+{
+    (void)key;
+    return ++((struct seen *)ctx)->n == 3 ? -77 : 0;
+}
+
+static int many_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    static const size_t len = 24;
+    uint64_t keys[2 * MANY];
+    unsigned char *values = malloc(2 * MANY * len);
+    int n = loco_group_size(loco_everyone(rt)), statuses[2 * MANY];
+    struct seen seen = { 0 };
+    loco_kvstore_window_t *w;
+    loco_kvstore_t *kv;
+
+    (void)arg;
+    CHECK_OK(make(rt, len, MANY, &kv));
+    for (uint64_t i = 0; i < MANY; i++) {
+        keys[i] = (uint64_t)rank * MANY + i;
+        fill(values + i * len, len, keys[i]);
+    }
+    CHECK_EQ(loco_kvstore_insert_many(kv, MANY, keys, values, len + 1, statuses), LOCO_ERR_SIZE);
+    CHECK_OK(loco_kvstore_insert_many(kv, MANY, keys, values, len, statuses));
+    for (int i = 0; i < MANY; i++)
+        CHECK_OK(statuses[i]);
+    CHECK_OK(loco_kvstore_insert_many(kv, MANY, keys, values, len, statuses));
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(statuses[i], LOCO_ERR_EXISTS);
+    MEET();
+    /* The next rank's, and as many that are not there. */
+    for (uint64_t i = 0; i < 2 * MANY; i++)
+        keys[i] = (uint64_t)((rank + 1) % n) * MANY + i / 2 + (i % 2) * 1000000;
+    CHECK_OK(loco_kvstore_get_many(kv, 2 * MANY, keys, values, len, statuses));
+    for (uint64_t i = 0; i < 2 * MANY; i++)
+        CHECK(i % 2 == 0 ? statuses[i] == LOCO_OK && is_filled(values + i * len, len, keys[i])
+              : statuses[i] == LOCO_ERR_NOT_FOUND);
+    CHECK_EQ(loco_kvstore_get_many(kv, 1, keys, values, len - 1, statuses), LOCO_ERR_SIZE);
+    for (int size = 1; size <= LOCO_KVSTORE_WINDOW_MAX; size += size < 3 ? 2 : 125) {
+        CHECK_OK(loco_kvstore_window_open(kv, size, &w));
+        memset(values, 0, 2 * MANY * len);
+        for (uint64_t i = 0; i < 2 * MANY; i++) {
+            CHECK_OK(loco_kvstore_get_ack(w, keys[i], values + i * len, len, &statuses[i]));
+            CHECK(loco_kvstore_window_poll(w) <= size);
+        }
+        CHECK_OK(loco_kvstore_window_wait(w));
+        CHECK_EQ(loco_kvstore_window_poll(w), 0);
+        for (uint64_t i = 0; i < 2 * MANY; i++)
+            CHECK(i % 2 == 0 ? statuses[i] == LOCO_OK && is_filled(values + i * len, len, keys[i])
+                  : statuses[i] == LOCO_ERR_NOT_FOUND);
+        CHECK_EQ(loco_kvstore_get_ack(w, 1, values, len + 1, statuses), LOCO_ERR_SIZE);
+        CHECK_EQ(statuses[0], LOCO_ERR_SIZE);
+        loco_kvstore_window_close(w);
+    }
+    MEET();
+    CHECK_OK(loco_kvstore_window_open(kv, 4, &w));
+    for (uint64_t i = 0; i < 10; i++) {
+        fill(values, len, keys[2 * i] + 1);
+        CHECK_OK(loco_kvstore_update_ack(w, keys[2 * i], values, len, &statuses[i]));
+        memset(values, 0, len);
+    }
+    loco_kvstore_window_close(w);
+    for (uint64_t i = 0; i < 10; i++) {
+        CHECK_OK(statuses[i]);
+        CHECK_OK(loco_kvstore_get(kv, keys[2 * i], values, len));
+        CHECK(is_filled(values, len, keys[2 * i] + 1));
+    }
+    CHECK_EQ(loco_kvstore_window_open(kv, 0, &w), LOCO_ERR_ARG);
+    CHECK_EQ(loco_kvstore_window_open(kv, LOCO_KVSTORE_WINDOW_MAX + 1, &w), LOCO_ERR_ARG);
+    CHECK_OK(loco_kvstore_iterate(kv, see, &seen));
+    CHECK_EQ(seen.n, n * MANY);
+    CHECK_EQ(seen.sum, (uint64_t)(n * MANY) * (uint64_t)(n * MANY - 1) / 2);
+    seen.n = 0;
+    CHECK_EQ(loco_kvstore_iterate(kv, stop_at_third, &seen), -77);
+    CHECK_EQ(seen.n, 3);
+    MEET();
+    loco_kvstore_destroy(kv);
+    free(values);
+    return 0;
+}
+
+Test(kvstore, does_many_at_once)
+{
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, many_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 3, 5, NULL, many_body, NULL), 0);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+
+struct shared {
+    loco_kvstore_t *kv;
+    int rank, rounds;
+};
+
+/* Each adds one to the same counters by compare_set, and looks that values are whole. */
+static int count(void *arg, int thread)
+{
+    struct shared *s = arg;
+    uint64_t was[5], next[5];
+
+    (void)thread;
+    for (int i = 0; i < s->rounds; i++) {
+        uint64_t key = (uint64_t)i % 3;
+        int status;
+
+        CHECK_OK(loco_kvstore_get(s->kv, key, was, sizeof was));
+        do {
+            for (int k = 0; k < 5; k++) {
+                CHECK_EQ(was[k], was[0]);
+                next[k] = was[0] + 1;
+            }
+            status = loco_kvstore_compare_set(s->kv, key, was, next, sizeof was, was);
+        } while (status == LOCO_ERR_DIFFERS);
+        CHECK_OK(status);
+    }
+    return 0;
+}
+
+static int threads_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct shared s = { .rank = rank, .rounds = 300 };
+    uint64_t zero[5] = { 0 }, sum = 0, value[5];
+
+    (void)arg;
+    CHECK_OK(make(rt, sizeof zero, 4, &s.kv));
+    if (rank == 0)
+        for (uint64_t key = 0; key < 3; key++)
+            CHECK_OK(loco_kvstore_insert(s.kv, key, zero, sizeof zero));
+    MEET();
+    CHECK_OK(run_threads(THREADS, count, &s));
+    MEET();
+    for (uint64_t key = 0; key < 3; key++) {
+        CHECK_OK(loco_kvstore_get(s.kv, key, value, sizeof value));
+        sum += value[4];
+    }
+    CHECK_EQ(sum, 3 * THREADS * s.rounds);
+    MEET();
+    loco_kvstore_destroy(s.kv);
+    return 0;
+}
+
+Test(kvstore, counts_what_threads_add)
+{
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, threads_body, NULL), 0);
+}
+
+/* ---- what cannot be made ---- */
+
+static int wrong_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const loco_group_t *all = loco_everyone(rt);
+    loco_kvstore_options_t o = { .value_bytes = 8, .capacity = 10 };
+    loco_kvstore_t *kv, *again;
+
+    (void)rank;
+    (void)arg;
+#define WRONG(field, value)                                                                       \
+    do {                                                                                          \
+        loco_kvstore_options_t wrong = o;                                                         \
+                                                                                                  \
+        wrong.field = value;                                                                      \
+        CHECK_EQ(loco_kvstore_create(rt, NULL, "w", all, &wrong, &kv), LOCO_ERR_ARG);             \
+    } while (0)
+    WRONG(value_bytes, 0);
+    WRONG(value_bytes, LARGEST + 1);
+    WRONG(capacity, 0);
+    WRONG(capacity, UINT64_MAX);
+    WRONG(locks, -1);
+    WRONG(tracker_bytes, 100);
+    CHECK_EQ(loco_kvstore_create(rt, NULL, "w", all, NULL, &kv), LOCO_ERR_ARG);
+    CHECK_EQ(loco_kvstore_create(rt, NULL, "w", NULL, &o, &kv), LOCO_ERR_ARG);
+    CHECK_EQ(loco_kvstore_create(rt, NULL, "", all, &o, &kv), LOCO_ERR_NAME);
+    o.capacity = UINT64_C(1) << 38;
+    CHECK_EQ(loco_kvstore_create(rt, NULL, "w", all, &o, &kv), LOCO_ERR_NO_MEMORY);
+    o.capacity = 10;
+    CHECK_OK(loco_kvstore_create(rt, NULL, "kv", all, &o, &kv));
+    CHECK_EQ(loco_kvstore_create(rt, NULL, "kv", all, &o, &again), LOCO_ERR_NAME);
+    loco_kvstore_destroy(kv);
+    CHECK_OK(loco_kvstore_create(rt, "kv", "kv", all, &o, &kv));
+    loco_kvstore_destroy(kv);
+    loco_kvstore_destroy(NULL);
+    loco_kvstore_window_close(NULL);
+    return 0;
+}
+
+Test(kvstore, refuses_what_cannot_be)
+{
+    cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, wrong_body, NULL), 0);
+}
