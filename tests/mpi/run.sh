@@ -138,10 +138,10 @@ run_each() {
     shift 2
     "$each_program" --list >"$work/cases" || return
     while read -r case_name flavors; do
-        if [ "$flavors" = flavors ] && [ $# -eq 0 ]; then
+        if [ "$flavors" = flavors ] && { [ $# -eq 0 ] || [ "$*" = --fitting ]; }; then
             for flavor in allocate shared create dynamic; do
                 run_one "$each_program" "$each_ranks" --only "$case_name" --flavor "$flavor" \
-                    </dev/null
+                    "$@" </dev/null
             done
         else
             run_one "$each_program" "$each_ranks" --only "$case_name" "$@" </dev/null
@@ -174,6 +174,12 @@ run_list() {
         fi
     done <"$list"
     [ $found_any = yes ] || not_ok "$wanted: no line in $list"
+    # What does not fit one line has to be run, or skipped with its reason, by another.
+    for lone in $(awk '/^#/ || NF == 0 { next }
+            { all[$1]; if ($0 !~ / --fitting/) whole[$1] }
+            END { for (name in all) if (!(name in whole)) print name }' "$list"); do
+        not_ok "$lone: all of its lines in $list are --fitting"
+    done
 }
 
 # Is it loco that serves each flavor? Open MPI itself does not say which component it selected;

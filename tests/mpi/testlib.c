@@ -325,7 +325,8 @@ static void run_case(const struct tl_case *c, int flavor)
 {
     const char *only = option_text("--only");
 
-    if (only != NULL && strcmp(only, c->name) != 0)
+    if ((only != NULL && strcmp(only, c->name) != 0) ||
+        (run.size < c->min_ranks && option_text("--fitting") != NULL))
         return;
     snprintf(run.current, sizeof run.current, "%s.%s%s%s%s", run.program, c->name,
              flavor != 0 ? "[" : "", tl_flavor_name(flavor), flavor != 0 ? "]" : "");

@@ -519,7 +519,7 @@ static int weak_death_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ticket_lock, a_dead_holder_is_told_through_the_fabric, .timeout = 30)
+Test(ticket_lock, a_dead_holder_is_told_through_the_fabric, .timeout = 60)
 {
     for (uint64_t seed = 0; seed < 3; seed++) {
         _Atomic int met = 0;
