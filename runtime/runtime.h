@@ -107,6 +107,7 @@ struct loci_thread {
     _Atomic int lane_peers;         /* indices from here on were never opened */
     struct loci_block *blocks;      /* free memref blocks */
     int number;                     /* in the order they were made */
+    uint64_t nowhere;               /* where results of atomics go that nobody waits for */
 };
 
 /* ---- memory (memory.c) ---- */

@@ -23,6 +23,7 @@ const char *loco_strerror(int status)
     case LOCO_ERR_FULL: return "no room is left in it";
     case LOCO_ERR_SIZE: return "the value's size is not that of all values";
     case LOCO_ERR_DIFFERS: return "the value is not the one that was expected";
+    case LOCO_ERR_CLOSED: return "it was closed";
     case LOCO_ERR_PEER_DEAD: return "a process that the call needs has ended";
     case LOCO_ERR_PROTOCOL: return "a peer sent what this version does not understand";
     default: return status < 0 ? "unknown error" : "unknown status";

@@ -41,6 +41,7 @@
 #include <loco/kvstore.h>
 #include <loco/log.h>
 #include <loco/owned_var.h>
+#include <loco/queue.h>
 #include <loco/region.h>
 #include <loco/ringbuffer.h>
 #include <loco/runtime.h>

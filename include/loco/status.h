@@ -40,6 +40,8 @@ enum loco_status {
     LOCO_ERR_SIZE = -33,            /**< the value's size is not that of all values */
     LOCO_ERR_DIFFERS = -34,         /**< the value is not the one that was expected */
 
+    LOCO_ERR_CLOSED = -39,          /**< the queue was closed, and is empty or lets nothing in */
+
     /* A peer is lost; what needs it fails, the rest goes on. */
     LOCO_ERR_PEER_DEAD = -40,       /**< a process that the call needs has ended */
     LOCO_ERR_PROTOCOL = -41         /**< a peer sent what this version does not understand */

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Queues: tickets, and the calls. The protocol is told in queue.h. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "queue.h"
+#include "signature.h"
+#include "wait.h"
+
+/* ---- tickets ---- */
+
+static int draw_for_push(struct loco_queue *q, uint64_t *ticket)
+{
+    uint64_t tail;
+    int status = loco_atomic_var_fetch_add(q->tail, 1, &tail);
+
+    if (status == LOCO_OK && tail >= LOCI_QUEUE_CLOSED)
+        return LOCO_ERR_CLOSED;
+    *ticket = tail;
+    return status;
+}
+
+/* LOCO_ERR_AGAIN: the queue was full when head was read. The tail first: neither goes down. */
+static int try_draw_for_push(struct loco_queue *q, uint64_t *ticket)
+{
+    for (;;) {
+        uint64_t head, tail, old;
+        int status = loco_atomic_var_load(q->tail, &tail);
+
+        if (status == LOCO_OK)
+            status = loco_atomic_var_load(q->head, &head);
+        if (status == LOCO_OK && tail >= LOCI_QUEUE_CLOSED)
+            return LOCO_ERR_CLOSED;
+        if (status == LOCO_OK && tail >= head + q->capacity)
+            return LOCO_ERR_AGAIN;
+        if (status == LOCO_OK)
+            status = loco_atomic_var_compare_swap(q->tail, tail, tail + 1, &old);
+        if (status != LOCO_OK)
+            return status;
+        *ticket = tail;
+        if (old == tail)
+            return LOCO_OK;
+    }
+}
+
+static int draw_for_pop(struct loco_queue *q, uint64_t *ticket)
+{
+    return loco_atomic_var_fetch_add(q->head, 1, ticket);
+}
+
+/* LOCO_ERR_AGAIN: the queue was empty when head was read. The head first: neither goes down. */
+static int try_draw_for_pop(struct loco_queue *q, uint64_t *ticket)
+{
+    for (;;) {
+        uint64_t head, tail, old;
+        int status = loco_atomic_var_load(q->head, &head);
+
+        if (status == LOCO_OK)
+            status = loco_atomic_var_load(q->tail, &tail);
+        if (status == LOCO_OK && (tail & LOCI_QUEUE_TICKET) <= head)
+            return tail >= LOCI_QUEUE_CLOSED ? LOCO_ERR_CLOSED : LOCO_ERR_AGAIN;
+        if (status == LOCO_OK)
+            status = loco_atomic_var_compare_swap(q->head, head, head + 1, &old);
+        if (status != LOCO_OK)
+            return status;
+        *ticket = head;
+        if (old == head)
+            return LOCO_OK;
+    }
+}
+
+/* ---- with a ticket ---- */
+
+static int write_entry(struct loci_queue_turn *turn, const void *entry, loco_ack_t *ack)
+{
+    return loci_write(turn->q->rt, turn->mem, turn->offset + LOCI_QUEUE_ENTRY_AT, entry,
+                      turn->q->entry_bytes, ack);
+}
+
+static int read_entry(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
+{
+    return loci_read(turn->q->rt, turn->mem, turn->offset + LOCI_QUEUE_ENTRY_AT, entry,
+                     turn->q->entry_bytes, ack);
+}
+
+static int put_in(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
+{
+    loco_ack_t own = LOCO_ACK_INIT, *to = ack != NULL ? ack : &own;
+    int status = loci_queue_claim(turn);
+
+    if (status == LOCO_OK)
+        /* Nobody has seen it yet. */
+        status = loci_queue_pass_if_dead(write_entry(turn, entry, to));
+    if (status != LOCO_OK)
+        return status;
+    /* From here on it is in the queue: if its place is lost, so is the entry. */
+    status = loci_queue_publish(turn, to);
+    if (status == LOCO_OK && ack == NULL)
+        status = loco_ack_wait(turn->q->rt, &own);
+    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+}
+
+static int take_out(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
+{
+    loco_ack_t later = LOCO_ACK_INIT;
+    int status = loci_queue_claim(turn);
+
+    if (status == LOCO_OK)
+        status = loci_queue_pass_if_dead(read_entry(turn, entry, ack));
+    if (status != LOCO_OK)
+        return status;
+    status = loci_queue_release(turn, ack != NULL ? ack : &later);
+    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+}
+
+/* ---- calls ---- */
+
+/* Whether there is a place that is not lost. */
+static int look_for_place(struct loco_queue *q)
+{
+    struct loci_queue_turn turn;
+
+    for (uint64_t slot = 0; slot < q->capacity; slot++) {
+        int status;
+
+        loci_queue_turn_begin(&turn, q, false, slot);
+        if (!loci_peer_alive(q->rt, turn.host))
+            continue;
+        status = loci_read64(q->rt, turn.mem, turn.offset, &turn.word, NULL);
+        if (status == LOCO_OK && loci_queue_state(turn.word) < LOCI_QUEUE_LOST)
+            return LOCO_OK;
+        if (status != LOCO_OK && status != LOCO_ERR_PEER_DEAD)
+            return status;
+    }
+    return LOCO_ERR_PEER_DEAD;
+}
+
+typedef int draw_fn(struct loco_queue *q, uint64_t *ticket);
+typedef int use_fn(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack);
+
+/* Draw tickets until one of them is good for something. */
+static int call(struct loco_queue *q, bool push, draw_fn *draw, use_fn *use, void *entry,
+                loco_ack_t *ack)
+{
+    struct loci_queue_turn turn;
+    uint64_t ticket, passed = 0;
+    int status = loci_queue_alive(q);
+
+    while (status == LOCO_OK) {
+        status = draw(q, &ticket);
+        if (status != LOCO_OK)
+            break;
+        loci_queue_turn_begin(&turn, q, push, ticket);
+        status = use(&turn, entry, ack);
+        if (status != LOCI_QUEUE_PASSED)
+            break;
+        passed++;
+        status = loci_queue_alive(q);
+        if (status == LOCO_OK && passed % (2 * q->capacity) == 0)
+            status = look_for_place(q);
+    }
+    return status;
+}
+
+static int push(struct loco_queue *q, draw_fn *draw, const void *entry, loco_ack_t *ack)
+{
+    int status;
+
+    if (loci_queue_closed(q) != 0)
+        return LOCO_ERR_CLOSED;
+    if ((q->flags & LOCO_QUEUE_FENCE) != 0) {
+        status = loci_fence_peer(q->rt, LOCO_FENCE_THREAD, -1);
+        /* What was written to the dead nobody sees. */
+        if (status != LOCO_OK && status != LOCO_ERR_PEER_DEAD)
+            return status;
+    }
+    return call(q, true, draw, put_in, (void *)entry, ack);
+}
+
+int loco_queue_push(loco_queue_t *q, const void *entry)
+{
+    return push(q, draw_for_push, entry, NULL);
+}
+
+int loco_queue_try_push(loco_queue_t *q, const void *entry)
+{
+    return push(q, try_draw_for_push, entry, NULL);
+}
+
+int loco_queue_push_ack(loco_queue_t *q, const void *entry, loco_ack_t *ack)
+{
+    return push(q, draw_for_push, entry, ack);
+}
+
+int loco_queue_pop(loco_queue_t *q, void *entry)
+{
+    return call(q, false, draw_for_pop, take_out, entry, NULL);
+}
+
+int loco_queue_try_pop(loco_queue_t *q, void *entry)
+{
+    return call(q, false, try_draw_for_pop, take_out, entry, NULL);
+}
+
+int loco_queue_pop_ack(loco_queue_t *q, void *entry, loco_ack_t *ack)
+{
+    return call(q, false, draw_for_pop, take_out, entry, ack);
+}
+
+int loco_queue_size(loco_queue_t *q, uint64_t *entries)
+{
+    uint64_t head, tail, closed;
+    int status = loci_queue_alive(q);
+
+    if (status == LOCO_OK)
+        status = loco_atomic_var_load(q->head, &head);
+    if (status == LOCO_OK)
+        status = loco_atomic_var_load(q->tail, &tail);
+    if (status != LOCO_OK)
+        return status;
+    tail &= LOCI_QUEUE_TICKET;
+    closed = loci_queue_closed(q);
+    if (closed != 0 && tail > closed - 1)
+        tail = closed - 1;
+    *entries = tail <= head ? 0 : tail - head < q->capacity ? tail - head : q->capacity;
+    return LOCO_OK;
+}
+
+/* ---- closing ---- */
+
+int loci_queue_settle_end(struct loco_queue *q, uint64_t *closed)
+{
+    struct loci_mem *host = loci_endpoint_mem(q->ep, LOCI_QUEUE_HOST, LOCI_QUEUE_MEMBER);
+    uint64_t old;
+    int status = loci_compare_swap(q->rt, host, LOCI_QUEUE_END_AT, 0, *closed, &old, NULL);
+
+    if (status == LOCO_OK && old != 0)
+        *closed = old;
+    return status;
+}
+
+static int announce_end(struct loco_queue *q, uint64_t closed)
+{
+    int status = loci_queue_settle_end(q, &closed);
+
+    for (int i = 0; status == LOCO_OK && i < (int)q->size; i++) {
+        loco_ack_t ack = LOCO_ACK_INIT;
+
+        status = loci_write64(q->rt, loci_endpoint_mem(q->ep, i, LOCI_QUEUE_MEMBER),
+                              LOCI_QUEUE_CLOSED_AT, closed, &ack);
+        if (status == LOCO_ERR_PEER_DEAD)
+            status = LOCO_OK;
+    }
+    if (status == LOCO_OK)
+        status = loci_fence_peer(q->rt, LOCO_FENCE_THREAD, -1);
+    return status == LOCO_ERR_PEER_DEAD ? loci_queue_alive(q) : status;
+}
+
+static int close_once(struct loco_queue *q)
+{
+    uint64_t tail;
+    int status = loci_queue_alive(q);
+
+    if (status == LOCO_OK)
+        status = loco_atomic_var_fetch_add(q->tail, LOCI_QUEUE_CLOSED, &tail);
+    if (status != LOCO_OK)
+        return status;
+    q->closed_here = true;      /* at most once for each process: the count has 16 bits */
+    return tail < LOCI_QUEUE_CLOSED ? announce_end(q, tail + 1) : LOCO_OK;
+}
+
+int loco_queue_close(loco_queue_t *q)
+{
+    int status;
+
+    pthread_mutex_lock(&q->closing);
+    status = q->closed_here ? LOCO_OK : close_once(q);
+    pthread_mutex_unlock(&q->closing);
+    return status;
+}
+
+/* ---- life ---- */
+
+static int power_of_two(uint64_t n)
+{
+    return (n & (n - 1)) == 0 ? __builtin_ctzll(n) : -1;
+}
+
+static int make_counters(struct loco_queue *q, const loco_group_t *group)
+{
+    int status = loco_atomic_var_create(q->rt, q->ep->name, "head", group, LOCI_QUEUE_HOST,
+                                        &q->head);
+
+    return status != LOCO_OK ? status
+           : loco_atomic_var_create(q->rt, q->ep->name, "tail", group, LOCI_QUEUE_HOST, &q->tail);
+}
+
+static int make_slots(struct loco_queue *q, const char *parent, const char *name,
+                      const loco_group_t *group)
+{
+    const struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group,
+        .signature = loci_signature("queue", q->entry_bytes, q->capacity, (uint64_t)q->flags),
+        .nregions = 2,
+        .region = {
+            [LOCI_QUEUE_SLOTS] = { "slots", (q->capacity + q->size - 1) / q->size * q->stride, 0,
+                                   LOCI_FROM_ALL },
+            [LOCI_QUEUE_MEMBER] = { "member",
+                                    LOCI_QUEUE_WAKE_AT + LOCI_QUEUE_WAKES * LOCI_CACHE_LINE, 0,
+                                    LOCI_FROM_ALL },
+        },
+    };
+    int status = loci_endpoint_create(q->rt, &spec, &q->ep);
+
+    if (status != LOCO_OK)
+        return status;
+    q->mine = loci_mem_ptr(loci_endpoint_mem(q->ep, q->ep->group.rank, LOCI_QUEUE_MEMBER));
+    q->name = ((uint64_t)q->ep->group.rank + 1) << 8;
+    return LOCO_OK;
+}
+
+int loco_queue_create(loco_runtime_t *rt, const char *parent, const char *name,
+                      const loco_group_t *group, size_t entry_bytes, uint64_t capacity, int flags,
+                      loco_queue_t **out)
+{
+    struct loco_queue *q;
+    size_t stride;
+    int status;
+
+    if (group == NULL || loco_group_size(group) > LOCI_QUEUE_MEMBERS_MAX || entry_bytes < 1
+        || entry_bytes > SIZE_MAX / 4 || capacity < 1 || (flags & ~LOCO_QUEUE_FENCE) != 0)
+        return LOCO_ERR_ARG;
+    stride = (LOCI_QUEUE_ENTRY_AT + entry_bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE
+             * LOCI_CACHE_LINE;
+    if (capacity > SIZE_MAX / 4 / stride)
+        return LOCO_ERR_ARG;
+    q = calloc(1, sizeof *q);
+    if (q == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    q->rt = rt;
+    q->entry_bytes = entry_bytes;
+    q->stride = stride;
+    q->capacity = capacity;
+    q->size = (uint64_t)loco_group_size(group);
+    q->capacity_shift = power_of_two(capacity);
+    q->size_shift = power_of_two(q->size);
+    q->flags = flags;
+    pthread_mutex_init(&q->closing, NULL);
+    status = make_slots(q, parent, name, group);
+    if (status == LOCO_OK)
+        status = make_counters(q, group);
+    if (status != LOCO_OK) {
+        loco_queue_destroy(q);
+        return status;
+    }
+    *out = q;
+    return LOCO_OK;
+}
+
+void loco_queue_destroy(loco_queue_t *q)
+{
+    if (q == NULL)
+        return;
+    loco_atomic_var_destroy(q->tail);
+    loco_atomic_var_destroy(q->head);
+    if (q->ep != NULL)
+        loci_endpoint_destroy(q->ep);
+    pthread_mutex_destroy(&q->closing);
+    free(q);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include <loco/loco.h>
+
+#include "queue.h"
+#include "run.h"
+
+/* A process dies somewhere in a call; the others use the queue on. */
+
+#define SECOND INT64_C(1000000000)
+#define CAPACITY 8
+#define MEMBERS 4
+#define VICTIM 2
+#define ROUNDS 40
+
+enum role {
+    DIES_ASIDE, DIES_WAITING, DIES_WITH_PUSH_TICKET, DIES_WRITING, DIES_WITH_POP_TICKET,
+    DIES_TAKING, DIES_CLOSING, ROLES
+};
+
+struct scene {
+    enum role role;
+    enum run_fabric fabric;
+    _Atomic int met;                /* of RUN_WEAK: who dies lets others leave a meeting first */
+};
+
+struct waiter {
+    loco_queue_t *q;
+    enum run_fabric fabric;
+    loco_runtime_t *rt;
+};
+
+static int wait_or_kill(void *arg, int thread)
+{
+    struct waiter *w = arg;
+    uint64_t entry;
+
+    if (thread == 0) {
+        loco_queue_pop(w->q, &entry);
+        return 0;
+    }
+    usleep(50000);
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+
+/* What the victim did last. */
+static int begin_a_call(loco_runtime_t *rt, loco_queue_t *q, enum role role)
+{
+    struct waiter w = { .q = q, .rt = rt };
+    struct loci_queue_turn turn;
+    uint64_t ticket = 0;
+
+    switch (role) {
+    case DIES_WAITING:
+        return run_threads(2, wait_or_kill, &w);
+    case DIES_WITH_PUSH_TICKET:
+    case DIES_WRITING:
+        CHECK_OK(loco_atomic_var_fetch_add(q->tail, 1, &ticket));
+        loci_queue_turn_begin(&turn, q, true, ticket);
+        return role == DIES_WRITING ? loci_queue_claim(&turn) : 0;
+    case DIES_WITH_POP_TICKET:
+    case DIES_TAKING:
+        CHECK_OK(loco_queue_push(q, &ticket));
+        CHECK_OK(loco_atomic_var_fetch_add(q->head, 1, &ticket));
+        loci_queue_turn_begin(&turn, q, false, ticket);
+        return role == DIES_TAKING ? loci_queue_claim(&turn) : 0;
+    case DIES_CLOSING:
+        return loco_atomic_var_fetch_add(q->tail, LOCI_QUEUE_CLOSED, NULL);
+    default:
+        return 0;
+    }
+}
+
+static int in_time(int status, int64_t start)
+{
+    if (run_now() - start > run_limit(5 * SECOND)) {
+        fprintf(stderr, "a call took %lld ms\n", (long long)((run_now() - start) / 1000000));
+        return 1;
+    }
+    return status;
+}
+
+/* Nothing of the living is lost, and it stays in order. */
+static int use_on(loco_queue_t *q)
+{
+    uint64_t got, lost = 0, expected = 0;
+
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        CHECK_OK(in_time(loco_queue_push(q, &i), run_now()));
+        if (i % 2 == 0)
+            continue;
+        for (int k = 0; k < 2; k++) {
+            CHECK_OK(in_time(loco_queue_pop(q, &got), run_now()));
+            CHECK(got >= expected);
+            lost += got - expected;
+            expected = got + 1;
+        }
+    }
+    CHECK_EQ(lost, 0);
+    CHECK_EQ(in_time(loco_queue_try_pop(q, &got), run_now()), LOCO_ERR_AGAIN);
+    return 0;
+}
+
+static int survive(loco_queue_t *q, const loco_group_t *all, int rank, enum role role)
+{
+    int64_t start = run_now();
+    uint64_t entry;
+
+    if (role == DIES_CLOSING) {
+        CHECK_EQ(in_time(loco_queue_pop(q, &entry), start), LOCO_ERR_CLOSED);
+        CHECK_EQ(in_time(loco_queue_push(q, &entry), run_now()), LOCO_ERR_CLOSED);
+        return 0;
+    }
+    while (loco_group_alive(all, VICTIM) == LOCO_OK)
+        usleep(1000);
+    return rank == 1 ? use_on(q) : 0;
+}
+
+static int death_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct scene *s = arg;
+    const loco_group_t *all = loco_everyone(rt);
+    loco_queue_t *q;
+    int result = 0;
+
+    CHECK_OK(loco_queue_create(rt, NULL, "q", all, 8, CAPACITY, 0, &q));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_meet(rt));
+    atomic_fetch_add(&s->met, 1);
+    if (rank == VICTIM) {
+        while (s->fabric == RUN_WEAK && atomic_load(&s->met) < MEMBERS)
+            usleep(1000);
+        usleep(20000);
+        CHECK_OK(begin_a_call(rt, q, s->role));
+        if (s->fabric == RUN_WEAK)
+            weak_die(rt);
+        else
+            kill(getpid(), SIGKILL);
+    } else {
+        result = survive(q, all, rank, s->role);
+        /* Nobody goes while others may need it. */
+        atomic_fetch_add(&s->met, 1);
+        while (s->fabric == RUN_WEAK && atomic_load(&s->met) < 2 * MEMBERS - 1)
+            usleep(1000);
+        if (s->fabric == RUN_SHM)
+            sleep(3);
+    }
+    loco_queue_destroy(q);
+    return result;
+}
+
+static void die_as(enum run_fabric fabric, enum role role)
+{
+    struct scene s = { .role = role, .fabric = fabric };
+
+    cr_assert_eq(run_on(fabric, MEMBERS, (uint64_t)role, NULL, death_body, &s), 0, "role %d",
+                 role);
+}
+
+Test(queue_deaths, go_on_without_the_dead, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_ASIDE);
+    die_as(RUN_WEAK, DIES_ASIDE);
+}
+
+Test(queue_deaths, who_waited_takes_no_entry, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_WAITING);
+}
+
+Test(queue_deaths, a_push_without_its_entry_is_passed_over, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_WITH_PUSH_TICKET);
+    die_as(RUN_WEAK, DIES_WITH_PUSH_TICKET);
+}
+
+Test(queue_deaths, a_place_half_written_is_given_up, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_WRITING);
+    die_as(RUN_WEAK, DIES_WRITING);
+}
+
+Test(queue_deaths, a_place_that_nobody_empties_is_given_up, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_WITH_POP_TICKET);
+    die_as(RUN_WEAK, DIES_WITH_POP_TICKET);
+}
+
+Test(queue_deaths, a_place_half_emptied_is_used_again, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_TAKING);
+    die_as(RUN_WEAK, DIES_TAKING);
+}
+
+Test(queue_deaths, the_end_is_found_without_the_closer, .timeout = 60)
+{
+    die_as(RUN_SHM, DIES_CLOSING);
+    die_as(RUN_WEAK, DIES_CLOSING);
+}
+
+/* ---- nobody is left, or not who is needed ---- */
+
+static int alone_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int victim = *(int *)arg;
+    const loco_group_t *all = loco_everyone(rt);
+    uint64_t entry = 0;
+    loco_queue_t *q;
+
+    CHECK_OK(loco_queue_create(rt, NULL, "q", all, 8, 4, 0, &q));
+    CHECK_OK(run_meet(rt));
+    if (rank == victim) {
+        usleep(50000);
+        kill(getpid(), SIGKILL);
+    }
+    CHECK_EQ(in_time(loco_queue_pop(q, &entry), run_now()), LOCO_ERR_PEER_DEAD);
+    if (victim == 0) {
+        CHECK_EQ(in_time(loco_queue_push(q, &entry), run_now()), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(in_time(loco_queue_try_push(q, &entry), run_now()), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(in_time(loco_queue_try_pop(q, &entry), run_now()), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(in_time(loco_queue_close(q), run_now()), LOCO_ERR_PEER_DEAD);
+    } else {
+        CHECK_OK(use_on(q));        /* between its own threads it works on */
+        while (loco_queue_try_push(q, &entry) == LOCO_OK)
+            ;
+        CHECK_EQ(in_time(loco_queue_push(q, &entry), run_now()), LOCO_ERR_PEER_DEAD);
+    }
+    loco_queue_destroy(q);
+    return 0;
+}
+
+Test(queue_deaths, tells_when_nobody_is_left, .timeout = 60)
+{
+    int victim = 1;
+
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, alone_body, &victim), 0);
+}
+
+Test(queue_deaths, tells_when_head_and_tail_are_gone, .timeout = 60)
+{
+    int victim = 0;
+
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, alone_body, &victim), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, alone_body, &victim), 0);
+}
