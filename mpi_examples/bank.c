@@ -21,6 +21,7 @@ static const char help[] =
     "Transactions on bank accounts that are spread over all ranks.\n"
     "\n"
     "  --api mpi|loco   MPI windows and their locks, or LOCO channels (mpi)\n"
+    "  --held-in array|kvstore  loco: atomic variables, or a key-value store (array)\n"
     "  --txn single|transfer  pay into one account, or move money between two (transfer)\n"
     "  --accounts N     accounts over all ranks, up to 1000m (1m)\n"
     "  --windows W      mpi: windows; loco: ticket locks (341)\n"
@@ -72,10 +73,17 @@ static bool parse_txn(const char *text, struct bank_options *o)
     return o->transfer || strcmp(text, "single") == 0;
 }
 
+static bool parse_held(const char *text, struct bank_options *o)
+{
+    o->in_store = strcmp(text, "kvstore") == 0;
+    return o->in_store || strcmp(text, "array") == 0;
+}
+
 static bool parse_one(int c, struct bank_options *o)
 {
     switch (c) {
     case 'a': return parse_api(optarg, o);
+    case 'k': return parse_held(optarg, o);
     case 't': return parse_txn(optarg, o);
     case 'n': return ex_number(optarg, 1, 1000000000, &o->accounts);
     case 'w': return ex_number(optarg, 1, MOST_WINDOWS, &o->stripes);
@@ -93,6 +101,7 @@ static void parse(int argc, char **argv, struct bank_options *o)
 {
     static const struct option names[] = {
         { "api", required_argument, NULL, 'a' },     { "txn", required_argument, NULL, 't' },
+        { "held-in", required_argument, NULL, 'k' },
         { "accounts", required_argument, NULL, 'n' }, { "windows", required_argument, NULL, 'w' },
         { "seconds", required_argument, NULL, 's' }, { "ops", required_argument, NULL, 'o' },
         { "threads", required_argument, NULL, 'T' }, { "flavor", required_argument, NULL, 'f' },
@@ -115,6 +124,8 @@ static void parse(int argc, char **argv, struct bank_options *o)
     }
     if (optind < argc)
         ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    if (o->in_store && o->api != &bank_loco)
+        ex_usage_error(argv[0], "--held-in kvstore goes with --api loco");
     if (o->transfer && o->accounts < 2)
         ex_usage_error(argv[0], "a transfer needs two accounts");
 }
@@ -279,22 +290,24 @@ static void report(const struct bank_options *o, const struct result *r, bool go
 {
     const char *txn = o->transfer ? "transfer" : "single";
     const char *check = good ? "passed" : "FAILED";
+    const char *held = o->in_store ? "kvstore" : "array";
     bool mpi = o->api == &bank_mpi;
     double rate = (double)r->ops / r->seconds;
 
     if (o->json) {
-        printf("{\"example\": \"bank\", \"api\": \"%s\", \"txn\": \"%s\", \"ranks\": %d, "
-               "\"threads\": %" PRId64 ", \"flavor\": \"%s\", \"accounts\": %" PRId64
+        printf("{\"example\": \"bank\", \"api\": \"%s\", \"held_in\": \"%s\", \"txn\": \"%s\", "
+               "\"ranks\": %d, \"threads\": %" PRId64 ", \"flavor\": \"%s\", \"accounts\": %" PRId64
                ", \"windows\": %" PRId64 ", \"open_seconds\": %.6f, \"seconds\": %.6f, "
                "\"transactions\": %" PRId64 ", \"declined\": %" PRId64 ", \"rate\": %.1f, "
                "\"sum\": %" PRId64 ", \"expected\": %" PRId64 ", \"check\": \"%s\"}\n",
-               o->api->name, txn, ex_size(), o->threads, mpi ? ex_flavor_name(o->flavor) : "none",
+               o->api->name, mpi ? "windows" : held, txn, ex_size(), o->threads,
+               mpi ? ex_flavor_name(o->flavor) : "none",
                o->accounts, o->stripes, r->open_seconds, r->seconds, r->ops, r->declined, rate,
                r->sum, r->expected, check);
         return;
     }
-    printf("%-14s %s%s%s\n", "api", o->api->name, mpi ? ", windows of flavor " : "",
-           mpi ? ex_flavor_name(o->flavor) : "");
+    printf("%-14s %s, %s %s\n", "api", o->api->name, mpi ? "windows of flavor" : "accounts in",
+           mpi ? ex_flavor_name(o->flavor) : held);
     printf("%-14s %s\n", "transactions", txn);
     printf("%-14s %d, of %" PRId64 " thread%s\n", "ranks", ex_size(), o->threads,
            o->threads > 1 ? "s" : "");

@@ -22,6 +22,7 @@ struct bank_options {
     int64_t seed;
     enum ex_flavor flavor;
     bool transfer;
+    bool in_store;     /* loco: accounts are in a key-value store */
     bool json;
     bool progress;
 };
