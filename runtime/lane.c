@@ -177,8 +177,11 @@ int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack)
     do {
         status = loci_peer_alive(rt, lane->peer->index) ? try_post(lane, op)
                                                         : LOCO_ERR_PEER_DEAD;
-        if (status == LOCO_ERR_AGAIN)
+        if (status == LOCO_ERR_AGAIN) {
+            /* It may be full of what a thread that has gone did not poll. */
+            loci_lane_poll(lane);
             loci_wait_round(rt, &rounds);
+        }
     } while (status == LOCO_ERR_AGAIN);
     if (status == LOCO_IN_PROGRESS) {
         ack_add(ack, self, op->slot, seq);
