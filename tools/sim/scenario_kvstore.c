@@ -18,6 +18,7 @@
 struct state {
     struct sim_state common;
     bool drawn;
+    bool reuse;                 /* one place is used again and again, and looked at meanwhile */
     loco_kvstore_options_t options;
     uint64_t keys;
     struct loci_history history;
@@ -50,6 +51,11 @@ static void choose(struct state *s)
         .tracker_bytes = 4096,
     };
     s->keys = 2 + loci_sim_draw(KEYS_MAX - 1);
+    s->reuse = loci_sim_draw(4) == 0;
+    if (s->reuse) {
+        s->options.capacity = 1;
+        s->keys = 2;
+    }
 }
 
 /* ---- values: one number, as often as it goes in ---- */
@@ -264,6 +270,17 @@ static int one_call(struct client *c)
     }
 }
 
+/* Two keys by turns in one place, by one thread; the others look. */
+static int one_of_reuse(struct client *c, bool writes, int i)
+{
+    uint64_t key = (uint64_t)i % 2;
+
+    if (!writes)
+        return get(c, loci_sim_draw(2));
+    PASS(insert(c, key));
+    return erase(c, key);
+}
+
 static int thread_main(void *arg, int thread)
 {
     struct user *u = arg;
@@ -272,7 +289,7 @@ static int thread_main(void *arg, int thread)
 
     TRY(u->run, loco_kvstore_window_open(u->kv, 2, &c.window));
     for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++)
-        result = one_call(&c);
+        result = u->s->reuse ? one_of_reuse(&c, u->rank == 0 && thread == 0, i) : one_call(&c);
     if (result != SIM_WRONG)
         loco_kvstore_window_close(c.window);
     return result;
