@@ -167,7 +167,8 @@ static int share_parts(struct loco_window *win, const struct loco_exchange *exch
             return LOCO_ERR_PROTOCOL;
         status = loci_mem_import(win->rt, win->group.peer[0],
                                  &(struct loci_memkey){ key.kind, key.extent, key.base + at,
-                                                        all[i].size, key.rkey }, &t->mem);
+                                                        all[i].size, key.rkey,
+                                                        key.device }, &t->mem);
         if (status != LOCO_OK)
             return status;
         loci_mem_set_domain(&t->mem, win->domain);

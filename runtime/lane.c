@@ -95,8 +95,11 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
     struct loci_slot *slot;
     unsigned rounds = 0;
 
-    while ((slot = free_slot(thread)) == NULL)
+    while ((slot = free_slot(thread)) == NULL) {
+        /* A fence of the process fills slots of ours on lanes of other threads. */
+        loci_lane_poll(thread->slot[rounds % LOCI_SLOTS].lane);
         loci_wait_round(thread->rt, &rounds);
+    }
     slot->lane = lane;
     slot->places = 0;
     atomic_store_explicit(&slot->seq, ++thread->seq, memory_order_relaxed);

@@ -247,7 +247,7 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
     loci_mem_set_domain(mine, LOCI_DOMAIN_NONE);
     mine->key = (struct loci_memkey){
         .kind = LOCI_MEM_POOL, .extent = extent->number, .base = offset, .len = len,
-        .rkey = extent->rkey,
+        .rkey = extent->rkey, .device = extent->device,
     };
     atomic_init(&mine->ptr, extent->base + offset);
     return LOCO_OK;

@@ -83,6 +83,12 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
                  (unsigned long long)address->identity, address->version, rt->address.version);
         return LOCO_ERR_PROTOCOL;
     }
+    if (address->carrier != rt->address.carrier) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "process %016llx moves data by another fabric than this one "
+                 "(%s): set LOCO_FABRIC to the same everywhere",
+                 (unsigned long long)address->identity, rt->ops->name);
+        return LOCO_ERR_MISMATCH;
+    }
     pthread_mutex_lock(&rt->peers_lock);
     at = position(rt, address->identity);
     if (rt->peer_hash[at] != 0)

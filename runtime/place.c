@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/verbs/device.h"
 #include "place.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -17,20 +18,27 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Equal on processes of one kernel, unless LOCO_NODE says otherwise. */
-static uint64_t node_of(const struct loco_runtime *rt)
-{
-    char boot_id[64] = "";
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+#define HASH_OF_NOTHING UINT64_C(0xcbf29ce484222325)
 
+static void read_boot_id(char boot_id[64])
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    boot_id[0] = '\0';
     if (f != NULL) {
-        if (fgets(boot_id, sizeof boot_id, f) == NULL)
+        if (fgets(boot_id, 64, f) == NULL)
             boot_id[0] = '\0';
         fclose(f);
     }
     if (boot_id[0] == '\0')
-        gethostname(boot_id, sizeof boot_id - 1);
+        gethostname(boot_id, 63);
+}
+
+/* Equal on processes of one kernel, unless LOCO_NODE says otherwise. */
+static uint64_t node_of(const struct loco_runtime *rt, const char *boot_id)
+{
+    uint64_t hash = HASH_OF_NOTHING;
+
     if (strcmp(rt->tunables.node, "auto") != 0)
         hash = hash_text(hash, rt->tunables.node);
     return hash_text(hash, boot_id);
@@ -54,12 +62,49 @@ static uint64_t start_time_of_self(void)
 
 void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *address)
 {
-    address->node = node_of(rt);
+    char boot_id[64] = "";
+
+    read_boot_id(boot_id);
+    address->node = node_of(rt, boot_id);
+    address->kernel = hash_text(HASH_OF_NOTHING, boot_id);
     address->start_time = start_time_of_self();
     address->pid = getpid();
 }
 
-const struct loci_fabric_ops *loci_place_fabric(void)
+#ifdef LOCO_HAVE_VERBS
+/* Who names its node expects others. Connections are made on one kernel only, so far: between
+ * processes of several machines there is no fabric, whatever devices they have. */
+static bool has_other_nodes(const struct loco_runtime *rt)
 {
+    return strcmp(rt->tunables.node, "auto") != 0;
+}
+
+static bool has_device(const struct loco_runtime *rt)
+{
+    struct loci_device_port list[LOCI_DEVICES_MAX];
+    const char *why;
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, rt->tunables.device, 0, &why);
+
+    for (int i = 0; i < n; i++)
+        if (list[i].chosen)
+            return true;
+    return false;
+}
+#endif
+
+const struct loci_fabric_ops *loci_place_fabric(struct loco_runtime *rt)
+{
+#ifdef LOCO_HAVE_VERBS
+    if (rt->tunables.fabric == LOCI_FABRIC_VERBS)
+        return &loci_fabric_verbs;
+    if (rt->tunables.fabric == LOCI_FABRIC_AUTO && has_other_nodes(rt) && has_device(rt))
+        return &loci_fabric_verbs_and_shm;
     return &loci_fabric_shm;
+#else
+    if (rt->tunables.fabric != LOCI_FABRIC_VERBS)
+        return &loci_fabric_shm;
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_FABRIC=verbs, but this libloco was configured "
+             "--without-verbs: unset it, or use auto or shm");
+    return NULL;
+#endif
 }

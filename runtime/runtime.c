@@ -14,7 +14,7 @@
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 1
+#define ADDRESS_VERSION 2
 
 unsigned loco_api_version(void)
 {
@@ -27,17 +27,14 @@ static void fill_address(struct loco_runtime *rt, uint64_t identity)
     loci_place_of_self(rt, &rt->address);
     rt->address.version = ADDRESS_VERSION;
     rt->address.token = loci_random(rt);
+    for (const char *c = rt->ops->name; *c != '\0'; c++)
+        rt->address.carrier = rt->address.carrier * 31 + (unsigned char)*c;
 }
 
 static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *ops)
 {
-    rt->ops = ops != NULL ? ops : loci_place_fabric();
-    if (ops == NULL && rt->tunables.fabric == LOCI_FABRIC_VERBS) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_FABRIC=verbs, but this version has no verbs fabric: "
-                 "unset it, or use auto or shm");
-        return LOCO_ERR_UNSUPPORTED;
-    }
-    return LOCO_OK;
+    rt->ops = ops != NULL ? ops : loci_place_fabric(rt);
+    return rt->ops != NULL ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
 
 static int meet_everyone(struct loco_runtime *rt, const struct loco_exchange *exchange)
@@ -146,6 +143,8 @@ void loco_runtime_close(loco_runtime_t *rt)
     if (rt == NULL)
         return;
     end_observing(rt);
+    if (rt->ops->drain != NULL)
+        rt->ops->drain(rt->fabric);
     loci_threads_close(rt);
     loci_peers_part(rt);
     loci_memory_close(rt);

@@ -61,6 +61,7 @@ struct loci_peer {
     bool reachable;                 /* the fabric carries data to it */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
     void *fabric_data;              /* the fabric's own */
+    void *device_data;              /* of verbs, beside shm's */
 };
 
 struct loco_group {
@@ -106,6 +107,7 @@ struct loci_thread {
     _Atomic(struct loci_lane *) *lanes;   /* by peer index; reserved address space */
     _Atomic int lane_peers;         /* indices from here on were never opened */
     struct loci_block *blocks;      /* free memref blocks */
+    void *fabric_data;              /* the fabric's own, freed when that closes */
     int number;                     /* in the order they were made */
     uint64_t nowhere;               /* where results of atomics go that nobody waits for */
 };
@@ -118,7 +120,9 @@ struct loci_extent {
     size_t committed;               /* bytes from base known to be there */
     unsigned char *base;            /* mapped here, aligned to 2 MiB */
     uint64_t rkey;
+    uint64_t device;                /* as in struct loci_memkey */
     void *fabric_data;
+    void *device_data;              /* of verbs, which leaves the memory itself to shm */
     struct loci_range *free;        /* free sub-ranges in order of their offsets */
     size_t used;                    /* bytes handed out */
     size_t touched;                 /* bytes from base that were ever handed out: not zero */

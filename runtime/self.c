@@ -121,7 +121,8 @@ static void close_lanes(struct loci_thread *t)
 
 void loci_threads_close(struct loco_runtime *rt)
 {
-    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    /* Whoever waits from here on, for the fabric to close, has no lanes to poll. */
+    struct loci_thread *t = atomic_exchange_explicit(&rt->threads, NULL, memory_order_acquire);
 
     pthread_key_delete(rt->thread_key);
     while (t != NULL) {

@@ -22,6 +22,17 @@ static const struct loci_tunable_row rows[] = {
       "which fabric carries data: shared memory of one node, RDMA devices, or what is there" },
     { "LOCO_NODE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(node),
       "name of this node; processes with different names share no memory, even on one kernel" },
+    { "LOCO_DEVICE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(device),
+      "RDMA device, name or name:port; of several, with commas between, processes take the next in "
+      "turn" },
+    { "LOCO_RDMA_DEPTH", "256", LOCI_TUNABLE_INT, 16, 8192, NULL, FIELD(rdma_depth),
+      "requests that a thread may have in flight to one peer over RDMA" },
+    { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
+      "writes up to this size go to an RDMA device with their data, if it can" },
+    { "LOCO_RDMA_TIMEOUT", "67ms", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL,
+      FIELD(rdma_timeout),
+      "time until an RDMA device sends again what was not acknowledged, 7 times before it gives "
+      "up" },
     { "LOCO_MEM_LIMIT", "inf", LOCI_TUNABLE_SIZE, 2 * MiB, LOCI_INFINITE, NULL, FIELD(mem_limit),
       "network memory that one process may have, beside what machine and control group allow" },
     { "LOCO_HUGE_PAGES", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never|always",

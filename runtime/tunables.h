@@ -38,6 +38,10 @@ enum loci_offers { LOCI_OFFERS_AUTO, LOCI_OFFERS_NEVER };
 struct loci_tunables {
     int fabric;                         /* enum loci_fabric_choice */
     char node[LOCI_TUNABLE_TEXT];       /* "auto": this kernel */
+    char device[LOCI_TUNABLE_TEXT];     /* "auto", or name[:port],... */
+    int64_t rdma_depth;                 /* requests */
+    int64_t rdma_inline;                /* bytes */
+    int64_t rdma_timeout;               /* ns */
     int64_t mem_limit;                  /* bytes; LOCI_INFINITE: the machine's limit alone */
     int huge_pages;                     /* enum loci_huge_pages */
     int64_t extent_min, extent_max;     /* bytes */

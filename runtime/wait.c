@@ -64,9 +64,12 @@ uint64_t loci_random(struct loco_runtime *rt)
 /* Poll all lanes of this thread: completions free slots and end waits. */
 static void poll_own_lanes(struct loco_runtime *rt)
 {
-    struct loci_thread *thread = loci_self(rt);
+    struct loci_thread *thread;
     int lanes;
 
+    if (atomic_load_explicit(&rt->threads, memory_order_relaxed) == NULL)
+        return;         /* no thread has lanes yet, or any more */
+    thread = loci_self(rt);
     if (thread == NULL)
         return;
     lanes = atomic_load_explicit(&thread->lane_peers, memory_order_relaxed);

@@ -20,12 +20,10 @@
 #ifdef LOCO_HAVE_HWLOC
 #include <hwloc.h>
 #endif
-#ifdef LOCO_HAVE_VERBS
-#include <infiniband/verbs.h>
-#endif
 
 #include <loco/runtime.h>
 
+#include "fabric/verbs/device.h"
 #include "tunables.h"
 
 #define TEXT 256
@@ -246,36 +244,50 @@ static void add_huge_pages(struct info *info)
              chosen + 1), "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
 }
 
-#ifdef LOCO_HAVE_VERBS
-static void add_verbs(struct info *info)
+static void add_port(struct info *info, const struct loci_device_port *p)
 {
-    int n = 0;
-    struct ibv_device **list = ibv_get_device_list(&n);
+    static const char *const atomics[] = {
+        "no atomics", "atomics of its own", "atomics together with the CPU's"
+    };
+    char key[2 * TEXT];
+    struct item *item;
 
-    note(add(info, "fabrics", "verbs", "not available"),
-         "not built in this version: devices are listed, not used");
-    if (list == NULL)
-        note(add(info, "fabrics", "verbs: devices", "none"),
-             errno == ENOSYS ? "the kernel has no RDMA support loaded (ib_uverbs)"
-                             : strerror(errno));
-    else if (n == 0)
-        note(add(info, "fabrics", "verbs: devices", "none"),
-             "no RDMA device, or its driver is not loaded");
-    for (int i = 0; list != NULL && i < n; i++) {
-        char key[TEXT];
-
-        snprintf(key, sizeof key, "verbs: %s", ibv_get_device_name(list[i]));
-        add(info, "fabrics", key, "%s", ibv_node_type_str(list[i]->node_type));
-    }
-    if (list != NULL)
-        ibv_free_device_list(list);
+    snprintf(key, sizeof key, "verbs: %.64s:%d", p->device, p->port);
+    item = add(info, "fabrics", key, "%s%s", p->gid[0] != '\0' ? p->gid : "no address",
+               p->chosen ? ", would be chosen" : "");
+    if (p->why_not[0] != '\0')
+        snprintf(item->note, sizeof item->note, "not used: %s", p->why_not);
+    else if (p->chosen)
+        snprintf(item->note, sizeof item->note, "the first with this kind of address, %s, GID %d",
+                 p->gid_kind, p->gid_index);
+    else
+        snprintf(item->note, sizeof item->note, "%s, GID %d", p->gid_kind, p->gid_index);
+    if (p->mtu == 0)
+        return;
+    snprintf(key, sizeof key, "verbs: %.64s:%d can", p->device, p->port);
+    item = add(info, "fabrics", key, "%s, MTU %u, messages of %llu bytes, %s",
+               p->ethernet ? "Ethernet" : "InfiniBand", p->mtu,
+               (unsigned long long)p->max_message, atomics[p->atomics]);
+    snprintf(item->note, sizeof item->note, "%d queue pairs, %d requests each, %d reads and "
+             "atomics in flight, %llu bytes of device memory, %sthread domains", p->max_queue_pairs,
+             p->max_requests, p->read_depth, (unsigned long long)p->device_memory,
+             p->thread_domains ? "" : "no ");
 }
-#else
-static void add_verbs(struct info *info)
+
+static void add_verbs(struct info *info, const struct loci_tunables *tunables)
 {
-    note(add(info, "fabrics", "verbs", "not available"), "configured --without-verbs");
+    struct loci_device_port list[LOCI_DEVICES_MAX];
+    bool usable = false;
+    const char *why;
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, tunables->device, 0, &why);
+
+    for (int i = 0; i < n; i++)
+        usable = usable || list[i].chosen;
+    note(add(info, "fabrics", "verbs", usable ? "available" : "not available"),
+         usable ? "between processes of one kernel" : n > 0 ? "no device can be used" : why);
+    for (int i = 0; i < n; i++)
+        add_port(info, &list[i]);
 }
-#endif
 
 /* ---- tunables ---- */
 
@@ -285,26 +297,22 @@ static void log_line(void *ctx, int level, const char *text)
     fprintf(stderr, "loco-info: %s: %s\n", loci_log_level_name(level), text);
 }
 
-static int add_tunables(struct info *info)
+static void add_tunables(struct info *info, const struct loci_tunables *tunables)
 {
-    struct loci_log log = { log_line, NULL, LOCO_LOG_WARN };
-    struct loci_tunables tunables;
     size_t n;
     const struct loci_tunable_row *row = loci_tunables_rows(&n);
-    int rc = loci_tunables_load(&tunables, &log);
 
     for (size_t i = 0; i < n; i++) {
         char value[TEXT], range[TEXT];
         struct item *item;
 
-        loci_tunables_text(&tunables, &row[i], value, sizeof value);
+        loci_tunables_text(tunables, &row[i], value, sizeof value);
         loci_tunables_range(&row[i], range, sizeof range);
         item = add(info, "tunables", row[i].name, "%s", value);
         snprintf(item->note, sizeof item->note, "%s; allowed %.200s",
-                 loci_tunables_origin_name(tunables.origin[i]), range);
+                 loci_tunables_origin_name(tunables->origin[i]), range);
         item->help = row[i].help;
     }
-    return rc;
 }
 
 /* ---- printers ---- */
@@ -389,6 +397,8 @@ int main(int argc, char **argv)
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 }
     };
+    struct loci_log log = { log_line, NULL, LOCO_LOG_WARN };
+    struct loci_tunables tunables;
     static struct info info;
     bool json = false;
     int c, rc;
@@ -406,6 +416,7 @@ int main(int argc, char **argv)
         usage(stderr);
         return 2;
     }
+    rc = loci_tunables_load(&tunables, &log);
     add_versions(&info);
     add_node(&info);
     add_memory(&info);
@@ -413,8 +424,8 @@ int main(int argc, char **argv)
     add_memory_files(&info);
     add_copying(&info);
     add_huge_pages(&info);
-    add_verbs(&info);
-    rc = add_tunables(&info);
+    add_verbs(&info, &tunables);
+    add_tunables(&info, &tunables);
     (json ? print_json : print_text)(&info);
     return rc != LOCO_OK || ferror(stdout) ? 1 : 0;
 }

@@ -51,6 +51,7 @@ struct loci_memkey {
     uint64_t base;      /* offset in the extent, or address in the owner */
     uint64_t len;
     uint64_t rkey;      /* the fabric's own */
+    uint64_t device;    /* what an RDMA device knows it by, where there is one */
 };
 
 /* Whose atomics change a range's words (DESIGN 7): the CPU's are not atomic to the device's, so a
@@ -112,11 +113,13 @@ struct loci_strided {
 struct loci_address {
     uint64_t identity;
     uint64_t node;              /* equal on processes that may share memory (LOCO_NODE, boot id) */
+    uint64_t kernel;            /* equal on processes that local sockets connect (boot id) */
     uint64_t start_time;        /* of the process, in clock ticks since boot: pids are reused */
     int32_t pid;
     uint32_t version;           /* of this record and of the control messages */
     uint64_t token;             /* random: part of the control socket's name */
     uint64_t fabric[3];         /* the fabric's own */
+    uint64_t carrier;           /* which fabric that is: it must be the same everywhere */
 };
 
 struct loci_fabric;
@@ -152,6 +155,9 @@ struct loci_fabric_ops {
     /* Lanes. A fabric that needs no state of its own leaves these NULL. */
     int (*lane_open)(struct loci_fabric *fabric, struct loci_lane *lane);
     void (*lane_close)(struct loci_fabric *fabric, struct loci_lane *lane);
+    /* The runtime closes, its lanes next. A fabric that says LOCO_OK of writes that its device may
+     * still hold waits here until they have reached their peers, or cannot any more. */
+    void (*drain)(struct loci_fabric *fabric);
     /* Post a chain of n operations on one lane; *posted says how many were taken. */
     int (*post)(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                 int *posted);
@@ -181,5 +187,9 @@ struct loci_fabric_ops {
 #define LOCI_CONTROL_MAX 4096
 
 extern const struct loci_fabric_ops loci_fabric_shm;
+#ifdef LOCO_HAVE_VERBS
+/* Everything through the device; and the same beside shm, which has what is of one node. */
+extern const struct loci_fabric_ops loci_fabric_verbs, loci_fabric_verbs_and_shm;
+#endif
 
 #endif

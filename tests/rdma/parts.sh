@@ -39,6 +39,28 @@ crosses_the_wire() {
 
 both_up() { [ "$(rdma link | grep -c 'rxe[01]/1 state ACTIVE')" -eq 2 ]; }
 
+# over_verbs COMMAND...: with all data through the devices, which the processes take in turn.
+over_verbs() { LOCO_FABRIC=verbs LOCO_DEVICE=rxe0,rxe1 "$@"; }
+export -f over_verbs
+
+part_contract() {
+    local n
+    for n in 2 4; do
+        check_function "the contract, $n processes" 400 \
+            "over_verbs '$builddir/tests/rdma/contract' $n"
+    done
+}
+
+# The unit tests of channels, whose processes go over the wire.
+part_channels() {
+    local name
+    for name in ${TESTS:-atomic_var barrier endpoint linear owned_var reduce region rw_lock sst ticket_lock \
+        window window_acc window_active window_dynamic window_lock}; do
+        check_function "test_$name" 900 \
+            "over_verbs '$builddir/tests/unit/test_$name' --verbose=0 -j1 --timeout=300"
+    done
+}
+
 part_smoke() {
     check_function 'both devices are up' 20 both_up
     check_function 'rping from one device to the other' 60 pings

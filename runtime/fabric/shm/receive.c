@@ -112,6 +112,7 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len)
         return "version of another release";
     switch (m->head.type) {
     case SHM_HELLO: fits = body == sizeof m->body.hello; break;
+    case SHM_DEVICE:
     case SHM_CONTROL: fits = body > 0 && body <= LOCI_CONTROL_MAX; break;
     case SHM_COPY: fits = copy_is_sound(&m->body.copy, body); break;
     case SHM_GOODBYE:
@@ -195,6 +196,11 @@ static bool hand_on(struct shm_peer *p, const struct shm_message *m, int fd)
     case SHM_CONTROL:
         loci_control_receive(p->fabric->rt, p->peer->index, m->body.control,
                              m->head.len - sizeof m->head);
+        return false;
+    case SHM_DEVICE:
+        if (p->fabric->device_receive != NULL)
+            p->fabric->device_receive(p->fabric->device_ctx, p->peer, m->body.control,
+                                      m->head.len - sizeof m->head);
         return false;
     case SHM_GOODBYE: said_goodbye(p); return false;
     case SHM_WANT_FD: loci_shm_fd_wanted(p, &m->head); return false;

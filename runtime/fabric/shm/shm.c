@@ -131,8 +131,9 @@ static void free_fabric(struct shm_fabric *f)
     free(f);
 }
 
-static int shm_open_fabric(struct loco_runtime *rt, struct loci_address *mine,
-                           struct loci_fabric **fabric)
+int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm_fabric **out,
+                  void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes,
+                                         size_t len), void *device_ctx)
 {
     struct shm_fabric *f = calloc(1, sizeof *f);
     int status;
@@ -140,11 +141,14 @@ static int shm_open_fabric(struct loco_runtime *rt, struct loci_address *mine,
     if (f == NULL)
         return LOCO_ERR_NO_MEMORY;
     f->rt = rt;
+    f->device_receive = device_receive;
+    f->device_ctx = device_ctx;
     f->listen_fd = f->timer_fd = f->budget_fd = -1;
     pthread_mutex_init(&f->lock, NULL);
     f->pid_space = pid_space();
     f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
     mine->node = node_of(mine->node);
+    mine->kernel = node_of(mine->kernel);
     mine->fabric[0] = f->pid_space;
     loci_shm_offers_open(f, mine);
     /* Yama lets only ancestors copy, unless they are told otherwise; an error where there is no
@@ -159,8 +163,19 @@ static int shm_open_fabric(struct loco_runtime *rt, struct loci_address *mine,
         free_fabric(f);
         return status;
     }
-    *fabric = (struct loci_fabric *)f;
+    *out = f;
     return LOCO_OK;
+}
+
+static int shm_open_fabric(struct loco_runtime *rt, struct loci_address *mine,
+                           struct loci_fabric **fabric)
+{
+    struct shm_fabric *f;
+    int status = loci_shm_open(rt, mine, &f, NULL, NULL);
+
+    if (status == LOCO_OK)
+        *fabric = (struct loci_fabric *)f;
+    return status;
 }
 
 static int is_flag_set(void *arg)
@@ -197,13 +212,20 @@ static void shm_close_fabric(struct loci_fabric *fabric)
 
 /* ---- peers ---- */
 
+static bool reaches(const struct shm_fabric *f, const struct loci_address *peer)
+{
+    const struct loci_address *me = &f->rt->address;
+
+    return f->device_receive != NULL ? peer->kernel == me->kernel : peer->node == me->node;
+}
+
 static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct shm_fabric *f = shm_of(fabric);
     struct shm_peer *p;
     int status;
 
-    if (peer->address.node != f->rt->address.node)
+    if (!reaches(f, &peer->address))
         return LOCO_ERR_UNSUPPORTED;
     p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -238,17 +260,27 @@ static void shm_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
         loci_shm_send(p, &goodbye, NULL, 0, -1);
 }
 
-static int shm_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
-                            const void *message, size_t len)
+static int send_typed(struct loci_peer *peer, enum shm_type type, const void *message, size_t len)
 {
-    const struct shm_head head = { .type = SHM_CONTROL };
+    const struct shm_head head = { .type = (uint16_t)type };
 
-    (void)fabric;
     if (len == 0 || len > LOCI_CONTROL_MAX)
         return LOCO_ERR_ARG;
     if (peer->fabric_data == NULL)
         return LOCO_ERR_UNSUPPORTED;
     return loci_shm_send(peer->fabric_data, &head, message, len, -1);
+}
+
+static int shm_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
+                            const void *message, size_t len)
+{
+    (void)fabric;
+    return send_typed(peer, SHM_CONTROL, message, len);
+}
+
+int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len)
+{
+    return send_typed(peer, SHM_DEVICE, message, len);
 }
 
 /* ---- memory of the user ---- */

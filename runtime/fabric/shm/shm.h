@@ -111,6 +111,10 @@ struct shm_peer {
 
 struct shm_fabric {
     struct loco_runtime *rt;
+    /* Beside a device that carries the data: peers are all processes of this kernel, those of other
+     * nodes for messages alone; in the service thread, a message for the device's own part. */
+    void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes, size_t len);
+    void *device_ctx;
     int listen_fd;
     int timer_fd;                       /* wakes the service thread for what must be tried again */
     int budget_fd;
@@ -148,7 +152,8 @@ enum shm_type {
     SHM_UNMAP,          /* an extent of the sender is gone */
     SHM_AREA,           /* with a descriptor: where the sender wants its copies */
     SHM_COPY,           /* copy for the sender */
-    SHM_NO_AREA         /* the sender cannot map the receiver's area: it does not copy */
+    SHM_NO_AREA,        /* the sender cannot map the receiver's area: it does not copy */
+    SHM_DEVICE          /* for the device's part of this fabric */
 };
 
 struct shm_head {
@@ -242,6 +247,12 @@ void loci_shm_own_area_close(struct shm_peer *p);
 void loci_shm_as_another_process(bool begin);
 
 /* ---- shm.c ---- */
+/* The fabric as another one's part; device_receive NULL: on its own. */
+int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm_fabric **out,
+                  void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes,
+                                         size_t len), void *device_ctx);
+/* A message to the device's part at a peer. */
+int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len);
 /* Under fabric->lock: the user's memory of that number, or NULL. */
 struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number);
 

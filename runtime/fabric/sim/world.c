@@ -65,8 +65,9 @@ void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *addr
     address->start_time = 1;
 }
 
-const struct loci_fabric_ops *loci_place_fabric(void)
+const struct loci_fabric_ops *loci_place_fabric(struct loco_runtime *rt)
 {
+    (void)rt;
     return &loci_fabric_sim;
 }
 

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Queue pairs. A thread's first word to a peer opens one: it sends `connect` with where its queue
+ * pair is; the peer's service thread makes the other end, ready to answer, and sends `accept` with
+ * where that is, or `refuse`. The thread waits for it; then its queue pair is ready to send. Both
+ * ends of a lane to this process itself are made in place.
+ *
+ * What a peer says is checked before it is used. An end stays until the runtime closes: at most one
+ * per thread of each peer that has spoken to us. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../service.h"
+#include "../../wait.h"
+#include "../shm/shm.h"
+#include "verbs.h"
+
+#define PATIENCE INT64_C(60000000000)   /* ns for a peer to make its end */
+#define RETRIES 7
+
+enum verbs_message_kind { VERBS_CONNECT = 1, VERBS_ACCEPT, VERBS_REFUSE };
+
+/* How to reach a queue pair, and what its device does. */
+struct verbs_place {
+    unsigned char gid[16];
+    uint32_t qpn, psn;
+    uint16_t lid;
+    uint8_t mtu;                /* enum ibv_mtu */
+    uint8_t ethernet;
+    uint32_t read_depth;        /* that it answers */
+};
+
+struct verbs_message {
+    uint32_t kind;
+    uint32_t anchor_key;        /* ACCEPT */
+    uint64_t call;
+    uint64_t anchor;            /* ACCEPT */
+    struct verbs_place place;
+};
+
+struct verbs_call {
+    uint64_t id;
+    struct loci_peer *peer;
+    _Atomic int done;
+    struct verbs_message answer;
+    struct verbs_call *next;
+};
+
+/* ---- states of a queue pair ---- */
+
+static enum ibv_mtu own_mtu(const struct verbs_fabric *f)
+{
+    enum ibv_mtu mtu = IBV_MTU_256;
+
+    while (mtu < IBV_MTU_4096 && (256u << (mtu - IBV_MTU_256)) < f->port.mtu)
+        mtu++;
+    return mtu;
+}
+
+static void fill_place(const struct verbs_fabric *f, uint32_t qpn, uint32_t psn,
+                       struct verbs_place *place)
+{
+    memset(place, 0, sizeof *place);
+    memcpy(place->gid, f->gid.raw, sizeof place->gid);
+    place->qpn = qpn;
+    place->psn = psn;
+    place->lid = (uint16_t)f->port.lid;
+    place->mtu = (uint8_t)own_mtu(f);
+    place->ethernet = f->port.ethernet;
+    place->read_depth = (uint32_t)f->port.read_depth;
+}
+
+static uint32_t new_psn(struct verbs_fabric *f)
+{
+    return (uint32_t)loci_random(f->rt) & 0xffffff;
+}
+
+static int to_init(struct verbs_fabric *f, struct ibv_qp *qp, unsigned access)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)f->port.port, .qp_access_flags = access,
+    };
+
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
+                                    | IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_receive(struct verbs_fabric *f, struct ibv_qp *qp, const struct verbs_place *to)
+{
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = to->mtu < own_mtu(f) ? (enum ibv_mtu)to->mtu : own_mtu(f),
+        .dest_qp_num = to->qpn, .rq_psn = to->psn,
+        .max_dest_rd_atomic = (uint8_t)(f->port.read_depth > 255 ? 255 : f->port.read_depth),
+        .min_rnr_timer = 12,
+        .ah_attr = { .dlid = to->lid, .port_num = (uint8_t)f->port.port },
+    };
+
+    if (f->port.ethernet || to->lid == 0) {
+        attr.ah_attr.is_global = 1;
+        memcpy(attr.ah_attr.grh.dgid.raw, to->gid, sizeof to->gid);
+        attr.ah_attr.grh.sgid_index = (uint8_t)f->port.gid_index;
+        attr.ah_attr.grh.hop_limit = 64;
+    }
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
+                                    | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC
+                                    | IBV_QP_MIN_RNR_TIMER);
+}
+
+/* 4.096 us times a power of two, as the standard has it: at least what was asked for. */
+static uint8_t timeout_code(const struct verbs_fabric *f)
+{
+    uint8_t code = 1;
+
+    while (code < 31 && (INT64_C(4096) << code) < f->rt->tunables.rdma_timeout)
+        code++;
+    return code;
+}
+
+static int to_send(struct verbs_fabric *f, struct ibv_qp *qp, uint32_t psn, uint32_t its_depth)
+{
+    uint32_t depth = (uint32_t)f->port.read_depth;
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = timeout_code(f),
+        .retry_cnt = RETRIES, .rnr_retry = RETRIES,
+    };
+
+    depth = its_depth < depth ? its_depth : depth;
+    attr.max_rd_atomic = (uint8_t)(depth > 255 ? 255 : depth);
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT
+                                    | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
+                                    | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* ---- ends: they answer ---- */
+
+static int make_end(struct verbs_fabric *f, const struct verbs_place *to, struct verbs_place *mine)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
+        .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+    };
+    struct verbs_end *end = calloc(1, sizeof *end);
+    uint32_t psn = new_psn(f);
+    int error = ENOMEM;
+
+    if (end == NULL)
+        return error;
+    end->qp = ibv_create_qp(f->pd, &init);
+    error = end->qp == NULL ? errno : 0;
+    if (error == 0)
+        error = to_init(f, end->qp, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                    | IBV_ACCESS_REMOTE_ATOMIC);
+    if (error == 0)
+        error = to_receive(f, end->qp, to);
+    if (error != 0) {
+        if (end->qp != NULL)
+            ibv_destroy_qp(end->qp);
+        free(end);
+        return error;
+    }
+    fill_place(f, end->qp->qp_num, psn, mine);
+    pthread_mutex_lock(&f->lock);
+    end->next = f->ends;
+    f->ends = end;
+    pthread_mutex_unlock(&f->lock);
+    return 0;
+}
+
+void loci_verbs_ends_close(struct verbs_fabric *f)
+{
+    while (f->ends != NULL) {
+        struct verbs_end *end = f->ends;
+
+        f->ends = end->next;
+        ibv_destroy_qp(end->qp);
+        free(end);
+    }
+}
+
+/* ---- messages ---- */
+
+static bool place_is_sound(const struct verbs_fabric *f, const struct verbs_place *place)
+{
+    return place->mtu >= IBV_MTU_256 && place->mtu <= IBV_MTU_4096 && place->read_depth > 0
+           && place->ethernet == f->port.ethernet && place->qpn <= 0xffffff
+           && place->psn <= 0xffffff;
+}
+
+static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
+                             const struct verbs_message *m)
+{
+    struct verbs_message answer = {
+        .kind = VERBS_REFUSE, .call = m->call, .anchor = (uintptr_t)f->anchor,
+        .anchor_key = f->anchor_mr->rkey,
+    };
+
+    errno = place_is_sound(f, &m->place) ? make_end(f, &m->place, &answer.place) : EPROTO;
+    if (errno == 0)
+        answer.kind = VERBS_ACCEPT;
+    else
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx: %m", f->port.device,
+                 (unsigned long long)peer->address.identity);
+    loci_shm_device_send(peer, &answer, sizeof answer);
+}
+
+static void answered(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m)
+{
+    struct verbs_call *call;
+
+    pthread_mutex_lock(&f->lock);
+    call = f->calls;
+    while (call != NULL && (call->id != m->call || call->peer != peer))
+        call = call->next;
+    if (call != NULL && atomic_load_explicit(&call->done, memory_order_relaxed) == 0) {
+        call->answer = *m;
+        /* Pairs with the acquire in is_answered(). */
+        atomic_store_explicit(&call->done, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&f->lock);
+}
+
+void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len)
+{
+    struct verbs_fabric *f = fabric;
+    struct verbs_message m;
+
+    if (len == sizeof m) {
+        memcpy(&m, message, sizeof m);
+        if (m.kind == VERBS_CONNECT) {
+            accept_or_refuse(f, peer, &m);
+            return;
+        }
+        if (m.kind == VERBS_REFUSE || (m.kind == VERBS_ACCEPT && place_is_sound(f, &m.place))) {
+            answered(f, peer, &m);
+            return;
+        }
+    }
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes about connections, from process %016llx, "
+             "dropped", len, (unsigned long long)peer->address.identity);
+}
+
+static int is_answered(void *arg)
+{
+    return atomic_load_explicit(&((struct verbs_call *)arg)->done, memory_order_acquire);
+}
+
+static void leave_call(struct verbs_fabric *f, struct verbs_call *call)
+{
+    struct verbs_call **at = &f->calls;
+
+    pthread_mutex_lock(&f->lock);
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* Have the peer make the other end. */
+static int ask(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_message *m)
+{
+    const struct loci_reason why = {
+        .what = "a peer to accept an RDMA connection", .peer = peer->index,
+        .timeout_ns = PATIENCE,
+    };
+    struct verbs_call call = { .peer = peer };
+    int status;
+
+    /* It would wait for what it has to receive itself. */
+    if (loci_service_is_self(f->rt))
+        return LOCO_ERR_STATE;
+    pthread_mutex_lock(&f->lock);
+    m->call = call.id = ++f->calls_made;
+    call.next = f->calls;
+    f->calls = &call;
+    pthread_mutex_unlock(&f->lock);
+    status = loci_shm_device_send(peer, m, sizeof *m);
+    if (status == LOCO_OK)
+        status = loci_wait(f->rt, &why, is_answered, &call);
+    leave_call(f, &call);
+    if (status == LOCO_OK && call.answer.kind != VERBS_ACCEPT) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "process %016llx refused a connection from %s: its log "
+                 "says why", (unsigned long long)peer->address.identity, f->port.device);
+        status = LOCO_ERR_UNSUPPORTED;
+    }
+    if (status == LOCO_OK)
+        *m = call.answer;
+    return status;
+}
+
+/* ---- lanes ---- */
+
+static struct ibv_qp *make_qp(struct verbs_fabric *f, struct verbs_lane *l)
+{
+    uint32_t depth = (uint32_t)f->rt->tunables.rdma_depth;
+    uint32_t most = (uint32_t)f->port.max_requests;
+    uint32_t inline_bytes = (uint32_t)f->rt->tunables.rdma_inline;
+    struct ibv_qp *qp;
+
+    for (;;) {
+        struct ibv_qp_init_attr init = {
+            .send_cq = l->thread->cq, .recv_cq = l->thread->cq, .qp_type = IBV_QPT_RC,
+            .cap = { .max_send_wr = depth < most ? depth : most, .max_recv_wr = 1,
+                     .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_bytes },
+        };
+
+        qp = ibv_create_qp(l->thread->pd, &init);
+        if (qp != NULL) {
+            l->depth = depth < most ? depth : most;
+            l->max_inline = init.cap.max_inline_data;
+            return qp;
+        }
+        if (inline_bytes == 0)
+            return NULL;
+        inline_bytes /= 2;          /* more than the device can */
+    }
+}
+
+/* The other end, at the peer or here; *m says how to reach it. */
+static int other_end(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_message *m)
+{
+    struct verbs_place mine = m->place;
+
+    if (peer->index != LOCI_SELF)
+        return ask(f, peer, m);
+    errno = make_end(f, &mine, &m->place);
+    m->anchor = (uintptr_t)f->anchor;
+    m->anchor_key = f->anchor_mr->rkey;
+    return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
+}
+
+static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l)
+{
+    struct verbs_message m = { .kind = VERBS_CONNECT };
+    uint32_t psn = new_psn(f);
+    int status;
+
+    l->qp = make_qp(f, l);
+    if (l->qp == NULL)
+        return LOCO_ERR_SYSTEM;
+    errno = to_init(f, l->qp, 0);
+    if (errno != 0)
+        return LOCO_ERR_SYSTEM;
+    fill_place(f, l->qp->qp_num, psn, &m.place);
+    status = other_end(f, l->lane->peer, &m);
+    if (status != LOCO_OK)
+        return status;
+    l->anchor = m.anchor;
+    l->anchor_key = m.anchor_key;
+    errno = to_receive(f, l->qp, &m.place);
+    if (errno == 0)
+        errno = to_send(f, l->qp, psn, m.place.read_depth);
+    return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
+}
+
+static void free_lane(struct verbs_lane *l)
+{
+    if (l->qp != NULL)
+        ibv_destroy_qp(l->qp);
+    free(l->ring);
+    free(l);
+}
+
+int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    struct verbs_lane *l = calloc(1, sizeof *l);
+    int status;
+
+    if (l == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    l->lane = lane;
+    l->thread = loci_verbs_thread(f, lane->thread);
+    if (l->thread == NULL) {
+        free(l);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    status = connect_lane(f, l);
+    if (status == LOCO_ERR_SYSTEM)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no queue pair on %s to process %016llx: %m",
+                 f->port.device, (unsigned long long)lane->peer->address.identity);
+    if (status == LOCO_OK) {
+        l->ring = calloc(l->depth, sizeof l->ring[0]);
+        status = l->ring != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    }
+    if (status != LOCO_OK) {
+        free_lane(l);
+        return status;
+    }
+    lane->fabric_data = l;
+    return LOCO_OK;
+}
+
+/* Nobody posts or polls any more. The device lets go of all buffers with the queue pair; its
+ * completions, whose requests are gone, nobody takes. */
+void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct verbs_lane *l = lane->fabric_data;
+
+    (void)fabric;
+    ibv_destroy_qp(l->qp);
+    l->qp = NULL;
+    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
+    free_lane(l);
+    lane->fabric_data = NULL;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Which devices there are, what they can do, and which one is taken. */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device.h"
+
+#ifdef LOCO_HAVE_VERBS
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#define GIDS 256
+
+/* ---- what a port can do ---- */
+
+static bool is_ipv4(const union ibv_gid *gid)
+{
+    static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+    return memcmp(gid->raw, mapped, sizeof mapped) == 0;
+}
+
+static bool is_link_local(const union ibv_gid *gid)
+{
+    return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+/* RoCE v2 is routed, and IPv4 addresses are those that administrators set up; the first entry of
+ * InfiniBand is the port's own. */
+static int rank_gid(const struct ibv_gid_entry *e, const char **kind)
+{
+    if (e->gid_type == IBV_GID_TYPE_IB) {
+        *kind = "InfiniBand";
+        return e->gid_index == 0 ? 5 : 1;
+    }
+    if (e->gid_type == IBV_GID_TYPE_ROCE_V1) {
+        *kind = "RoCE v1";
+        return 1;
+    }
+    *kind = is_ipv4(&e->gid) ? "RoCE v2, IPv4" : "RoCE v2, IPv6";
+    return is_ipv4(&e->gid) ? 4 : is_link_local(&e->gid) ? 2 : 3;
+}
+
+static void find_gid(struct ibv_context *context, struct loci_device_port *p)
+{
+    struct ibv_gid_entry entry[GIDS];
+    ssize_t n = ibv_query_gid_table(context, entry, GIDS, 0);
+
+    for (ssize_t i = 0; i < n; i++) {
+        const char *kind;
+        int rank;
+
+        if ((int)entry[i].port_num != p->port)
+            continue;
+        rank = rank_gid(&entry[i], &kind);
+        if (rank <= p->gid_rank)
+            continue;
+        p->gid_rank = rank;
+        p->gid_kind = kind;
+        p->gid_index = (int)entry[i].gid_index;
+        if (is_ipv4(&entry[i].gid))
+            inet_ntop(AF_INET, entry[i].gid.raw + 12, p->gid, sizeof p->gid);
+        else
+            inet_ntop(AF_INET6, entry[i].gid.raw, p->gid, sizeof p->gid);
+    }
+}
+
+static unsigned mtu_bytes(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+/* What the device says of itself; the first thing that makes it useless here stays in why_not. */
+static void describe_device(struct ibv_context *context, struct loci_device_port *p)
+{
+    struct ibv_device_attr_ex attr;
+    struct ibv_td_init_attr none = { 0 };
+    struct ibv_td *td;
+
+    memset(&attr, 0, sizeof attr);
+    if (ibv_query_device_ex(context, NULL, &attr) != 0) {
+        snprintf(p->why_not, sizeof p->why_not, "it cannot be queried: %s", strerror(errno));
+        return;
+    }
+    p->atomics = attr.orig_attr.atomic_cap == IBV_ATOMIC_GLOB ? 2
+                 : attr.orig_attr.atomic_cap == IBV_ATOMIC_HCA ? 1 : 0;
+    p->read_depth = attr.orig_attr.max_qp_rd_atom;
+    p->max_queue_pairs = attr.orig_attr.max_qp;
+    p->max_requests = attr.orig_attr.max_qp_wr;
+    p->device_memory = attr.max_dm_size;
+    td = ibv_alloc_td(context, &none);
+    p->thread_domains = td != NULL;
+    if (td != NULL)
+        ibv_dealloc_td(td);
+    if (p->atomics == 0)
+        snprintf(p->why_not, sizeof p->why_not, "it has no atomics");
+}
+
+static void describe_port(struct ibv_context *context, struct loci_device_port *p)
+{
+    struct ibv_port_attr attr;
+
+    if (ibv_query_port(context, (uint8_t)p->port, &attr) != 0) {
+        snprintf(p->why_not, sizeof p->why_not, "the port cannot be queried: %s",
+                 strerror(errno));
+        return;
+    }
+    p->ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    p->mtu = mtu_bytes(attr.active_mtu);
+    p->lid = attr.lid;
+    p->max_message = attr.max_msg_sz;
+    find_gid(context, p);
+    if (p->why_not[0] != '\0')
+        return;
+    if (attr.state != IBV_PORT_ACTIVE)
+        snprintf(p->why_not, sizeof p->why_not, "its link is not up (%s)",
+                 ibv_port_state_str(attr.state));
+    else if (p->gid_rank == 0)
+        snprintf(p->why_not, sizeof p->why_not, "it has no address (GID): give its network "
+                 "interface one");
+    else if (p->mtu == 0 || p->max_message == 0)
+        snprintf(p->why_not, sizeof p->why_not, "it names no MTU");
+}
+
+static int ports_of(struct ibv_device *device)
+{
+    struct ibv_context *context = ibv_open_device(device);
+    struct ibv_device_attr attr;
+    int n = 1;
+
+    if (context == NULL)
+        return 1;
+    if (ibv_query_device(context, &attr) == 0)
+        n = attr.phys_port_cnt;
+    ibv_close_device(context);
+    return n;
+}
+
+static void describe(struct ibv_device *device, int port, struct loci_device_port *p)
+{
+    struct ibv_context *context;
+
+    memset(p, 0, sizeof *p);
+    snprintf(p->device, sizeof p->device, "%s", ibv_get_device_name(device));
+    p->port = port;
+    p->gid_kind = "";
+    context = ibv_open_device(device);
+    if (context == NULL) {
+        snprintf(p->why_not, sizeof p->why_not, "it cannot be opened: %s", strerror(errno));
+        return;
+    }
+    describe_device(context, p);
+    describe_port(context, p);
+    ibv_close_device(context);
+}
+
+/* ---- choosing ---- */
+
+/* This turn's entry of "name[:port],name[:port]"; false: any device will do. */
+static bool entry_of(const char *wanted, unsigned turn, char *entry, size_t len)
+{
+    unsigned n = 1;
+
+    if (strcmp(wanted, "auto") == 0 || wanted[0] == '\0')
+        return false;
+    for (const char *c = wanted; *c != '\0'; c++)
+        n += *c == ',';
+    for (unsigned skip = turn % n; skip > 0; skip--)
+        wanted = strchr(wanted, ',') + 1;
+    snprintf(entry, len, "%.*s", (int)strcspn(wanted, ","), wanted);
+    return true;
+}
+
+static bool is_entry(const struct loci_device_port *p, const char *entry)
+{
+    size_t name = strcspn(entry, ":");
+
+    if (strlen(p->device) != name || strncmp(p->device, entry, name) != 0)
+        return false;
+    return entry[name] == '\0' || atoi(entry + name + 1) == p->port;
+}
+
+/* The first that can be used, of those that are wanted, with the best kind of address. */
+static void choose(struct loci_device_port *list, int n, const char *wanted,
+                   unsigned turn)
+{
+    char entry[2 * LOCI_DEVICE_NAME] = "";
+    bool named = entry_of(wanted, turn, entry, sizeof entry);
+    struct loci_device_port *best = NULL;
+
+    for (int i = 0; i < n; i++) {
+        struct loci_device_port *p = &list[i];
+
+        if (p->why_not[0] != '\0')
+            continue;
+        if (named && !is_entry(p, entry)) {
+            snprintf(p->why_not, sizeof p->why_not, "LOCO_DEVICE names another");
+            continue;
+        }
+        if (best == NULL || p->gid_rank > best->gid_rank)
+            best = p;
+    }
+    if (best != NULL)
+        best->chosen = true;
+}
+
+int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
+                      const char **why)
+{
+    int devices = 0, n = 0;
+    struct ibv_device **all = ibv_get_device_list(&devices);
+
+    *why = "";
+    if (all == NULL)
+        *why = errno == ENOSYS ? "the kernel has no RDMA support loaded (ib_uverbs)"
+                               : "the devices cannot be listed";
+    else if (devices == 0)
+        *why = "no RDMA device, or its driver is not loaded";
+    for (int i = 0; i < devices; i++)
+        for (int port = 1, ports = ports_of(all[i]); port <= ports && n < max; port++)
+            describe(all[i], port, &list[n++]);
+    if (all != NULL)
+        ibv_free_device_list(all);
+    choose(list, n, wanted, turn);
+    return n;
+}
+
+#else
+
+int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
+                      const char **why)
+{
+    (void)list;
+    (void)max;
+    (void)wanted;
+    (void)turn;
+    *why = "configured --without-verbs";
+    return 0;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_VERBS_DEVICE_H
+#define LOCI_VERBS_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The ports of this machine's RDMA devices, and which of them a process takes. Nothing is assumed:
+ * all is asked of the device. Works, and says why there is nothing, in builds without rdma-core. */
+
+#define LOCI_DEVICE_NAME 64
+#define LOCI_DEVICES_MAX 64
+
+struct loci_device_port {
+    char device[LOCI_DEVICE_NAME];
+    int port;
+    char why_not[128];              /* empty: it can be used */
+    bool chosen;                    /* by a process that is told nothing but `wanted` */
+    bool ethernet;                  /* RoCE, else InfiniBand */
+    char gid[48];                   /* as an address; empty: none */
+    int gid_index;
+    const char *gid_kind;           /* "RoCE v2, IPv4" */
+    int gid_rank;                   /* the higher the better */
+    unsigned mtu;                   /* bytes */
+    unsigned lid;
+    uint64_t max_message;           /* bytes */
+    int atomics;                    /* 0 none, 1 among the device's own, 2 with the CPU's, too */
+    int read_depth;                 /* reads and atomics in flight per queue pair */
+    int max_queue_pairs;
+    int max_requests;               /* per queue pair */
+    uint64_t device_memory;         /* bytes */
+    bool thread_domains;
+};
+
+/* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE=wanted means for
+ * the process whose turn it is. Returns how many; *why: a static text where there are none. */
+int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
+                      const char **why);
+
+#endif

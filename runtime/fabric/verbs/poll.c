@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Completions and failures.
+ *
+ * A completion retires its request and all before it on its queue pair. The first that failed says
+ * why; what comes after it on that queue pair is flushed by the device, and its slots are told the
+ * same. Of an older failure nothing is guessed: requests before the failed one did complete.
+ *
+ * When the device has given up on a peer, the service thread is told, and tells all waiters. When
+ * the peer is known to be gone before that, its lanes' queue pairs are put into the error state,
+ * which flushes them at once. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs.h"
+
+#define BATCH 16
+
+/* ---- retiring ---- */
+
+static const char *kind_name(enum loci_op_kind kind)
+{
+    static const char *const names[] = {
+        [LOCI_WRITE] = "write", [LOCI_READ] = "read", [LOCI_FETCH_ADD] = "fetch-and-add",
+        [LOCI_COMPARE_SWAP] = "compare-and-swap", [LOCI_PLACE] = "fence",
+    };
+
+    return names[kind];
+}
+
+static void retire(struct verbs_lane *l, int status)
+{
+    struct verbs_request *r = &l->ring[l->retired % l->depth];
+
+    if (r->buffer != NULL) {
+        if (status == LOCO_OK && r->to != NULL)
+            memcpy(r->to, r->buffer->base, r->len);
+        loci_verbs_buffer_give(l->thread, r->buffer);
+    }
+    if (r->mr != NULL)
+        ibv_dereg_mr(r->mr);
+    l->retired++;
+    l->thread->outstanding--;
+    if (r->slot != NULL)
+        loci_slot_done(r->slot, status);
+}
+
+void loci_verbs_retire_all(struct verbs_lane *l, int status)
+{
+    while (l->retired != l->posted)
+        retire(l, status);
+}
+
+/* ---- failures ---- */
+
+/* Nothing more is posted; who waits for the lane sees why. */
+static void break_lane(struct verbs_lane *l, int status)
+{
+    int none = LOCO_OK;
+
+    l->broken = true;
+    atomic_compare_exchange_strong(&l->lane->failed, &none, status);
+}
+
+static int status_of(enum ibv_wc_status what)
+{
+    switch (what) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_REM_OP_ERR: return LOCO_ERR_PEER_DEAD;
+    case IBV_WC_REM_ACCESS_ERR: return LOCO_ERR_RANGE;
+    default: return LOCO_ERR_SYSTEM;
+    }
+}
+
+static void tell_service(struct verbs_fabric *f, struct loci_peer *peer)
+{
+    struct verbs_peer *p = peer->device_data;
+    const uint64_t one = 1;
+
+    if (p == NULL)
+        return;         /* this process itself */
+    atomic_store_explicit(&p->lost, true, memory_order_release);
+    if (write(f->lost_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the service thread cannot be told: %m");
+}
+
+/* The first failure of a lane. */
+static void fail(struct verbs_lane *l, const struct verbs_request *r, enum ibv_wc_status what)
+{
+    struct verbs_fabric *f = l->thread->fabric;
+    struct loci_peer *peer = l->lane->peer;
+    bool known = !loci_peer_alive(f->rt, peer->index);
+
+    LOCI_LOG(f->rt, known ? LOCO_LOG_DEBUG : LOCO_LOG_ERROR, "%s of %zu bytes to process %016llx "
+             "(pid %d) through %s failed: %s", kind_name(r->kind), r->len,
+             (unsigned long long)peer->address.identity, (int)peer->address.pid, f->port.device,
+             ibv_wc_status_str(what));
+    break_lane(l, known ? LOCO_ERR_PEER_DEAD : status_of(what));
+    if (!known && status_of(what) == LOCO_ERR_PEER_DEAD)
+        tell_service(f, peer);
+}
+
+static void complete(const struct ibv_wc *wc)
+{
+    struct verbs_request *r = (struct verbs_request *)(uintptr_t)wc->wr_id;
+    struct verbs_lane *l = r->lane;
+    uint32_t at = (uint32_t)(r - l->ring);
+    int status = LOCO_OK;
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (!l->broken)
+            fail(l, r, wc->status);
+        status = atomic_load_explicit(&l->lane->failed, memory_order_relaxed);
+    }
+    /* Requests before it did complete, unless the lane was broken before. */
+    while (l->retired != l->posted && l->retired % l->depth != at)
+        retire(l, l->broken && wc->status == IBV_WC_WR_FLUSH_ERR ? status : LOCO_OK);
+    if (l->retired != l->posted)
+        retire(l, status);
+}
+
+/* ---- polling ---- */
+
+/* The peer is gone, and the device has not noticed: have what is in flight flushed. */
+static void flush(struct verbs_lane *l)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+    break_lane(l, LOCO_ERR_PEER_DEAD);
+    ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+}
+
+int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct verbs_lane *l = lane->fabric_data;
+    struct ibv_wc wc[BATCH];
+    int n;
+
+    if (l == NULL || l->posted == l->retired)
+        return 0;
+    n = ibv_poll_cq(l->thread->cq, BATCH, wc);
+    for (int i = 0; i < n; i++)
+        complete(&wc[i]);
+    if (n == 0 && !l->broken && !loci_peer_alive(verbs_of(fabric)->rt, lane->peer->index))
+        flush(l);
+    return n;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Requests: how an operation is given to the device.
+ *
+ *   write up to the inline size   with its data; done when posted
+ *   write up to a block           copied to a buffer; done when posted
+ *   longer write                  its source is registered until it completes
+ *   read, atomic                  into a buffer that is copied out on completion, or, when long,
+ *                                 into its destination, registered until it completes
+ *   place                         a read of nothing
+ *
+ * A long one is as many requests as the device's longest message asks for. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../shm/shm.h"
+#include "verbs.h"
+
+/* ---- room ---- */
+
+static bool has_room(const struct verbs_lane *l, uint32_t requests)
+{
+    return l->depth - (l->posted - l->retired) >= requests
+           && l->thread->entries - l->thread->outstanding >= requests;
+}
+
+/* From half of any room on, so that what was posted without holds one half at most. */
+static bool should_ask(const struct verbs_lane *l)
+{
+    const struct verbs_thread *t = l->thread;
+
+    return l->posted + 1 - l->asked >= l->depth / 2 || t->outstanding >= t->entries / 2
+           || t->free_blocks < VERBS_BLOCKS / 2 || t->free_words < VERBS_WORDS / 2;
+}
+
+/* ---- one request ---- */
+
+/* What is common to all that follows; the caller fills in the data. */
+static void begin(struct verbs_lane *l, const struct loci_op *op, struct ibv_send_wr *wr,
+                  struct ibv_sge *sge)
+{
+    memset(wr, 0, sizeof *wr);
+    memset(sge, 0, sizeof *sge);
+    wr->sg_list = sge;
+    if (op->mem == NULL)
+        return;
+    wr->wr.rdma.remote_addr = op->mem->key.base + op->offset;
+    wr->wr.rdma.rkey = (uint32_t)op->mem->key.device;
+    (void)l;
+}
+
+/* Give it to the device, and remember what is to be done on completion. The caller has seen that
+ * there is room. */
+static int give(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_request *what,
+                bool ask)
+{
+    struct verbs_request *r = &l->ring[l->posted % l->depth];
+    struct ibv_send_wr *bad;
+    int error;
+
+    *r = *what;
+    r->lane = l;
+    wr->wr_id = (uintptr_t)r;
+    if (ask || what->slot != NULL || should_ask(l))
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    error = ibv_post_send(l->qp, wr, &bad);
+    if (error == ENOMEM)
+        return LOCO_ERR_AGAIN;
+    if (error != 0) {
+        errno = error;
+        LOCI_LOG(l->lane->thread->rt, LOCO_LOG_ERROR, "%s takes no request: %m",
+                 l->thread->fabric->port.device);
+        return LOCO_ERR_SYSTEM;
+    }
+    l->posted++;
+    l->thread->outstanding++;
+    if (wr->send_flags & IBV_SEND_SIGNALED)
+        l->asked = l->posted;
+    return LOCO_OK;
+}
+
+/* ---- kinds ---- */
+
+/* Up to a block, done when posted. */
+static int write_copied(struct verbs_lane *l, const struct loci_op *op)
+{
+    struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len };
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+    int status;
+
+    begin(l, op, &wr, &sge);
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.num_sge = 1;
+    sge.length = (uint32_t)op->len;
+    if (op->len <= l->max_inline) {
+        sge.addr = (uintptr_t)op->local;
+        wr.send_flags = IBV_SEND_INLINE;
+    } else {
+        what.buffer = loci_verbs_buffer_take(l->thread, op->len);
+        if (what.buffer == NULL)
+            return LOCO_ERR_AGAIN;
+        memcpy(what.buffer->base, op->local, op->len);
+        sge.addr = (uintptr_t)what.buffer->base;
+        sge.lkey = l->thread->mr->lkey;
+    }
+    status = give(l, &wr, &what, false);
+    if (status != LOCO_OK && what.buffer != NULL)
+        loci_verbs_buffer_give(l->thread, what.buffer);
+    return status;
+}
+
+/* Into a buffer, whose contents go where they belong on completion. */
+static int fetch_copied(struct verbs_lane *l, const struct loci_op *op)
+{
+    struct verbs_request what = {
+        .slot = op->slot, .kind = op->kind, .len = op->len, .to = op->local,
+    };
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+    int status;
+
+    begin(l, op, &wr, &sge);
+    wr.opcode = IBV_WR_RDMA_READ;
+    if (op->kind != LOCI_READ) {
+        wr.opcode = op->kind == LOCI_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                               : IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr.wr.atomic.remote_addr = op->mem->key.base + op->offset;
+        wr.wr.atomic.rkey = (uint32_t)op->mem->key.device;
+        wr.wr.atomic.compare_add = op->kind == LOCI_FETCH_ADD ? op->operand : op->compare;
+        wr.wr.atomic.swap = op->operand;
+        what.to = op->result;
+        what.len = sizeof(uint64_t);
+    }
+    what.buffer = loci_verbs_buffer_take(l->thread, what.len);
+    if (what.buffer == NULL)
+        return LOCO_ERR_AGAIN;
+    wr.num_sge = 1;
+    sge.addr = (uintptr_t)what.buffer->base;
+    sge.length = (uint32_t)what.len;
+    sge.lkey = l->thread->mr->lkey;
+    status = give(l, &wr, &what, true);
+    if (status != LOCO_OK)
+        loci_verbs_buffer_give(l->thread, what.buffer);
+    return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
+}
+
+static int place(struct verbs_lane *l, const struct loci_op *op)
+{
+    const struct verbs_request what = { .slot = op->slot, .kind = LOCI_PLACE };
+    struct ibv_send_wr wr;
+    struct ibv_sge sge;
+    int status;
+
+    memset(&sge, 0, sizeof sge);
+    memset(&wr, 0, sizeof wr);
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.wr.rdma.remote_addr = l->anchor;
+    wr.wr.rdma.rkey = l->anchor_key;
+    status = give(l, &wr, &what, true);
+    return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
+}
+
+/* The requests of a long one; the last tells the slot and lets the registration go. That there is
+ * room for all was seen. One that the device does not take after others breaks the lane: they are
+ * under way, and their memory must stay. */
+static int move_pieces(struct verbs_lane *l, const struct loci_op *op, struct ibv_mr *mr,
+                       size_t piece)
+{
+    for (size_t at = 0; at < op->len; at += piece) {
+        size_t len = op->len - at < piece ? op->len - at : piece;
+        bool last = at + len == op->len;
+        const struct verbs_request what = {
+            .slot = last ? op->slot : NULL, .kind = op->kind, .len = len, .mr = last ? mr : NULL,
+        };
+        struct ibv_send_wr wr;
+        struct ibv_sge sge;
+        int status;
+
+        begin(l, op, &wr, &sge);
+        wr.opcode = op->kind == LOCI_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+        wr.wr.rdma.remote_addr += at;
+        wr.num_sge = 1;
+        sge.addr = (uintptr_t)op->local + at;
+        sge.length = (uint32_t)len;
+        sge.lkey = mr->lkey;
+        status = give(l, &wr, &what, last);
+        if (status != LOCO_OK)
+            return at == 0 ? status : LOCO_ERR_SYSTEM;
+    }
+    return LOCO_IN_PROGRESS;
+}
+
+static int move_registered(struct verbs_lane *l, const struct loci_op *op)
+{
+    struct verbs_fabric *f = l->thread->fabric;
+    size_t piece = f->port.max_message < (UINT64_C(1) << 30) ? f->port.max_message
+                                                             : (size_t)1 << 30;
+    size_t pieces = (op->len + piece - 1) / piece;
+    struct ibv_mr *mr;
+    int status;
+
+    if (pieces > l->depth || pieces > l->thread->entries) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes are more than %s moves at once", op->len,
+                 f->port.device);
+        return LOCO_ERR_UNSUPPORTED;
+    }
+    if (!has_room(l, (uint32_t)pieces))
+        return LOCO_ERR_AGAIN;
+    mr = ibv_reg_mr(f->pd, op->local, op->len, op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0);
+    if (mr == NULL) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m",
+                 op->len, f->port.device);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    status = move_pieces(l, op, mr, piece);
+    if (status < 0)
+        ibv_dereg_mr(mr);
+    return status;
+}
+
+/* ---- chains ---- */
+
+/* A word of the cpu domain whose page could not be mapped: its owner's CPU does it. */
+static bool is_owners(const struct loci_op *op)
+{
+    return (op->kind == LOCI_FETCH_ADD || op->kind == LOCI_COMPARE_SWAP)
+           && op->mem->domain == LOCI_DOMAIN_CPU;
+}
+
+static int post_one(struct verbs_lane *l, struct loci_op *op)
+{
+    int posted;
+
+    if (l->broken)
+        return LOCO_ERR_PEER_DEAD;
+    if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
+        return has_room(l, 1) ? place(l, op) : LOCO_ERR_AGAIN;
+    if (op->kind == LOCI_WRITE && op->len == 0)
+        return LOCO_OK;
+    if (is_owners(op))
+        return loci_shm_post((struct loci_fabric *)l->thread->fabric->shm, l->lane, op, 1,
+                             &posted);
+    if ((op->mem->key.device & VERBS_REGISTERED) == 0)
+        return LOCO_ERR_RANGE;      /* its owner could not register it */
+    if (!has_room(l, 1))
+        return LOCO_ERR_AGAIN;
+    switch (op->kind) {
+    case LOCI_FETCH_ADD:
+    case LOCI_COMPARE_SWAP:
+        return (op->mem->key.base + op->offset) % 8 == 0 ? fetch_copied(l, op) : LOCO_ERR_ARG;
+    case LOCI_READ: return op->len <= VERBS_BLOCK ? fetch_copied(l, op) : move_registered(l, op);
+    default:
+        return op->len <= VERBS_BLOCK || op->len <= l->max_inline ? write_copied(l, op)
+                                                                  : move_registered(l, op);
+    }
+}
+
+int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                    int *posted)
+{
+    struct verbs_lane *l = lane->fabric_data;
+    int status = LOCO_OK;
+
+    (void)fabric;
+    for (*posted = 0; *posted < n; (*posted)++) {
+        status = post_one(l, &ops[*posted]);
+        if (status < 0)
+            break;
+    }
+    return status;
+}

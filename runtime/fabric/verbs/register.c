@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Own memory, made known to the device.
+ *
+ * Extents are shm's; each is one registration, as a whole, since what was told to peers of a
+ * smaller one would not hold for a larger. Registration pins memory, so all of an extent is
+ * committed when it is made; where that is more than there is, an extent of just the size asked
+ * for is made instead. To the device an extent begins at 0: a key holds the offset in it. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../shm/shm.h"
+#include "verbs.h"
+
+#define ALL_RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE \
+                    | IBV_ACCESS_REMOTE_ATOMIC)
+
+static void cannot(struct verbs_fabric *f, size_t len, const char *what)
+{
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of %s cannot be registered with %s: %m%s", len, what,
+             f->port.device, errno == ENOMEM
+             ? "; raise the limit of locked memory (ulimit -l, memlock)" : "");
+}
+
+/* ---- extents ---- */
+
+static int make_whole(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    size_t needed = extent->committed, len = extent->len;
+    int status;
+
+    extent->committed = len;
+    status = loci_shm_extent_create(verbs_shm(fabric), extent);
+    if (status != LOCO_ERR_NO_MEMORY || needed == len)
+        return status;
+    extent->committed = extent->len = needed;
+    return loci_shm_extent_create(verbs_shm(fabric), extent);
+}
+
+int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    int status = make_whole(fabric, extent);
+    struct ibv_mr *mr;
+
+    if (status != LOCO_OK)
+        return status;
+    mr = ibv_reg_mr_iova(f->pd, extent->base, extent->len, 0, ALL_RIGHTS);
+    if (mr == NULL) {
+        cannot(f, extent->len, "network memory");
+        loci_shm_extent_destroy(verbs_shm(fabric), extent);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    extent->device = VERBS_REGISTERED | mr->rkey;
+    extent->device_data = mr;
+    return LOCO_OK;
+}
+
+/* All of it is there already. */
+int loci_verbs_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent,
+                           size_t committed)
+{
+    (void)fabric;
+    return committed <= extent->len ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+}
+
+void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+
+    errno = ibv_dereg_mr(extent->device_data);
+    if (errno != 0)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "network memory stays registered with %s: %m",
+                 f->port.device);
+    extent->device_data = NULL;
+    loci_shm_extent_destroy(verbs_shm(fabric), extent);
+}
+
+/* ---- memory that the user brought ---- */
+
+/* What may not be written can be read by peers all the same. */
+static struct ibv_mr *register_user(struct verbs_fabric *f, void *base, size_t len)
+{
+    struct ibv_mr *mr = ibv_reg_mr(f->pd, base, len, ALL_RIGHTS);
+
+    if (mr == NULL && (errno == EFAULT || errno == EACCES || errno == EPERM))
+        mr = ibv_reg_mr(f->pd, base, len, IBV_ACCESS_REMOTE_READ);
+    return mr;
+}
+
+int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
+                        struct loci_memkey *key)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    struct verbs_user *user = calloc(1, sizeof *user);
+    int status;
+
+    if (user == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    status = loci_fabric_shm.user_add(verbs_shm(fabric), base, len, key);
+    if (status != LOCO_OK) {
+        free(user);
+        return status;
+    }
+    user->number = key->extent;
+    if (len > 0) {
+        user->mr = register_user(f, base, len);
+        if (user->mr == NULL) {
+            cannot(f, len, "the program's memory");
+            loci_fabric_shm.user_remove(verbs_shm(fabric), key);
+            free(user);
+            return LOCO_ERR_NO_MEMORY;
+        }
+        key->device = VERBS_REGISTERED | user->mr->rkey;
+    }
+    pthread_mutex_lock(&f->lock);
+    user->next = f->users;
+    f->users = user;
+    pthread_mutex_unlock(&f->lock);
+    return LOCO_OK;
+}
+
+static void drop(struct verbs_fabric *f, struct verbs_user *user)
+{
+    if (user->mr != NULL) {
+        errno = ibv_dereg_mr(user->mr);
+        if (errno != 0)
+            LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the program's memory stays registered with %s: %m",
+                     f->port.device);
+    }
+    free(user);
+}
+
+void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    struct verbs_user **at = &f->users, *user;
+
+    loci_fabric_shm.user_remove(verbs_shm(fabric), key);
+    pthread_mutex_lock(&f->lock);
+    while (*at != NULL && (*at)->number != key->extent)
+        at = &(*at)->next;
+    user = *at;
+    if (user != NULL)
+        *at = user->next;
+    pthread_mutex_unlock(&f->lock);
+    if (user != NULL)
+        drop(f, user);
+}
+
+void loci_verbs_users_close(struct verbs_fabric *f)
+{
+    while (f->users != NULL) {
+        struct verbs_user *user = f->users;
+
+        f->users = user->next;
+        drop(f, user);
+    }
+}

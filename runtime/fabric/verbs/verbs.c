@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The fabric's life and peers, and what of it is shm's. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../../rma.h"
+#include "../../service.h"
+#include "../shm/shm.h"
+#include "verbs.h"
+
+#define PAGE 4096
+
+/* ---- the device ---- */
+
+/* Which one, and why none. An identity ends in the process's number in its job. */
+static int choose(struct verbs_fabric *f)
+{
+    struct loci_device_port list[LOCI_DEVICES_MAX];
+    unsigned turn = (unsigned)f->rt->address.identity & 0xfff;
+    const char *why;
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, f->rt->tunables.device, turn, &why);
+
+    for (int i = 0; i < n; i++)
+        if (list[i].chosen) {
+            f->port = list[i];
+            return LOCO_OK;
+        }
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no RDMA device can be used (LOCO_DEVICE=%s)%s%s",
+             f->rt->tunables.device, n == 0 ? ": " : "", why);
+    for (int i = 0; i < n; i++)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%s:%d: %s", list[i].device, list[i].port,
+                 list[i].why_not);
+    return LOCO_ERR_UNSUPPORTED;
+}
+
+static struct ibv_context *open_named(const char *name)
+{
+    struct ibv_device **all = ibv_get_device_list(NULL);
+    struct ibv_context *context = NULL;
+
+    for (int i = 0; all != NULL && all[i] != NULL; i++)
+        if (context == NULL && strcmp(ibv_get_device_name(all[i]), name) == 0)
+            context = ibv_open_device(all[i]);
+    if (all != NULL)
+        ibv_free_device_list(all);
+    return context;
+}
+
+static bool open_device(struct verbs_fabric *f)
+{
+    f->context = open_named(f->port.device);
+    if (f->context == NULL)
+        return false;
+    f->pd = ibv_alloc_pd(f->context);
+    if (f->pd == NULL
+        || ibv_query_gid(f->context, (uint8_t)f->port.port, f->port.gid_index, &f->gid) != 0)
+        return false;
+    f->end_cq = ibv_create_cq(f->context, 16, NULL, NULL, 0);
+    f->anchor = aligned_alloc(PAGE, PAGE);
+    if (f->end_cq == NULL || f->anchor == NULL)
+        return false;
+    memset(f->anchor, 0, PAGE);
+    f->anchor_mr = ibv_reg_mr(f->pd, f->anchor, PAGE, IBV_ACCESS_REMOTE_READ);
+    return f->anchor_mr != NULL;
+}
+
+/* ---- what the service thread hears ---- */
+
+static void peers_lost(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    int count = atomic_load_explicit(&rt->peer_count, memory_order_acquire);
+    uint64_t times;
+
+    (void)ctx;
+    (void)events;
+    if (read(fd, &times, sizeof times) < 0)
+        return;
+    for (int i = 0; i < count; i++) {
+        struct verbs_peer *p = loci_peer(rt, i)->device_data;
+
+        /* Pairs with the release in tell_service(). */
+        if (p != NULL && atomic_exchange_explicit(&p->lost, false, memory_order_acquire))
+            loci_shm_ended(p->peer->fabric_data, "its device does not answer");
+    }
+}
+
+/* Events of the whole device; those of queue pairs come as completions, too. */
+static void device_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct verbs_fabric *f = ctx;
+    struct ibv_async_event event;
+
+    (void)fd;
+    (void)events;
+    if (ibv_get_async_event(f->context, &event) != 0)
+        return;
+    LOCI_LOG(rt, event.event_type == IBV_EVENT_DEVICE_FATAL
+                 || event.event_type == IBV_EVENT_PORT_ERR ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
+             "%s: %s", f->port.device, ibv_event_type_str(event.event_type));
+    ibv_ack_async_event(&event);
+}
+
+static int watch(struct verbs_fabric *f)
+{
+    int flags = fcntl(f->context->async_fd, F_GETFL), status;
+
+    f->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->lost_fd < 0 || flags < 0
+        || fcntl(f->context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the events of %s cannot be watched: %m", f->port.device);
+        return LOCO_ERR_SYSTEM;
+    }
+    status = loci_service_watch(f->rt, f->lost_fd, EPOLLIN, peers_lost, f);
+    if (status == LOCO_OK)
+        status = loci_service_watch(f->rt, f->context->async_fd, EPOLLIN, device_event, f);
+    return status;
+}
+
+/* ---- life ---- */
+
+static void free_fabric(struct verbs_fabric *f)
+{
+    if (f->lost_fd >= 0) {
+        loci_service_unwatch(f->rt, f->lost_fd);
+        close(f->lost_fd);
+    }
+    if (f->context != NULL)
+        loci_service_unwatch(f->rt, f->context->async_fd);
+    loci_verbs_ends_close(f);
+    loci_verbs_threads_close(f);
+    loci_verbs_users_close(f);
+    if (f->anchor_mr != NULL)
+        ibv_dereg_mr(f->anchor_mr);
+    free(f->anchor);
+    if (f->end_cq != NULL)
+        ibv_destroy_cq(f->end_cq);
+    if (f->pd != NULL)
+        ibv_dealloc_pd(f->pd);
+    if (f->context != NULL)
+        ibv_close_device(f->context);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool beside_shm,
+                       struct loci_fabric **fabric)
+{
+    struct verbs_fabric *f = calloc(1, sizeof *f);
+    int status;
+
+    if (f == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    f->rt = rt;
+    f->beside_shm = beside_shm;
+    f->lost_fd = -1;
+    pthread_mutex_init(&f->lock, NULL);
+    status = choose(f);
+    if (status == LOCO_OK && !open_device(f)) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s cannot be opened: %m", f->port.device);
+        status = LOCO_ERR_SYSTEM;
+    }
+    if (status == LOCO_OK)
+        status = watch(f);
+    if (status == LOCO_OK)
+        status = loci_shm_open(rt, mine, &f->shm, loci_verbs_receive, f);
+    if (status != LOCO_OK) {
+        free_fabric(f);
+        return status;
+    }
+    LOCI_LOG(rt, LOCO_LOG_INFO, "data goes through %s, port %d, %s (%s)", f->port.device,
+             f->port.port, f->port.gid, f->port.gid_kind);
+    *fabric = (struct loci_fabric *)f;
+    return LOCO_OK;
+}
+
+static int open_alone(struct loco_runtime *rt, struct loci_address *mine,
+                      struct loci_fabric **fabric)
+{
+    return open_fabric(rt, mine, false, fabric);
+}
+
+static int open_beside(struct loco_runtime *rt, struct loci_address *mine,
+                       struct loci_fabric **fabric)
+{
+    return open_fabric(rt, mine, true, fabric);
+}
+
+/* What was done when posted may still be the device's alone. Errors were told where they were met,
+ * and who is gone needs nothing. */
+static void verbs_drain(struct loci_fabric *fabric)
+{
+    (void)loci_fence_peer(verbs_of(fabric)->rt, LOCO_FENCE_PROCESS, -1);
+}
+
+/* shm first: after that no handler runs. */
+static void verbs_close(struct loci_fabric *fabric)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    int count = atomic_load_explicit(&f->rt->peer_count, memory_order_relaxed);
+
+    loci_service_unwatch(f->rt, f->lost_fd);
+    loci_fabric_shm.close(verbs_shm(fabric));
+    for (int i = 0; i < count; i++) {
+        free(loci_peer(f->rt, i)->device_data);
+        loci_peer(f->rt, i)->device_data = NULL;
+    }
+    free_fabric(f);
+}
+
+/* ---- peers ---- */
+
+static int verbs_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    struct verbs_peer *p = calloc(1, sizeof *p);
+    int status;
+
+    if (p == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    p->peer = peer;
+    peer->device_data = p;      /* its messages may be here already */
+    status = loci_fabric_shm.peer_add(verbs_shm(fabric), peer);
+    if (status == LOCO_ERR_UNSUPPORTED && peer->address.kernel != f->rt->address.kernel)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "process %016llx runs on another kernel: this version "
+                 "makes RDMA connections on one kernel only",
+                 (unsigned long long)peer->address.identity);
+    return status;
+}
+
+static void verbs_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    loci_fabric_shm.peer_remove(verbs_shm(fabric), peer);
+}
+
+static int verbs_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
+                              const void *message, size_t len)
+{
+    return loci_fabric_shm.control_send(verbs_shm(fabric), peer, message, len);
+}
+
+static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+
+    if (!f->beside_shm || loci_peer(f->rt, mem->peer)->address.node != f->rt->address.node)
+        return NULL;
+    return loci_fabric_shm.map(verbs_shm(fabric), mem);
+}
+
+#define COMMON                                                                                    \
+    .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
+    .peer_remove = verbs_peer_remove, .extent_create = loci_verbs_extent_create,                  \
+    .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
+    .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove, .map = verbs_map,     \
+    .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
+    .post = loci_verbs_post, .poll = loci_verbs_poll, .control_send = verbs_control_send
+
+const struct loci_fabric_ops loci_fabric_verbs = { .name = "verbs", .open = open_alone, COMMON };
+
+const struct loci_fabric_ops loci_fabric_verbs_and_shm = {
+    .name = "verbs and shm", .maps = true, .open = open_beside, COMMON
+};

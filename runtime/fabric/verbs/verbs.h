@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_VERBS_H
+#define LOCI_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../../runtime.h"
+#include "device.h"
+
+/* The fabric of RDMA devices, over reliable connections.
+ *
+ *   device.c    which devices there are and which is taken
+ *   verbs.c     life, peers; what it leaves to shm
+ *   register.c  own memory, made known to the device
+ *   connect.c   queue pairs: opened when a thread first speaks to a peer
+ *   thread.c    what a thread posts through: completion queue, buffers
+ *   post.c      requests
+ *   poll.c      completions; failures
+ *
+ * It stands on shm, which has the memory itself, the control messages and the knowledge of who is
+ * alive; so it reaches the processes of one kernel, of several nodes by LOCO_NODE.
+ *
+ * A lane is a queue pair that this process posts on and its peer never does; at the peer it ends
+ * in one that only answers. Its requests complete in order, so a completion is asked for now and
+ * then only and retires all before it: of reads, atomics, places and registered sources each time,
+ * since somebody waits for them. A write whose source was copied, into the request or a buffer, is
+ * done when it is posted (LOCO_OK); that it reaches its peer the next fence, or the runtime's
+ * close, sees to.
+ *
+ * Room: a lane has `depth` requests, a thread as many as its completion queue has entries, over all
+ * lanes, so that the queue cannot overflow though each request failed. From half of either, or of
+ * the buffers, on each request asks for its completion: what was posted without holds one half at
+ * most, and the other comes back.
+ *
+ * Locks: lane and thread state is under the runtime's lock of that thread. fabric->lock is taken
+ * inside it or alone, and nothing is called under it. */
+
+#define VERBS_BLOCK ((size_t)16 << 10)  /* sources and destinations up to this size are copied */
+#define VERBS_BLOCKS 32                 /* of these, per thread */
+#define VERBS_WORD 64                   /* the same for words */
+#define VERBS_WORDS 256
+#define VERBS_QUEUE 4096                /* entries of a thread's completion queue, if it may */
+
+struct shm_fabric;
+struct verbs_lane;
+
+/* A buffer that the device may read and write; in one of its thread's lists while free. */
+struct verbs_buffer {
+    unsigned char *base;
+    struct verbs_buffer *next;
+    bool is_word;
+};
+
+struct verbs_request {
+    struct verbs_lane *lane;
+    struct loci_slot *slot;         /* who is told, or NULL */
+    enum loci_op_kind kind;
+    size_t len;
+    void *to;                       /* where a read or an atomic puts what the buffer gets */
+    struct verbs_buffer *buffer;
+    struct ibv_mr *mr;              /* of a registered source or destination, its last request's */
+};
+
+/* What one thread posts through. */
+struct verbs_thread {
+    struct verbs_fabric *fabric;
+    struct ibv_td *td;              /* NULL: the device has none */
+    struct ibv_pd *pd;              /* of the thread domain; else the fabric's */
+    struct ibv_cq *cq;
+    unsigned entries, outstanding;  /* of the completion queue; requests not retired */
+    unsigned char *memory;          /* of the buffers */
+    struct ibv_mr *mr;
+    struct verbs_buffer *buffers, *blocks, *words;
+    unsigned free_blocks, free_words;
+    struct verbs_thread *next;
+};
+
+struct verbs_lane {
+    struct loci_lane *lane;
+    struct verbs_thread *thread;
+    struct ibv_qp *qp;
+    uint64_t anchor;                /* what a place reads nothing of: an address of the peer's */
+    uint32_t anchor_key;
+    uint32_t depth, max_inline;
+    uint32_t posted, retired;       /* requests since it was opened */
+    uint32_t asked;                 /* posted, when a completion was asked for last */
+    bool broken;                    /* nothing is posted any more */
+    struct verbs_request *ring;
+};
+
+/* An end of a peer's lane: it answers. */
+struct verbs_end {
+    struct ibv_qp *qp;
+    struct verbs_end *next;
+};
+
+struct verbs_peer {
+    struct loci_peer *peer;
+    _Atomic bool lost;              /* the device gave up: for the service thread */
+};
+
+/* Registered memory of the user. */
+struct verbs_user {
+    uint32_t number;                /* shm's */
+    struct ibv_mr *mr;
+    struct verbs_user *next;
+};
+
+/* What a thread waits for: how to reach the end that the peer has made. */
+struct verbs_call;
+
+struct verbs_fabric {
+    struct loco_runtime *rt;
+    struct shm_fabric *shm;
+    bool beside_shm;                /* memory of one node is mapped */
+
+    struct loci_device_port port;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_cq *end_cq;          /* of ends, which complete nothing */
+    union ibv_gid gid;
+    unsigned char *anchor;          /* a page for peers to read nothing of */
+    struct ibv_mr *anchor_mr;
+    int lost_fd;                    /* eventfd: a peer was lost */
+
+    pthread_mutex_t lock;           /* all that follows */
+    struct verbs_thread *threads;
+    struct verbs_end *ends;
+    struct verbs_user *users;
+    struct verbs_call *calls;
+    uint64_t calls_made;
+};
+
+#define VERBS_REGISTERED (UINT64_C(1) << 32)    /* in loci_memkey.device, beside the rkey */
+
+/* register.c */
+int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
+int loci_verbs_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent,
+                           size_t committed);
+void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
+int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
+                        struct loci_memkey *key);
+void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
+void loci_verbs_users_close(struct verbs_fabric *f);
+
+/* connect.c */
+int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
+void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane);
+/* Service thread: what a peer's connect.c has sent. */
+void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len);
+void loci_verbs_ends_close(struct verbs_fabric *f);
+
+/* thread.c */
+/* The thread's part; made on its first lane. NULL: the log has been told. */
+struct verbs_thread *loci_verbs_thread(struct verbs_fabric *f, struct loci_thread *thread);
+void loci_verbs_threads_close(struct verbs_fabric *f);
+/* A buffer for so many bytes, at most a block; NULL: none is free now. */
+struct verbs_buffer *loci_verbs_buffer_take(struct verbs_thread *t, size_t len);
+void loci_verbs_buffer_give(struct verbs_thread *t, struct verbs_buffer *buffer);
+
+/* post.c */
+int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                    int *posted);
+
+/* poll.c */
+int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane);
+/* Retire what is left of a lane whose queue pair is no more. */
+void loci_verbs_retire_all(struct verbs_lane *l, int status);
+
+static inline struct verbs_fabric *verbs_of(struct loci_fabric *fabric)
+{
+    return (struct verbs_fabric *)fabric;
+}
+
+static inline struct loci_fabric *verbs_shm(struct loci_fabric *fabric)
+{
+    return (struct loci_fabric *)verbs_of(fabric)->shm;
+}
+
+#endif

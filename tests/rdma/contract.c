@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What fabric.h promises, tried between forked processes over whatever fabric the environment says
+ * (LOCO_FABRIC, LOCO_DEVICE): over shared memory in every `make check`, over RDMA in the test
+ * machine. Speaks TAP.
+ *
+ *   contract [PROCESSES [CASE]]      2 and all cases */
+
+#include "config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "member.h"
+#include "rma.h"
+#include "wait.h"
+
+#define PEERS 8
+#define LEN ((size_t)64 << 10)
+#define LARGE ((size_t)20 << 20)    /* more than soft-RoCE's longest message */
+#define LIMIT 300                   /* seconds for a case, in emulation */
+
+/* Every member's memory of both kinds, as this one reaches it. */
+struct world {
+    loco_runtime_t *rt;
+    struct member *m;
+    struct loci_mem pool, user, pools[PEERS], users[PEERS];
+    size_t len;
+};
+
+static unsigned char pattern(size_t at, int who)
+{
+    return (unsigned char)(at * 7 + (size_t)who * 31 + (at >> 8));
+}
+
+static int together(struct world *w)
+{
+    return w->m->exchange.allgather(w->m->exchange.ctx, NULL, 0, NULL);
+}
+
+static int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all)
+{
+    struct loci_memkey keys[PEERS];
+
+    CHECK_OK(w->m->exchange.allgather(w->m->exchange.ctx, &mine->key, sizeof mine->key, keys));
+    for (int i = 0; i < w->m->n; i++) {
+        CHECK_OK(loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]));
+        loci_mem_set_domain(&all[i], loci_domain_of(w->rt->everyone));
+    }
+    return 0;
+}
+
+static int enter(struct world *w, struct member *m, size_t len)
+{
+    void *memory;
+
+    memset(w, 0, sizeof *w);
+    w->rt = m->rt;
+    w->m = m;
+    w->len = len;
+    CHECK_OK(loci_alloc(w->rt, len, 0, &w->pool));
+    memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    CHECK_OK(loci_user_add(w->rt, memory, len, &w->user));
+    CHECK(share(w, &w->pool, w->pools) == 0);
+    return share(w, &w->user, w->users);
+}
+
+static int leave(struct world *w)
+{
+    CHECK_OK(together(w));
+    loci_user_remove(w->rt, &w->user);
+    loci_free(w->rt, &w->pool);
+    return 0;
+}
+
+static int next_of(const struct world *w)
+{
+    return (w->m->rank + 1) % w->m->n;
+}
+
+/* ---- writes and reads ---- */
+
+static const size_t sizes[] = { 1, 3, 8, 64, 65, 220, 221, 512, 513, 4096, 16384, 16385, 40000 };
+
+/* To the next member, and back, at odd addresses on both sides. */
+static int move(struct world *w, struct loci_mem *to, unsigned char *theirs)
+{
+    size_t n = sizeof sizes / sizeof sizes[0];
+    unsigned char *mine = malloc(LEN), *back = malloc(LEN);
+    int next = next_of(w), before = (w->m->rank + w->m->n - 1) % w->m->n;
+
+    CHECK(mine != NULL && back != NULL);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = i % 3, len = sizes[i];
+
+        for (size_t j = 0; j < len; j++)
+            mine[j] = pattern(j + i, w->m->rank);
+        CHECK_OK(loci_write(w->rt, &to[next], at, mine, len, NULL));
+        memset(mine, 0xee, len);        /* a write that is complete needs its source no more */
+        CHECK_OK(loci_fence_peer(w->rt, LOCO_FENCE_PAIR, to[next].peer));
+        CHECK_OK(together(w));
+        for (size_t j = 0; j < len; j++)
+            CHECK_EQ(theirs[at + j], pattern(j + i, before));
+        memset(back, 0, len);
+        CHECK_OK(loci_read(w->rt, &to[next], at, back, len, NULL));
+        for (size_t j = 0; j < len; j++)
+            CHECK_EQ(back[j], pattern(j + i, w->m->rank));
+        CHECK_OK(together(w));
+    }
+    free(mine);
+    free(back);
+    return 0;
+}
+
+static int moves(struct member *m)
+{
+    struct world w;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK(move(&w, w.pools, loci_mem_ptr(&w.pool)) == 0);
+    CHECK(move(&w, w.users, loci_mem_ptr(&w.user)) == 0);
+    return leave(&w);
+}
+
+static int large(struct member *m)
+{
+    unsigned char *mine = malloc(LARGE);
+    struct world w;
+    int before = (m->rank + m->n - 1) % m->n;
+    unsigned char *theirs;
+
+    CHECK(enter(&w, m, LARGE) == 0);
+    CHECK(mine != NULL);
+    theirs = loci_mem_ptr(&w.user);
+    for (size_t i = 0; i < LARGE; i++)
+        mine[i] = pattern(i, m->rank);
+    CHECK_OK(loci_write(w.rt, &w.users[next_of(&w)], 0, mine, LARGE, NULL));
+    CHECK_OK(loci_fence_peer(w.rt, LOCO_FENCE_THREAD, -1));
+    CHECK_OK(together(&w));
+    for (size_t i = 0; i < LARGE; i++)
+        if (theirs[i] != pattern(i, before))
+            CHECK_EQ(i, -1);
+    memset(mine, 0, LARGE);
+    CHECK_OK(loci_read(w.rt, &w.users[next_of(&w)], 0, mine, LARGE, NULL));
+    for (size_t i = 0; i < LARGE; i++)
+        if (mine[i] != pattern(i, m->rank))
+            CHECK_EQ(i, -1);
+    free(mine);
+    return leave(&w);
+}
+
+/* ---- room: far more in flight than there is room for ---- */
+
+#define MANY 3000
+
+static int flood(struct member *m)
+{
+    static uint64_t values[MANY];
+    static unsigned char block[4096];
+    struct world w;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int next, before;
+
+    CHECK(enter(&w, m, LEN + sizeof values) == 0);
+    next = next_of(&w);
+    before = (m->rank + m->n - 1) % m->n;
+    for (uint64_t i = 0; i < MANY; i++) {
+        CHECK_OK(loci_write64(w.rt, &w.pools[next], i * 8, i << 8 | (uint64_t)m->rank, &ack));
+        if (i % 8 == 0) {
+            memset(block, (int)i, sizeof block);
+            CHECK_OK(loci_write(w.rt, &w.users[next], i / 8 % 16 * sizeof block, block,
+                                sizeof block, NULL));
+        }
+    }
+    CHECK_OK(loco_ack_wait(w.rt, &ack));
+    CHECK_OK(loci_fence_peer(w.rt, LOCO_FENCE_PROCESS, -1));
+    CHECK_OK(together(&w));
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_EQ(loci_load64(loci_mem_ptr(&w.pool) + i * 8), i << 8 | (uint64_t)before);
+    ack = (loco_ack_t)LOCO_ACK_INIT;
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_OK(loci_read64(w.rt, &w.pools[next], i * 8, &values[i], &ack));
+    CHECK_OK(loco_ack_wait(w.rt, &ack));
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_EQ(values[i], i << 8 | (uint64_t)m->rank);
+    return leave(&w);
+}
+
+/* ---- atomics: everybody on one word, its owner too ---- */
+
+#define ADDS 400
+
+static int atomics(struct member *m)
+{
+    struct world w;
+    uint64_t old, last = 0;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    for (int i = 0; i < ADDS; i++) {
+        CHECK_OK(loci_fetch_add(w.rt, &w.pools[0], 64, 1, &old, NULL));
+        CHECK(i == 0 || old > last);
+        last = old;
+        /* The upper half of another word, by compare and swap. */
+        CHECK_OK(loci_read64(w.rt, &w.pools[0], 128, &old, NULL));
+        for (uint64_t seen = ~old; seen != old;) {
+            uint64_t guess = seen == ~old ? old : seen;
+
+            CHECK_OK(loci_compare_swap(w.rt, &w.pools[0], 128, guess, guess + (1ull << 32), &old,
+                                       NULL));
+            if (old == guess)
+                break;
+            seen = ~old;
+        }
+    }
+    CHECK_OK(together(&w));
+    CHECK_OK(loci_read64(w.rt, &w.pools[0], 64, &old, NULL));
+    CHECK_EQ(old, ADDS * m->n);
+    CHECK_OK(loci_read64(w.rt, &w.pools[0], 128, &old, NULL));
+    CHECK_EQ(old >> 32, ADDS * m->n);
+    return leave(&w);
+}
+
+/* ---- order ---- */
+
+#define ROUNDS 300
+#define DATA ((size_t)2048)
+
+static int poll_for(struct world *w, const unsigned char *word, uint64_t value)
+{
+    unsigned rounds = 0;
+
+    while (loci_load64(word) != value)
+        loci_wait_round(w->rt, &rounds);
+    return 0;
+}
+
+/* Message passing: data to rank 1, a fence of `scope`, a flag to rank 1; who sees the flag sees the
+ * data. `by_atomic`: no fence, but the flag is raised by an atomic on the lane of the data,
+ * LOCO_ORDER. */
+static int pass(struct world *w, enum loco_fence_scope scope, bool by_atomic)
+{
+    unsigned char *mine = loci_mem_ptr(&w->pool), data[DATA];
+    uint64_t old, flag = scope * 100000;
+
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        if (w->m->rank == 0) {
+            memset(data, (int)i, sizeof data);
+            CHECK_OK(loci_write(w->rt, &w->pools[1], 4096, data, sizeof data, NULL));
+            CHECK_OK(loci_fence_peer(w->rt, scope, w->pools[1].peer));
+            if (by_atomic)
+                CHECK_OK(loci_fetch_add(w->rt, &w->pools[1], 0, 1, &old, NULL));
+            else
+                CHECK_OK(loci_write64(w->rt, &w->pools[1], 8, flag + i, NULL));
+            poll_for(w, mine + 16, flag + i);
+        } else if (w->m->rank == 1) {
+            if (by_atomic)
+                poll_for(w, mine, i);
+            else
+                poll_for(w, mine + 8, flag + i);
+            for (size_t j = 0; j < DATA; j++)
+                CHECK_EQ(mine[4096 + j], (unsigned char)i);
+            CHECK_OK(loci_write64(w->rt, &w->pools[0], 16, flag + i, NULL));
+        }
+    }
+    return together(w);
+}
+
+static int order(struct member *m)
+{
+    struct world w;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK(pass(&w, LOCO_FENCE_PAIR, false) == 0);
+    CHECK(pass(&w, LOCO_FENCE_THREAD, false) == 0);
+    CHECK(pass(&w, LOCO_FENCE_PROCESS, false) == 0);
+    if (loci_domain_of(w.rt->everyone) == LOCI_DOMAIN_NIC)
+        CHECK(pass(&w, LOCO_ORDER, true) == 0);
+    return leave(&w);
+}
+
+/* ---- threads: a lane each, and fences of one for all ---- */
+
+#define THREADS 4
+#define EACH 64
+
+struct writer {
+    struct world *w;
+    _Atomic int written;
+};
+
+static int write_some(void *arg, int thread)
+{
+    struct writer *writer = arg;
+    struct world *w = writer->w;
+
+    for (uint64_t i = 0; i < EACH; i++)
+        CHECK_OK(loci_write64(w->rt, &w->pools[next_of(w)],
+                              ((uint64_t)thread * EACH + i) * 8,
+                              1000 * ((uint64_t)w->m->rank + 1) + (uint64_t)thread * EACH + i,
+                              NULL));
+    atomic_fetch_add(&writer->written, 1);
+    return 0;
+}
+
+static int threads(struct member *m)
+{
+    struct world w;
+    struct writer writer = { .w = &w };
+    int before = (m->rank + m->n - 1) % m->n;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK(run_threads(THREADS, write_some, &writer) == 0);
+    CHECK_EQ(writer.written, THREADS);
+    CHECK_OK(loci_fence_peer(w.rt, LOCO_FENCE_PROCESS, -1));
+    CHECK_OK(together(&w));
+    for (int i = 0; i < THREADS * EACH; i++)
+        CHECK_EQ(loci_load64(loci_mem_ptr(&w.pool) + (size_t)i * 8), 1000 * (before + 1) + i);
+    return leave(&w);
+}
+
+/* What was written last, with no fence, arrives though the writer closes. */
+static int last_words(struct member *m)
+{
+    struct world w;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK_OK(together(&w));
+    CHECK_OK(loci_write64(w.rt, &w.pools[next_of(&w)], 24, 42, NULL));
+    poll_for(&w, loci_mem_ptr(&w.pool) + 24, 42);
+    return 0;       /* closes at once, as the others do */
+}
+
+/* ---- all of it ---- */
+
+static const struct test_case {
+    const char *name;
+    member_fn *fn;
+} cases[] = {
+    { "moves", moves },
+    { "large", large },
+    { "flood", flood },
+    { "atomics", atomics },
+    { "order", order },
+    { "threads", threads },
+    { "last_words", last_words },
+};
+#define CASES (int)(sizeof cases / sizeof cases[0])
+
+int main(int argc, char **argv)
+{
+    int n = argc > 1 ? atoi(argv[1]) : 2, failed = 0, run = 0;
+
+    if (n < 2 || n > PEERS)
+        return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 0; i < CASES; i++) {
+        int64_t begin = run_now();
+        int status;
+
+        if (argc > 2 && strcmp(argv[2], cases[i].name) != 0)
+            continue;
+        alarm(LIMIT);
+        status = member_run(RUN_SHM, n, cases[i].fn, NULL, NULL);
+        printf("%sok %d - %s, %d processes\n# %.2f s\n", status == LOCO_OK ? "" : "not ", ++run,
+               cases[i].name, n, (double)(run_now() - begin) / 1e9);
+        failed += status != LOCO_OK;
+    }
+    printf("1..%d\n", run);
+    return failed > 0;
+}
