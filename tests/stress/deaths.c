@@ -30,6 +30,7 @@ struct member {
     loco_ticket_lock_t *ticket;
     loco_rw_lock_t *rw;
     loco_barrier_t *barrier;
+    loco_queue_t *queue;
     int64_t until;
 };
 
@@ -94,16 +95,42 @@ static int barrier_work(void *arg)
     return verdict < 0;
 }
 
-static int (*const works[])(void *) = { ticket_work, rw_work, barrier_work };
+/* Goes on without the dead, but for rank 0's. */
+static int queue_work(void *arg)
+{
+    struct member *m = arg;
+    uint64_t entry = 0;
+    int verdict = 0;
+
+    while (verdict == 0 && run_now() < m->until) {
+        int64_t start = run_now();
+        int status;
+
+        verdict = judge(loco_queue_push(m->queue, &entry), start);
+        start = run_now();
+        status = loco_queue_try_pop(m->queue, &entry);
+        if (verdict == 0)
+            verdict = judge(status == LOCO_ERR_AGAIN ? LOCO_OK : status, start);
+        if (verdict == 1 && loco_group_alive(loco_everyone(m->rt), 0) == LOCO_OK) {
+            fprintf(stderr, "a queue was given up, though rank 0 is alive\n");
+            return 1;
+        }
+    }
+    return verdict < 0;
+}
+
+#define WORKS 4
+static int (*const works[WORKS])(void *) = { ticket_work, rw_work, barrier_work, queue_work };
 
 static int death_body(loco_runtime_t *rt, int rank, void *arg)
 {
-    struct member m = { .work = works[*(int *)arg % 3], .rt = rt };
+    struct member m = { .work = works[*(int *)arg % WORKS], .rt = rt };
     int victim = *(int *)arg % loco_group_size(loco_everyone(rt)), result;
 
     CHECK_OK(loco_ticket_lock_create(rt, NULL, "ticket", loco_everyone(rt), 0, &m.ticket));
     CHECK_OK(loco_rw_lock_create(rt, NULL, "rw", loco_everyone(rt), 0, &m.rw));
     CHECK_OK(loco_barrier_create(rt, NULL, "barrier", loco_everyone(rt), &m.barrier));
+    CHECK_OK(loco_queue_create(rt, NULL, "queue", loco_everyone(rt), 8, 64, 0, &m.queue));
     CHECK_OK(run_meet(rt));
     m.until = run_now() + SECOND / 10;
     result = rank == victim ? run_threads(2, killer, &m) : m.work(&m);
@@ -112,16 +139,17 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     loco_ticket_lock_destroy(m.ticket);
     loco_rw_lock_destroy(m.rw);
     loco_barrier_destroy(m.barrier);
+    loco_queue_destroy(m.queue);
     return result;
 }
 
 int main(void)
 {
-    enum { CASES = 9 };
-    static const char *const names[] = { "ticket lock", "rw lock", "barrier" };
+    enum { CASES = 12 };
+    static const char *const names[WORKS] = { "ticket lock", "rw lock", "barrier", "queue" };
     struct stress_case cases[CASES];
 
     for (int i = 0; i < CASES; i++)
-        cases[i] = (struct stress_case){ names[i % 3], i % 2 == 0 ? 4 : 3, death_body, i };
+        cases[i] = (struct stress_case){ names[i % WORKS], i / WORKS % 2 == 0 ? 4 : 3, death_body, i };
     return stress_run(cases, CASES);
 }
