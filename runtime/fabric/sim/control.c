@@ -166,15 +166,20 @@ int loci_service_open(struct loco_runtime *rt)
     return LOCO_OK;
 }
 
-void loci_service_close(struct loco_runtime *rt)
+/* As a join of the thread: a handler that it is in the middle of is finished. */
+static void end_service(struct sim_process *p)
 {
-    struct sim_process *p = rt->host.ctx;
-
-    /* As a join of the thread: a handler that it is in the middle of is finished. */
     p->closing = true;
     sim_poke(p, 0);
     while (p->service->state != SIM_DONE)
         loci_sim_block(SIM_IDLE);
+}
+
+void loci_service_close(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    end_service(p);
     p->rt = NULL;
 }
 
@@ -223,9 +228,10 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     return LOCO_OK;
 }
 
+/* No handler runs on when this returns: letters are all that it serves. */
 void loci_sim_fabric_close(struct loci_fabric *fabric)
 {
-    (void)fabric;
+    end_service(sim_process_of(fabric));
 }
 
 int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
