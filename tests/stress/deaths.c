@@ -150,6 +150,7 @@ int main(void)
     struct stress_case cases[CASES];
 
     for (int i = 0; i < CASES; i++)
-        cases[i] = (struct stress_case){ names[i % WORKS], i / WORKS % 2 == 0 ? 4 : 3, death_body, i };
+        cases[i] = (struct stress_case){ names[i % WORKS], i / WORKS % 2 == 0 ? 4 : 3, death_body,
+                                         i };
     return stress_run(cases, CASES);
 }
