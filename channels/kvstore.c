@@ -164,11 +164,9 @@ static void list_locks(struct batch *b)
 static int lock_failed(const struct batch *b, uint64_t key)
 {
     int lock = loci_kv_lock_of(b->kv, key);
+    const int *at = bsearch(&lock, b->lock, (size_t)b->nlocks, sizeof lock, by_number);
 
-    for (int i = 0; i < b->nlocks; i++)
-        if (b->lock[i] == lock)
-            return b->failed[i];
-    return LOCO_ERR_STATE;
+    return at == NULL ? LOCO_ERR_STATE : b->failed[at - b->lock];
 }
 
 /* A place for one key, filled, and its word in this process's index. */

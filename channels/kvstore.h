@@ -22,7 +22,7 @@
 /* A version: of a value that is being written. */
 #define LOCI_KV_BUSY UINT64_C(1)
 
-#define LOCI_KV_BATCH 100       /* keys in one message */
+#define LOCI_KV_BATCH 250       /* keys in one message */
 #define LOCI_KV_HEADER 8        /* bytes of a message before its records */
 #define LOCI_KV_MESSAGE (LOCI_KV_HEADER + LOCI_KV_BATCH * sizeof(struct loci_kv_record))
 

@@ -100,7 +100,7 @@ int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, vo
 int loco_kvstore_insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len);
 
 /** `n` keys (none twice) with `values` (n times `len` bytes): as n calls of loco_kvstore_insert,
- * whose outcomes go to `statuses`, in one exchange with the other members for every hundred of
+ * whose outcomes go to `statuses`, in one exchange with the other members for every 250 of
  * them. The way to load a store. Meanwhile it holds the locks of these keys. Returns the first
  * outcome that is neither LOCO_OK nor LOCO_ERR_EXISTS, or LOCO_OK. */
 int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
