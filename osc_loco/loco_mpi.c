@@ -94,6 +94,19 @@ static void idle(void *ctx, unsigned rounds)
         sched_yield();
 }
 
+#define SLICE_NS INT64_C(1000000)
+
+/* Who may call MPI sleeps in slices, for the same reason: a thousandth of a core at the most. */
+static void sleep_in_mpi(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+    if (loci_mpi_may_call()) {
+        opal_progress();
+        if (ns == LOCO_FOREVER || ns > SLICE_NS)
+            ns = SLICE_NS;
+    }
+    loci_host_system.sleep(ctx, word, seen, ns);
+}
+
 /* ---- exchanges ---- */
 
 static int allgather(void *ctx, const void *mine, size_t len, void *all)
@@ -216,6 +229,7 @@ static int open_runtime(void)
     int status = LOCO_ERR_NO_MEMORY;
 
     host.idle = idle;
+    host.sleep = sleep_in_mpi;
     set_caller(pthread_self());
     if (all != NULL)
         status = loci_runtime_open(&boot, &host, NULL, &process.rt);

@@ -10,6 +10,7 @@
 
 #include "names.h"
 #include "service.h"
+#include "wait.h"
 
 /* ---- what arrives ---- */
 
@@ -43,7 +44,7 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "not a control message";
     if (m->version != LOCI_CONTROL_VERSION)
         return "version of another release";
-    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_GONE)
+    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_RING)
         return "unknown type";
     if (m->nregions > LOCI_REGIONS_MAX || m->len != len || len != loci_control_len(m->nregions))
         return "wrong length";
@@ -117,7 +118,10 @@ void loci_control_receive(struct loco_runtime *rt, int peer, const void *message
                  len, (unsigned long long)loci_peer(rt, peer)->address.identity, why);
         return;
     }
-    loci_names_receive(rt, peer, &m);
+    if (m.type == LOCI_CONTROL_RING)
+        loci_ring_self(rt);
+    else
+        loci_names_receive(rt, peer, &m);
 }
 
 /* ---- what we say ---- */
@@ -163,6 +167,23 @@ void loci_control_gone(const struct loci_control *asked, struct loci_control *m)
     m->to = asked->from;
     m->size = asked->size;
     memcpy(m->name, asked->name, sizeof m->name);
+}
+
+int loci_control_ring(struct loco_runtime *rt, int peer)
+{
+    struct loci_control m;
+
+    memset(&m, 0, sizeof m);
+    m.magic = LOCI_CONTROL_MAGIC;
+    m.version = LOCI_CONTROL_VERSION;
+    m.type = LOCI_CONTROL_RING;
+    m.len = (uint32_t)loci_control_len(0);
+    /* Of no endpoint: what the check of all messages wants. */
+    m.size = 1;
+    m.from = m.to = 1;
+    memcpy(m.name, "bell", sizeof "bell");
+    loci_control_seal(&m);
+    return rt->ops->control_send(rt->fabric, loci_peer(rt, peer), &m, m.len);
 }
 
 /* ---- do two endpoints fit? ---- */

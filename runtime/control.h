@@ -18,8 +18,9 @@ enum loci_control_type {
     LOCI_CONTROL_CONNECT,       /* mine fits yours; here are my keys, but I have not got yours */
     LOCI_CONTROL_CONNECTED,     /* the same, and I have got yours */
     LOCI_CONTROL_REJECT,        /* mine differs from yours; it looks so */
-    LOCI_CONTROL_GONE           /* you need not wait for the one of mine that you named: it has
+    LOCI_CONTROL_GONE,          /* you need not wait for the one of mine that you named: it has
                                    been destroyed, or knows that it differs */
+    LOCI_CONTROL_RING           /* wake your sleepers; says nothing of any endpoint */
 };
 
 struct loci_control_region {
@@ -62,6 +63,9 @@ void loci_control_seal(struct loci_control *m);
  * out of its range; *why is then a static text, and *out as it was. */
 int loci_control_parse(const void *message, size_t len, struct loci_control *out,
                        const char **why);
+
+/* Wake the sleepers of a peer by a message to its service thread. */
+int loci_control_ring(struct loco_runtime *rt, int peer);
 
 /* endpoint_join.c: handle a message that was parsed, in the service thread. */
 void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *message);

@@ -9,6 +9,7 @@
 
 #include "endpoint.h"
 #include "runtime.h"
+#include "wait.h"
 
 #define HASH_SIZE (2 * LOCI_MAX_PEERS)
 
@@ -111,6 +112,7 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
              (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
     /* Pairs with the acquire in loci_wait(): who sees the count sees the state. */
     atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
+    loci_ring_self(rt);
     loci_names_peer_gone(rt, peer->index);
 }
 

@@ -83,6 +83,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     if (rt == NULL)
         return LOCO_ERR_NO_MEMORY;
     rt->host = host != NULL ? *host : loci_host_system;
+    rt->bell = &rt->own_bell;
     pthread_mutex_init(&rt->memory_lock, NULL);
     rt->log = (struct loci_log){ .fn = boot->log, .ctx = boot->log_ctx };
     status = loci_tunables_load(&rt->tunables, &rt->log);

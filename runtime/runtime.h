@@ -47,6 +47,10 @@ struct loci_host {
     /* A waiter has polled `rounds` times in vain since it last made progress. */
     void (*idle)(void *ctx, unsigned rounds);
     struct loci_thread *(*self)(void *ctx);         /* NULL: thread-local in self.c */
+    /* Nullable: nobody sleeps then. Sleep while `*word` is `seen`, until a wake of that word by
+     * any process, for at most `ns` (or LOCO_FOREVER); may return before. */
+    void (*sleep)(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns);
+    void (*wake)(void *ctx, _Atomic uint32_t *word);
     /* Nullable. A wait begins that is not over at the first look: for this. */
     void (*waits)(void *ctx, const char *what);
 };
@@ -144,6 +148,8 @@ struct loco_runtime {
     int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
     _Atomic int peer_count;
     _Atomic unsigned deaths;        /* grows with every peer that is lost: waiters look again */
+    _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
+    _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
     struct loco_group *everyone;
 
     pthread_mutex_t threads_lock;

@@ -46,6 +46,7 @@ struct loci_tunables {
     int huge_pages;                     /* enum loci_huge_pages */
     int64_t extent_min, extent_max;     /* bytes */
     int64_t spin;                       /* polls */
+    int64_t sleep_after;                /* ns */
     int64_t lock_handovers;
     int64_t lock_patience;              /* ns */
     int64_t lock_reopen;                /* exclusive locks in a row */

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The one place to wait, and the production host: clock, random numbers, idling. */
+/* The one place to wait, and the production host: clock, random numbers, idling, sleep. */
 
 #include "config.h"
 
+#include <linux/futex.h>
 #include <sched.h>
+#include <stdint.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "control.h"
 #include "observe.h"
 #include "runtime.h"
 #include "wait.h"
@@ -43,10 +48,28 @@ static void system_idle(void *ctx, unsigned rounds)
     sched_yield();
 }
 
+/* The word may be in memory that processes share. What ends it early ends it: a signal, a word
+ * that is another one already. */
+static void system_sleep(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+    struct timespec most = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+    (void)ctx;
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, ns == LOCO_FOREVER ? NULL : &most, NULL, 0);
+}
+
+static void system_wake(void *ctx, _Atomic uint32_t *word)
+{
+    (void)ctx;
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 const struct loci_host loci_host_system = {
     .now = system_now,
     .random = system_random,
     .idle = system_idle,
+    .sleep = system_sleep,
+    .wake = system_wake,
 };
 
 int64_t loci_now(struct loco_runtime *rt)
@@ -106,21 +129,80 @@ static int needed_are_alive(struct loco_runtime *rt, const struct loci_reason *w
     return why->peer < 0 || loci_peer_alive(rt, why->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
 }
 
+struct clock {
+    int64_t start;              /* 0: not looked at yet */
+    int64_t waited;             /* when last looked at */
+    bool told;
+};
+
 /* The clock is read now and then only: LOCO_ERR_TIMEOUT, or LOCO_OK. */
-static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why, int64_t *start,
-                         bool *told)
+static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
+                         struct clock *clock)
 {
     int64_t now = loci_now(rt);
 
-    if (*start == 0)
-        *start = now;
-    if (why->timeout_ns != LOCO_FOREVER && now - *start >= why->timeout_ns)
+    if (clock->start == 0)
+        clock->start = now;
+    clock->waited = now - clock->start;
+    if (why->timeout_ns != LOCO_FOREVER && clock->waited >= why->timeout_ns)
         return LOCO_ERR_TIMEOUT;
-    if (!*told && now - *start >= STUCK_AFTER) {
-        *told = true;
+    if (!clock->told && clock->waited >= STUCK_AFTER) {
+        clock->told = true;
         LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
     }
     return LOCO_OK;
+}
+
+/* ---- sleeping ---- */
+
+void loci_ring_bell(struct loco_runtime *rt, _Atomic uint32_t *bell)
+{
+    /* Release: who finds that it has changed finds what it was rung for. */
+    atomic_fetch_add_explicit(bell, 1, memory_order_release);
+    if (rt->host.wake != NULL)
+        rt->host.wake(rt->host.ctx, bell);
+}
+
+void loci_ring_self(struct loco_runtime *rt)
+{
+    if (rt->bell != NULL)
+        loci_ring_bell(rt, rt->bell);
+}
+
+int loci_ring(struct loco_runtime *rt, int peer)
+{
+    int status = LOCO_ERR_AGAIN;
+
+    if (!loci_peer_alive(rt, peer))
+        return LOCO_ERR_PEER_DEAD;
+    if (rt->ops->ring != NULL)
+        status = rt->ops->ring(rt->fabric, loci_peer(rt, peer));
+    return status == LOCO_ERR_AGAIN ? loci_control_ring(rt, peer) : status;
+}
+
+static bool may_sleep(const struct loco_runtime *rt, const struct loci_reason *why,
+                      const struct clock *clock)
+{
+    return why->announce != NULL && rt->host.sleep != NULL
+           && clock->waited >= rt->tunables.sleep_after;
+}
+
+/* Sleep, unless `ready` says something now, or somebody has died since `deaths` was read. The bell
+ * is read first: who rings after the announcement changes it. */
+static int sleep_once(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
+                      void *arg, unsigned deaths, const struct clock *clock)
+{
+    uint32_t bell = atomic_load_explicit(rt->bell, memory_order_acquire);
+    int status;
+
+    why->announce(arg, 1);
+    status = ready(arg);
+    if (status == 0 && atomic_load_explicit(&rt->deaths, memory_order_acquire) == deaths)
+        rt->host.sleep(rt->host.ctx, rt->bell, bell,
+                       why->timeout_ns == LOCO_FOREVER ? LOCO_FOREVER
+                       : why->timeout_ns - clock->waited);
+    why->announce(arg, -1);
+    return status;
 }
 
 /* A wait that was not over at the first look, for who counts and traces. */
@@ -163,8 +245,7 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
 {
     unsigned rounds = 0, deaths_seen = 0;
     struct watch watch = { .begun = false };
-    int64_t start = 0;
-    bool told = false;
+    struct clock clock = { .start = 0 };
     int status;
 
     for (;;) {
@@ -181,14 +262,19 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
                 break;
             deaths_seen = deaths;
         }
-        if (rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0) {
-            status = look_at_clock(rt, why, &start, &told);
+        if (rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0 || may_sleep(rt, why, &clock)) {
+            status = look_at_clock(rt, why, &clock);
             if (status != LOCO_OK)
                 break;
         }
         if (!watch.begun)
             watch_begins(rt, why, &watch);
         loci_wait_round(rt, &rounds);
+        if (may_sleep(rt, why, &clock)) {
+            status = sleep_once(rt, why, ready, arg, deaths, &clock);
+            if (status != 0)
+                break;
+        }
     }
     watch_ends(rt, why, &watch);
     return status < 0 ? status : LOCO_OK;

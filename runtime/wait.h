@@ -19,10 +19,25 @@ struct loci_reason {
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */
     int64_t timeout_ns;                 /* LOCO_FOREVER or nanoseconds */
     enum loci_wait_kind kind;           /* for statistics */
+    /* Nullable: this wait may sleep. Say in network memory of this process that one thread more
+     * (+1) or less (-1) does; an atomic in one order with what `ready` then loads. */
+    void (*announce)(void *arg, int change);
 };
 
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
               void *arg);
+
+/* Sleeping. A wait that has lasted LOCO_SLEEP_AFTER, and may, sleeps until this process's bell is
+ * rung; then it looks, and sleeps again. It announces, looks once more, then sleeps. Whoever brings
+ * about what it waits for looks at the announcement after that, in one order with both (a full
+ * fence between, or on a lane: a read after the write), and rings if there is one. One of the two
+ * looks comes after the other's act, so no sleeper is missed. Deaths ring, too. */
+
+/* Wake all sleepers of that peer's process (index of peer). LOCO_ERR_PEER_DEAD: they need not. */
+int loci_ring(struct loco_runtime *rt, int peer);
+/* Those of this one. */
+void loci_ring_self(struct loco_runtime *rt);
+void loci_ring_bell(struct loco_runtime *rt, _Atomic uint32_t *bell);
 
 /* One round of a loop that cannot be put as a `ready` function: polls and idles.
  * Start with *rounds = 0. */

@@ -177,6 +177,10 @@ struct loci_fabric_ops {
     int (*strided)(struct loci_fabric *fabric, struct loci_peer *peer,
                    const struct loci_strided *op);
 
+    /* Ring the bell of that peer's process (rt->bell there): wakes its sleepers, once at least.
+     * Nullable; LOCO_ERR_AGAIN: cannot, a control message does it. Reliable. */
+    int (*ring)(struct loci_fabric *fabric, struct loci_peer *peer);
+
     /* Control messages, of at most LOCI_CONTROL_MAX bytes; reliable and ordered per peer; may be
      * called by any thread. What arrives is given to loci_control_receive() in the service
      * thread. */

@@ -72,6 +72,42 @@ static int never(void *arg)
     return 0;
 }
 
+/* ---- sleeping: a host that says what it was asked ---- */
+
+struct sleeper {
+    struct fake f;              /* first */
+    int announced, sleeps, look_at;     /* the look that finds something; counts down */
+    int64_t longest;
+    bool change_bell;           /* between the announcement and the second look */
+};
+
+static void fake_sleep(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+    struct sleeper *s = ctx;
+
+    cr_assert_eq(s->announced, 1);
+    s->longest = ns;
+    if (atomic_load(word) == seen)
+        s->sleeps++;
+    s->f.now += 1000;
+}
+
+static void count_announced(void *arg, int change)
+{
+    struct sleeper *s = arg;
+
+    s->announced += change;
+    if (change > 0 && s->change_bell)
+        loci_ring_self(s->f.rt);
+}
+
+static int looks(void *arg)
+{
+    struct sleeper *s = arg;
+
+    return --s->look_at <= 0;
+}
+
 static int fails(void *arg)
 {
     (void)arg;
@@ -144,4 +180,49 @@ Test(wait, ends_when_a_needed_peer_dies_and_only_then, .timeout = 10)
     why.peer = 0;
     left = 50;
     cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_OK);
+}
+
+Test(wait, sleeps_after_some_time_and_looks_before_it_does, .timeout = 10)
+{
+    struct loco_runtime rt;
+    struct sleeper s = { .look_at = 2 };
+    struct loci_reason why = {
+        .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER, .announce = count_announced,
+    };
+
+    set_up(&rt, &s.f);
+    rt.host.sleep = fake_sleep;
+    rt.bell = &rt.own_bell;
+    /* The look after the announcement finds it: no sleep. */
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.sleeps, 0);
+    cr_assert_eq(s.announced, 0);
+    /* Looks before each sleep and after. */
+    s.look_at = 7;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.sleeps, 3);
+    cr_assert_eq(s.longest, LOCO_FOREVER);
+    /* A bell that rings after the announcement is heard. */
+    s.change_bell = true;
+    s.look_at = 7;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.sleeps, 3);
+    s.change_bell = false;
+    /* Not before its time, nor longer than it has. */
+    rt.tunables.sleep_after = INT64_C(1000000000);
+    s.look_at = 500;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.sleeps, 3);
+    rt.tunables.sleep_after = 0;
+    why.timeout_ns = 5000;
+    s.look_at = 500;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_ERR_TIMEOUT);
+    cr_assert(s.longest > 0 && s.longest <= 5000);
+    cr_assert_eq(s.announced, 0);
+    /* Waits that do not say so never do. */
+    why = (struct loci_reason){ .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER };
+    s.sleeps = 0;
+    s.look_at = 500;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.sleeps, 0);
 }

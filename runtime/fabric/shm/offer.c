@@ -63,6 +63,7 @@ _Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
 
 struct shm_offers {
     _Alignas(128) _Atomic uint64_t bell;
+    _Alignas(128) _Atomic uint32_t sleepers;    /* the runtime's bell: wait.h */
     _Alignas(128) unsigned char slots[SLOTS * SLOT_BYTES];
 };
 
@@ -109,12 +110,14 @@ void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
     if (page == MAP_FAILED)
         return;
     f->offers = page;
+    f->rt->bell = &f->offers->sleepers;
     mine->fabric[1] = sizeof(struct shm_offers);
     mine->fabric[2] = shm_rkey((uint64_t)file.st_ino, f->offers_fd);
 }
 
 void loci_shm_offers_close(struct shm_fabric *f)
 {
+    f->rt->bell = &f->rt->own_bell;
     if (f->offers != NULL)
         munmap(f->offers, sizeof(struct shm_offers));
     if (f->offers_fd >= 0)
@@ -142,6 +145,17 @@ static struct shm_offers *offers_of(struct shm_peer *p)
     else
         atomic_store_explicit(&p->no_offers, true, memory_order_relaxed);
     return offers;
+}
+
+int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct shm_peer *p = peer->fabric_data;
+    struct shm_offers *offers = p == NULL ? NULL : offers_of(p);
+
+    if (offers == NULL)
+        return LOCO_ERR_AGAIN;
+    loci_ring_bell(shm_of(fabric)->rt, &offers->sleepers);
+    return LOCO_OK;
 }
 
 /* ---- origin ---- */

@@ -53,6 +53,8 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
 /* Any thread that waits: do what peers have offered to this process. One load where that is
  * nothing. Returns whether there was something. */
 int loci_shm_help(struct loci_fabric *fabric);
+/* fabric.h's `ring`: by the page, if the peer has one. */
+int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer);
 
 /* A part of a large read or write, from its byte `skip` on: *bytes of it are done, by this process
  * and, where it happens to be waiting, by the peer at the same time; *by_peer counts the pieces

@@ -367,5 +367,6 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .help = loci_shm_help,
     .update = loci_shm_update,
     .strided = loci_shm_strided,
+    .ring = loci_shm_ring,
     .control_send = shm_control_send,
 };

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "service.h"
+#include "wait.h"
 #include "world.h"
 
 /* ---- letters ---- */
@@ -112,6 +113,9 @@ static void handle(struct sim_process *p, const struct sim_letter *letter)
         SIM_TRACE(p->world, p->rank, -1, "message handled", 0, letter->from, "%zu bytes",
                   letter->len);
         loci_control_receive(p->rt, from->index, letter->bytes, letter->len);
+        break;
+    case SIM_RING:
+        loci_ring_self(p->rt);
         break;
     case SIM_GOODBYE:
         loci_peer_gone(p->rt, from, LOCI_PEER_LEFT, "it has closed its runtime");
@@ -217,6 +221,8 @@ int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
 void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
 
 int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
                          struct loci_fabric **fabric)
@@ -259,5 +265,26 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
         return LOCO_ERR_PEER_DEAD;
     p->counts.messages++;
     loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_CONTROL, message, len);
+    return LOCO_OK;
+}
+
+/* A message that is not lost, and that the service thread takes when it comes to it. */
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
+    p->counts.messages++;
+    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_RING, NULL, 0);
+    return LOCO_OK;
+}
+
+/* On one node: the bell itself, in memory that is shared. */
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *p = sim_process_of(fabric), *to = sim_peer_process(p, peer);
+
+    if (to->rt != NULL)
+        loci_ring_bell(p->rt, to->rt->bell);
     return LOCO_OK;
 }

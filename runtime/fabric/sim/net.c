@@ -669,6 +669,8 @@ int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
 void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
 
 const struct loci_fabric_ops loci_fabric_sim = {
     .name = "sim",
@@ -686,6 +688,7 @@ const struct loci_fabric_ops loci_fabric_sim = {
     .lane_close = lane_close,
     .post = post,
     .poll = poll,
+    .ring = loci_sim_ring,
     .control_send = loci_sim_control_send,
 };
 
@@ -704,5 +707,6 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .user_remove = user_remove,
     .map = map,
     .post = post_here,
+    .ring = loci_sim_ring_here,
     .control_send = loci_sim_control_send,
 };

@@ -93,6 +93,7 @@ bool loci_sim_fiber_ready(const struct sim_fiber *f)
     case SIM_MUTEX: return f->mutex->locked == 0;
     case SIM_COND: return f->cond->told != f->told;
     case SIM_JOIN: return f->unjoined == 0;
+    case SIM_FUTEX: return f->woken || f->wake <= f->world->time;
     case SIM_MAIL: return f->process->letters != NULL || f->process->closing;
     default: return false;
     }
@@ -216,7 +217,8 @@ static bool move_time(struct sim_world *w)
     int64_t jump = FIRST_JUMP, first = INT64_MAX;
 
     for (int i = 0; i < w->fiber_count; i++)
-        if (w->fibers[i]->state == SIM_ASLEEP && !w->fibers[i]->process->stopped
+        if ((w->fibers[i]->state == SIM_ASLEEP || w->fibers[i]->state == SIM_FUTEX)
+            && !w->fibers[i]->process->stopped
             && w->fibers[i]->wake < first)
             first = w->fibers[i]->wake;
     for (int i = 0; i < w->barren && jump < LONGEST_JUMP; i++)

@@ -148,8 +148,14 @@ static const char *state_name(const struct sim_fiber *f)
     case SIM_JOIN: return "waits for its threads";
     case SIM_MAIL: return "has no messages";
     case SIM_ASLEEP: return "sleeps";
+    case SIM_FUTEX: return "sleeps in a wait for";
     default: return "has ended";
     }
+}
+
+static bool is_in_wait(const struct sim_fiber *f)
+{
+    return f->state == SIM_IDLE || f->state == SIM_FUTEX;
 }
 
 void loci_sim_stuck_text(struct sim_world *w)
@@ -167,9 +173,9 @@ void loci_sim_stuck_text(struct sim_world *w)
         at += (size_t)snprintf(r->detail + at, sizeof r->detail - at, "p%d.%s%d %s %s%s\n",
                                f->process->rank, f->thread < 0 ? "service" : "t",
                                f->thread < 0 ? 0 : f->thread, state_name(f),
-                               f->state == SIM_IDLE && f->waits_for != NULL ? f->waits_for : "",
+                               is_in_wait(f) && f->waits_for != NULL ? f->waits_for : "",
                                f->process->stopped ? " (stopped by the fault)" : "");
-        if (first == NULL && f->state == SIM_IDLE && !f->process->stopped) {
+        if (first == NULL && is_in_wait(f) && !f->process->stopped) {
             first = f->waits_for;
             who = f->process->rank;
         }

@@ -14,6 +14,7 @@
 #include "world.h"
 
 #define AFTER_STOP_MASK ((UINT64_C(1) << 20) - 1)       /* ns that a choice takes at most then */
+#define NAP_NS INT64_C(1000)
 #define RECORD 512                      /* bytes that an exchange gathers of each */
 
 /* Of the latest run of this thread: what is said of it afterwards goes there, too. */
@@ -38,6 +39,39 @@ static void host_idle(void *ctx, unsigned rounds)
     (void)ctx;
     (void)rounds;
     loci_sim_block(SIM_IDLE);
+}
+
+/* By the time of the cost model a sleep of some length is one of short naps. */
+static void host_sleep(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
+{
+    struct sim_process *p = ctx;
+    struct sim_fiber *f = p->world->current;
+
+    if (p->world->strategy == LOCI_SIM_TIMED && ns != LOCO_FOREVER) {
+        loci_sim_sleep(ns < NAP_NS ? ns : NAP_NS);
+        return;
+    }
+    if (atomic_load_explicit(word, memory_order_acquire) != seen)
+        return;
+    f->futex = word;
+    f->woken = false;
+    f->wake = ns == LOCO_FOREVER ? INT64_MAX : p->world->time + ns;
+    loci_sim_block(SIM_FUTEX);
+}
+
+static void host_wake(void *ctx, _Atomic uint32_t *word)
+{
+    struct sim_world *w = ((struct sim_process *)ctx)->world;
+
+    for (int i = 0; i < w->fiber_count; i++) {
+        struct sim_fiber *f = w->fibers[i];
+
+        if (f->state == SIM_FUTEX && f->futex == word) {
+            f->woken = true;
+            sim_poke(f->process, 0);
+        }
+    }
+    w->barren = 0;
 }
 
 static struct loci_thread *host_self(void *ctx)
@@ -118,7 +152,7 @@ static int open_runtime(struct sim_process *p)
     const struct loci_sim_config *config = p->world->config;
     const struct loci_host host = {
         .ctx = p, .now = host_now, .random = host_random, .idle = host_idle, .self = host_self,
-        .waits = host_waits,
+        .waits = host_waits, .sleep = host_sleep, .wake = host_wake,
     };
     const struct loco_bootstrap boot = {
         .identity = SIM_IDENTITY + (uint64_t)p->rank,

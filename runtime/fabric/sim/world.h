@@ -27,6 +27,7 @@ enum sim_state {
     SIM_JOIN,           /* waits for threads that it started */
     SIM_MAIL,           /* service: waits for letters */
     SIM_ASLEEP,
+    SIM_FUTEX,          /* sleeps until a wake of a word, or a time */
     SIM_DONE
 };
 
@@ -41,7 +42,9 @@ struct sim_fiber {
     const struct loci_sim_cond *cond;
     unsigned told;                      /* of the condition, when it began to wait */
     uint64_t seen;                      /* IDLE: the process's version that it polled */
-    int64_t wake;                       /* ASLEEP: when */
+    int64_t wake;                       /* ASLEEP: when; FUTEX: at the latest */
+    const void *futex;                  /* FUTEX: the word */
+    bool woken;
     const char *waits_for;              /* of the runtime's wait that it is in */
     uint32_t priority;
     uint64_t slice;                     /* steps since it last gave way (PRIORITY) */
@@ -90,7 +93,7 @@ struct sim_lane {
 
 /* ---- processes (world.c, control.c) ---- */
 
-enum sim_letter_kind { SIM_CONTROL, SIM_GOODBYE, SIM_DEATH };
+enum sim_letter_kind { SIM_CONTROL, SIM_GOODBYE, SIM_DEATH, SIM_RING };
 
 struct sim_letter {
     struct sim_letter *next;
