@@ -93,6 +93,9 @@ static inline struct loci_mem *loci_ring_state(struct loco_ringbuffer *rb, int r
     return loci_endpoint_mem(rb->ep, rank, LOCI_RING_STATE);
 }
 
+/* A reader's part of struct loci_reason's `announce`, for who waits for rings and other things. */
+void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change);
+
 static inline bool loci_ring_alive(const struct loco_ringbuffer *rb, int rank)
 {
     return loci_peer_alive(rb->rt, rb->ep->group.peer[rank]);

@@ -106,11 +106,24 @@ static int one_has_news(void *arg)
     return has_news(arg);
 }
 
+/* Total order with the next look: ringbuffer.c. */
+void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change)
+{
+    unsigned char *words = loci_mem_ptr(loci_ring_state(rb, rb->rank));
+
+    loci_cpu_fetch_add(words + LOCI_RING_ASLEEP, (uint64_t)(int64_t)change);
+}
+
+static void one_announces(void *arg, int change)
+{
+    loci_ringbuffer_announce(arg, change);
+}
+
 static int wait_for_news(struct loco_ringbuffer *rb, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = rb->ep->name, .peer = rb->ep->group.peer[rb->writer], .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .announce = rb->awake ? NULL : one_announces,
     };
 
     source_of(rb);
@@ -234,7 +247,7 @@ static int receive_now(struct loco_ringbuffer *rb, void *buffer, size_t size, si
 int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
                             size_t *bytes)
 {
-    int64_t end = timeout_ns == LOCO_FOREVER ? 0 : loci_now(rb->rt) + timeout_ns, left;
+    int64_t end = timeout_ns == LOCO_FOREVER ? 0 : loci_now(rb->rt) + timeout_ns, left = timeout_ns;
     int status = check_reader(rb);
 
     if (status != LOCO_OK)
@@ -243,8 +256,9 @@ int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buf
         status = receive_now(rb, buffer, size, bytes);
         if (status != LOCO_ERR_AGAIN)
             return status;
-        left = timeout_ns == LOCO_FOREVER ? LOCO_FOREVER : end - loci_now(rb->rt);
-        status = wait_for_news(rb, left < 0 && left != LOCO_FOREVER ? 0 : left);
+        if (timeout_ns != LOCO_FOREVER)
+            left = end - loci_now(rb->rt);
+        status = wait_for_news(rb, timeout_ns != LOCO_FOREVER && left < 0 ? 0 : left);
         if (status != LOCO_OK)
             return status;
     }
@@ -272,6 +286,14 @@ static int any_has_news(void *arg)
     return 0;
 }
 
+static void all_announce(void *arg, int change)
+{
+    const struct any_wait *wait = arg;
+
+    for (int i = 0; i < wait->n; i++)
+        loci_ringbuffer_announce(wait->rbs[i], change);
+}
+
 static int go_on(void *arg)
 {
     (void)arg;
@@ -280,9 +302,9 @@ static int go_on(void *arg)
 
 int loco_ringbuffer_wait_any(loco_ringbuffer_t *const *rbs, int n, int64_t timeout_ns, int *which)
 {
-    const struct loci_reason why = {
+    struct loci_reason why = {
         .what = "one of several ring buffers", .peer = -1, .broken = go_on,
-        .timeout_ns = timeout_ns, .kind = LOCI_WAIT_SYNC,
+        .timeout_ns = timeout_ns, .kind = LOCI_WAIT_SYNC, .announce = all_announce,
     };
     struct any_wait wait = { .rbs = rbs, .n = n, .first = *which + 1 };
     int status;
@@ -294,6 +316,8 @@ int loco_ringbuffer_wait_any(loco_ringbuffer_t *const *rbs, int n, int64_t timeo
         if (status != LOCO_OK)
             return status;
         source_of(rbs[i]);
+        if (rbs[i]->awake)      /* its writer would not look */
+            why.announce = NULL;
     }
     status = loci_wait(rbs[0]->rt, &why, any_has_news, &wait);
     if (status == LOCO_OK)

@@ -390,6 +390,55 @@ static int post_to_all(struct loco_ringbuffer *rb, const struct batch *batch)
     return LOCO_OK;
 }
 
+static bool needs_no_look(struct loco_ringbuffer *rb, int rank, uint64_t arg)
+{
+    (void)arg;
+    return rank == rb->writer || loci_mem_ptr(loci_ring_state(rb, rank)) != NULL
+           || !loci_ring_alive(rb, rank);
+}
+
+/* Sleepers whose words are not mapped (or not yet). */
+static int wake_by_lane(struct loco_ringbuffer *rb)
+{
+    int status;
+
+    pthread_mutex_lock(&rb->lock);
+    for (int i = 0; i < rb->size; i++)
+        rb->reader[i].answer = 0;
+    /* Whoever has posted meanwhile has had our batch placed. */
+    status = take_posting(rb);
+    if (status == LOCO_OK)
+        status = read_words(rb, LOCI_RING_ASLEEP, needs_no_look, 0);
+    for (int i = 0; i < rb->size && status == LOCO_OK; i++)
+        if (rb->reader[i].answer != 0)
+            status = unless_dead(loci_ring(rb->rt, rb->ep->group.peer[i]));
+    pthread_mutex_unlock(&rb->lock);
+    return status;
+}
+
+/* Whoever sleeps did not see this batch, or will look before it does (ringbuffer.c). */
+static int wake_sleepers(struct loco_ringbuffer *rb)
+{
+    bool far = false;
+    int status = LOCO_OK;
+
+    if (rb->awake)
+        return LOCO_OK;
+    /* Between the header and the looks. */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int i = 0; i < rb->size && status == LOCO_OK; i++) {
+        const unsigned char *words = loci_mem_ptr(loci_ring_state(rb, i));
+
+        if (i == rb->writer || (words == NULL && !loci_ring_alive(rb, i)))
+            continue;
+        if (words == NULL)
+            far = true;
+        else if (loci_load64_total(words + LOCI_RING_ASLEEP) != 0)
+            status = unless_dead(loci_ring(rb->rt, rb->ep->group.peer[i]));
+    }
+    return status == LOCO_OK && far ? wake_by_lane(rb) : status;
+}
+
 static int commit(struct loco_ringbuffer *rb, const struct batch *batch)
 {
     loci_store64(rb->own + loci_ring_place(rb, batch->end), 0);
@@ -400,7 +449,7 @@ static int commit(struct loco_ringbuffer *rb, const struct batch *batch)
     loci_store64(rb->own + loci_ring_place(rb, batch->first), batch->first_header);
     rb->head = batch->end;
     atomic_store_explicit(&rb->sent, batch->end, memory_order_release);
-    return LOCO_OK;
+    return wake_sleepers(rb);
 }
 
 /* ---- sending ---- */

@@ -221,13 +221,13 @@ static int stream_body(loco_runtime_t *rt, int rank, void *arg)
 Test(ringbuffer, loses_doubles_and_tears_nothing, .timeout = 120)
 {
     for (int flags = 0; flags < 2; flags++) {
-        struct stream s = { .rounds = run_rounds(600), .senders = 1, .receivers = 1,
+        struct stream s = { .rounds = run_rounds(250), .senders = 1, .receivers = 1,
                             .flags = flags };
 
         cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, stream_body, &s), 0);
         s.senders = 2;
         cr_assert_eq(run_on(RUN_WEAK, 3, 2, NULL, stream_body, &s), 0);
-        s.rounds = run_rounds(8000);
+        s.rounds = run_rounds(1500);
         cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, stream_body, &s), 0);
         s.senders = 3;
         s.receivers = 3;
@@ -332,6 +332,126 @@ Test(ringbuffer, one_thread_reads_several)
 {
     cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, several_body, NULL), 0);
     cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, several_body, NULL), 0);
+}
+
+/* ---- sleep ---- */
+
+static int64_t cpu_time(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_THREAD, &used);
+    return (int64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000000
+           + (int64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000;
+}
+
+#define NAPS 5
+#define NAP_US 100000
+
+/* Whoever waits for long costs next to nothing, and is woken by each message, and by a death. */
+static int sleep_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int64_t before;
+    loco_ringbuffer_t *rb;
+    int got, which = -1;
+
+    (void)arg;
+    CHECK_OK(open_ring(rt, 0, 64, LOCO_RINGBUFFER_SLEEP, &rb));
+    CHECK_OK(run_meet(rt));
+    before = cpu_time();
+    for (int i = 0; i < NAPS; i++) {
+        if (rank == 0) {
+            usleep(NAP_US);
+            CHECK_OK(loco_ringbuffer_send(rb, &i, sizeof i, NULL));
+            continue;
+        }
+        if (i % 2 == 0)
+            CHECK_OK(loco_ringbuffer_wait_any(&rb, 1, LOCO_FOREVER, &which));
+        CHECK_OK(loco_ringbuffer_receive(rb, LOCO_FOREVER, &got, sizeof got, NULL));
+        CHECK_EQ(got, i);
+    }
+    usleep(rank == 0 ? NAP_US : 0);
+    if (rank == 0)
+        kill(getpid(), SIGKILL);
+    CHECK_EQ(loco_ringbuffer_receive(rb, LOCO_FOREVER, &got, sizeof got, NULL),
+             LOCO_ERR_PEER_DEAD);
+    CHECK(cpu_time() - before < run_limit((NAPS + 1) * NAP_US * INT64_C(1000) / 10));
+    loco_ringbuffer_destroy(rb);
+    return 0;
+}
+
+Test(ringbuffer, readers_sleep_and_are_woken)
+{
+    const char *const no_page[] = { "LOCO_OFFERS=never", NULL };
+
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, sleep_body, NULL), 0);
+    /* The bell is in no memory that others reach. */
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, no_page, sleep_body, NULL), 0);
+}
+
+static int timeout_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int64_t start = run_now(), before;
+    loco_ringbuffer_t *rb;
+    int got;
+
+    (void)arg;
+    CHECK_OK(open_ring(rt, 0, 64, LOCO_RINGBUFFER_SLEEP, &rb));
+    before = cpu_time();
+    if (rank != 0)
+        CHECK_EQ(loco_ringbuffer_receive(rb, 300000000, &got, sizeof got, NULL),
+                 LOCO_ERR_TIMEOUT);
+    CHECK(rank == 0 || run_now() - start >= 300000000);
+    CHECK(cpu_time() - before < run_limit(30000000));
+    CHECK_OK(run_meet(rt));
+    loco_ringbuffer_destroy(rb);
+    return 0;
+}
+
+Test(ringbuffer, a_sleep_ends_in_time)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, timeout_body, NULL), 0);
+}
+
+/* Messages of which each is sent when its reader may be about to sleep: by pauses of all lengths
+ * about LOCO_SLEEP_AFTER. One that is missed would end this by its time limit. */
+static int drowsy_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int rounds = *(int *)arg, got;
+    loco_ringbuffer_t *there, *back;
+
+    CHECK_OK(loco_ringbuffer_create(rt, NULL, "there", loco_everyone(rt), 0, 64, 0, &there));
+    CHECK_OK(loco_ringbuffer_create(rt, NULL, "back", loco_everyone(rt), 1, 64, 0, &back));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    for (int i = 0; i < rounds; i++) {
+        int64_t start = run_now();
+
+        if (rank == 0)
+            CHECK_OK(loco_ringbuffer_send(there, &i, sizeof i, NULL));
+        CHECK_OK(loco_ringbuffer_receive(rank == 0 ? back : there, LOCO_FOREVER, &got,
+                                         sizeof got, NULL));
+        CHECK_EQ(got, i);
+        while (run_now() - start < i % 40 * 100)
+            ;
+        if (rank == 1)
+            CHECK_OK(loco_ringbuffer_send(back, &i, sizeof i, NULL));
+    }
+    CHECK_OK(run_meet(rt));
+    loco_ringbuffer_destroy(there);
+    loco_ringbuffer_destroy(back);
+    return 0;
+}
+
+Test(ringbuffer, wakes_the_drowsy, .timeout = 120)
+{
+    const char *const soon[] = { "LOCO_SLEEP_AFTER=1us", "LOCO_SPIN=10", NULL };
+    const char *const by_message[] = { "LOCO_SLEEP_AFTER=1us", "LOCO_OFFERS=never", NULL };
+    int rounds = run_rounds(3000);
+
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, soon, drowsy_body, &rounds), 0);
+    rounds = run_rounds(500);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, by_message, drowsy_body, &rounds), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, soon, drowsy_body, &rounds), 0);
 }
 
 /* ---- deaths ---- */
