@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct table {
+struct kv_hash_table {
     size_t mask;           /* entries, a power of two, less one */
     size_t entry_bytes;
     size_t value_bytes;
@@ -18,7 +18,7 @@ struct table {
 
 static void *open_table(const struct kv_options *o, uint64_t most, uint64_t all)
 {
-    struct table *t = calloc(1, sizeof(*t));
+    struct kv_hash_table *t = calloc(1, sizeof(*t));
     size_t entries = 64;
 
     (void)all;
@@ -37,7 +37,7 @@ static void *open_table(const struct kv_options *o, uint64_t most, uint64_t all)
 
 static void close_table(void *store)
 {
-    struct table *t = store;
+    struct kv_hash_table *t = store;
 
     free(t->entries);
     free(t);
@@ -55,7 +55,7 @@ static void detach(void *session)
 }
 
 /* The entry of a key, or the free one where it would be. */
-static unsigned char *find(const struct table *t, uint64_t key, uint64_t *found)
+static unsigned char *find(const struct kv_hash_table *t, uint64_t key, uint64_t *found)
 {
     for (size_t at = (size_t)kv_mix64(key); ; at++) {
         unsigned char *entry = t->entries + (at & t->mask) * t->entry_bytes;
@@ -66,12 +66,29 @@ static unsigned char *find(const struct table *t, uint64_t key, uint64_t *found)
     }
 }
 
+bool kv_hash_get(const void *table, uint64_t key, void *value)
+{
+    const struct kv_hash_table *t = table;
+    uint64_t found;
+    const unsigned char *entry = find(t, key, &found);
+
+    if (found == 0)
+        return false;
+    memcpy(value, entry + 8, t->value_bytes);
+    return true;
+}
+
 static bool start(void *session, struct kv_op *op)
 {
-    struct table *t = session;
+    struct kv_hash_table *t = session;
+    unsigned char *entry;
     uint64_t found;
-    unsigned char *entry = find(t, op->key, &found);
 
+    if (op->kind == KV_READ) {
+        op->result = kv_hash_get(t, op->key, op->value) ? KV_DONE : KV_MISSING;
+        return true;
+    }
+    entry = find(t, op->key, &found);
     if (op->kind == KV_INSERT) {
         op->result = found == 0 ? KV_DONE : KV_EXISTS;
         if (found == 0) {
@@ -81,9 +98,7 @@ static bool start(void *session, struct kv_op *op)
         return true;
     }
     op->result = found == 0 ? KV_MISSING : KV_DONE;
-    if (op->result == KV_DONE && op->kind == KV_READ)
-        memcpy(op->value, entry + 8, t->value_bytes);
-    else if (op->result == KV_DONE)
+    if (op->result == KV_DONE)
         memcpy(entry + 8, op->value, t->value_bytes);
     return true;
 }

@@ -7,4 +7,7 @@
 
 extern const struct kv_backend kv_hash, kv_memcached, kv_redis;
 
+/* What store hash does for a read, with what it has opened: false where the key is missing. */
+bool kv_hash_get(const void *table, uint64_t key, void *value);
+
 #endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* mpi_examples/kv_ycsb with the stores that it is measured beside. */
+#include "kv_rivals.h"
+
+const struct kv_backend *const kv_backends[] = {
+    &kv_loco, &kv_mpi, &kv_redis, &kv_memcached, &kv_hash, NULL,
+};
