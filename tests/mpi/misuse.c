@@ -395,9 +395,9 @@ static void asserts(int flavor)
     if (!scene_open(&s, flavor))
         return;
     for (int which = 0; which < 5; which++)
-        for (int bit = 0, beyond = 1; bit < 31; bit++, beyond *= 2)
-            if ((beyond & ALL_MODES) == 0)
-                tl_class(with_assert(which, beyond, s.w.win), name[which], MPI_ERR_ASSERT);
+        for (int bit = 0; bit < 31; bit++)
+            if ((1 << bit & ALL_MODES) == 0)
+                tl_class(with_assert(which, 1 << bit, s.w.win), name[which], MPI_ERR_ASSERT);
     for (int which = 0; which < 5; which++) {
         tl_class(with_assert(which, -1, s.w.win), name[which], MPI_ERR_ASSERT);
         for (int modes = ALL_MODES; modes >= 0; modes = modes == 0 ? -1 : (modes - 1) & ALL_MODES) {
