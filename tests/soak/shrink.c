@@ -19,6 +19,7 @@ struct search {
     struct program cut[CUTS];
     long size[CUTS];
     int cuts;
+    int run;                    /* the statements that the last cut of them took out */
 };
 
 /* A program of its own, whatever it was cut from. */
@@ -118,18 +119,33 @@ static bool fewer_windows(struct search *s)
     return take(s);
 }
 
-static bool fewer_statements(struct search *s)
+/* Without one run of so many statements, each in turn. */
+static bool fewer_by(struct search *s, int size, bool *keep)
 {
     int n = s->p->n;
+
+    for (int start = 0; start < n && s->cuts < CUTS; start += size) {
+        struct program cut;
+        for (int i = 0; i < n; i++)
+            keep[i] = i < start || i >= start + size;
+        if (edit_keep(s->p, keep, &cut))
+            offer(s, &cut);
+    }
+    return take(s);
+}
+
+/* A job for each length of the runs, longest first, from twice that of the last one that did: most
+ * of a long program goes in a few jobs of a few cuts. */
+static bool fewer_statements(struct search *s)
+{
+    int n = s->p->n, size = s->run > 0 && 2 * s->run < n / 2 ? 2 * s->run : n / 2;
     bool *keep = calloc((size_t)n + 1, sizeof *keep);
 
-    for (int size = n / 2; size >= 1; size /= 2)
-        for (int start = 0; start < n && s->cuts < CUTS; start += size) {
-            struct program cut;
-            for (int i = 0; i < n; i++)
-                keep[i] = i < start || i >= start + size;
-            if (edit_keep(s->p, keep, &cut))
-                offer(s, &cut);
+    for (; size >= 1; size /= 2)
+        if (fewer_by(s, size, keep)) {
+            s->run = size;
+            free(keep);
+            return true;
         }
     for (int i = 0; i < n; i++)             /* pairs that only go together */
         for (int k = i + 1; k < n && n <= 24 && s->cuts < CUTS; k++) {
