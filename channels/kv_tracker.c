@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kv_value.h"
+#include "ringbuffer.h"
 
 /* ---- the thread ---- */
 
@@ -89,6 +90,15 @@ static int has_news(void *arg)
     return 0;
 }
 
+/* This thread sleeps, or does not any more: who writes one of these rings, or stops it, rings. */
+static void announce(void *arg, int change)
+{
+    struct loco_kvstore *kv = arg;
+
+    for (int i = 0; i < kv->nreaders; i++)
+        loci_ringbuffer_announce(kv->readers[i], change);
+}
+
 static int whoever_dies(void *arg)
 {
     (void)arg;
@@ -100,7 +110,7 @@ static void track(void *arg)
     struct loco_kvstore *kv = arg;
     const struct loci_reason why = {
         .what = "messages about keys", .peer = -1, .broken = whoever_dies,
-        .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC,
+        .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC, .announce = announce,
     };
 
     while (kv->nreaders > 0 && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
@@ -140,6 +150,7 @@ void loci_kv_tracker_close(struct loco_kvstore *kv)
     if (kv->ring == NULL)
         return;
     atomic_store_explicit(&kv->stop, true, memory_order_release);
+    loci_ring_self(kv->rt);
     loci_worker_join(kv->worker);
     for (int rank = 0; rank < kv->ep->group.size; rank++)
         loco_ringbuffer_destroy(kv->ring[rank]);
