@@ -14,10 +14,10 @@
  *   FULL r     -> TAKING r     by the pop of round r, with its name (swap)
  *   TAKING r   -> FREE r+1     by the same, once the entry is read (swap; on cpu a store)
  *
- * So no two processes touch an entry at once: it is written while WRITING and read while TAKING (or
- * FULL_LOST), and each of these states has one owner, as each ticket does. The entry is written and
- * the word swapped on one lane, and the swap, an atomic, is executed after all writes before it are
- * placed; the entry is read and the word swapped on one lane, which executes both in this order.
+ * So no two processes touch an entry at once: it is written while WRITING and read while TAKING,
+ * and each of these states has one owner, as each ticket does. The entry is written and the word
+ * swapped on one lane, and the swap, an atomic, is executed after all writes before it are placed;
+ * the entry is read and the word swapped on one lane, which executes both in this order.
  *
  * Linearization: a push at its fetch-and-add, or when the pop of ticket t - N draws its own, if
  * that is later (until then the queue is full); a pop at its fetch-and-add, or when its push takes
@@ -43,8 +43,9 @@
  *   - with a push's ticket, before its swap: the pop of that ticket swaps FREE r -> FREE r+1, and
  *     both who have it, if they live, draw again;
  *   - WRITING: -> LOST, for ever; what is still on its way in the network may land there;
- *   - with a pop's ticket, before its swap: FULL r -> FULL_LOST, for ever; the pop of round r still
- *     takes it, all others of this slot pass on;
+ *   - with a pop's ticket, before its swap: FULL r -> FULL_LOST r; all other tickets of this slot
+ *     pass on; the pop of round r, should it live, takes it: -> TAKING s -> FREE s+1, where the
+ *     tickets of round s+1 were not drawn yet when it looked;
  *   - waiting for an entry: its name is in the slot: the push does not give it its entry, but
  *     swaps FREE r -> FREE r+1;
  *   - TAKING: -> FREE r+1, by whoever waits. Its own late swap would find another word;

@@ -9,7 +9,7 @@
 
 #define FIRST_DELAY INT64_C(1000)       /* ns between looks at a slot that is not mapped... */
 #define LONGEST_DELAY INT64_C(500000)   /* ...and at most */
-#define CHECK_EVERY INT64_C(20000000)   /* ns between looks for what the dead left */
+#define CHECK_EVERY INT64_C(100000000)  /* ns between looks for what the dead left */
 
 /* ---- wake words of this process ---- */
 
@@ -133,15 +133,30 @@ static uint64_t taken_word(const struct loci_queue_turn *turn)
 {
     if (turn->push)
         return loci_queue_word(turn->round, turn->q->name, LOCI_QUEUE_WRITING);
-    if (loci_queue_state(turn->word) == LOCI_QUEUE_FULL_LOST)
-        return loci_queue_word(turn->round, 0, LOCI_QUEUE_LOST);
     return loci_queue_word(turn->round, turn->q->name, LOCI_QUEUE_TAKING);
+}
+
+/* The place was given up, but we come, if late: it goes on with a round of which nobody has drawn
+ * a ticket yet. (Should one be drawn and passed over before we swap, its other half waits for
+ * GRACE.) */
+static int take_up_again(struct loci_queue_turn *turn)
+{
+    uint64_t head, tail;
+    int status = loco_atomic_var_load(turn->q->head, &head);
+
+    if (status == LOCO_OK)
+        status = loco_atomic_var_load(turn->q->tail, &tail);
+    if (status != LOCO_OK)
+        return status;
+    tail &= LOCI_QUEUE_TICKET;
+    turn->round = (head > tail ? head : tail) / turn->q->capacity + 1;
+    return LOCO_OK;
 }
 
 static int take(struct loci_queue_turn *turn, bool *done)
 {
     uint64_t who = loci_queue_who(turn->word);
-    int status;
+    int status = LOCO_OK;
 
     if (is_for_the_dead(turn)) {
         status = loci_queue_swap(turn, loci_queue_word(turn->round + 1, 0, LOCI_QUEUE_FREE),
@@ -149,7 +164,10 @@ static int take(struct loci_queue_turn *turn, bool *done)
         *done = false;
         return status;
     }
-    status = loci_queue_swap(turn, taken_word(turn), done);
+    if (loci_queue_state(turn->word) == LOCI_QUEUE_FULL_LOST)
+        status = take_up_again(turn);
+    if (status == LOCO_OK)
+        status = loci_queue_swap(turn, taken_word(turn), done);
     return status == LOCO_OK && *done && who != 0 ? wake(turn, who) : status;
 }
 
@@ -340,7 +358,5 @@ int loci_queue_publish(struct loci_queue_turn *turn, loco_ack_t *ack)
 
 int loci_queue_release(struct loci_queue_turn *turn, loco_ack_t *ack)
 {
-    if (loci_queue_state(turn->word) == LOCI_QUEUE_LOST)
-        return LOCO_OK;
     return give_on(turn, loci_queue_word(turn->round + 1, 0, LOCI_QUEUE_FREE), ack);
 }

@@ -8,7 +8,8 @@
 #include "scenario_queue.h"
 
 #define PATTERN UINT64_C(0x9e3779b97f4a7c15)    /* word i of entry v is v + i * PATTERN */
-#define NAP 2000                                /* ns between looks of who must not block */
+#define NAP 2000                                /* ns between looks of who must not block... */
+#define LONG_NAP 100000000                      /* ...once a process has stopped: time flies then */
 
 struct user {
     struct sim_run *run;
@@ -199,19 +200,17 @@ static int pop_all(struct user *u, int thread)
             continue;
         if (!may_push_yet(u))
             PASS(close_it(u));
-        loci_sim_sleep(NAP);
+        loci_sim_sleep(look_for_dead(u) ? LONG_NAP : NAP);
     }
     return SIM_FINE;
 }
 
-static int thread_main(void *arg, int thread)
+static int thread_work(struct user *u, int thread)
 {
-    struct user me = *(const struct user *)arg, *u = &me;
     int n = is_consumer(u, thread) ? 0 : (int)loci_sim_draw((uint32_t)u->run->rounds + 1);
     int result;
     uint64_t size;
 
-    me.thread = thread;
     result = push_some(u, thread, n < QUEUE_PUSHES_MAX ? n : QUEUE_PUSHES_MAX);
     u->s->pushing[u->rank]--;
     PASS(result);
@@ -223,6 +222,17 @@ static int thread_main(void *arg, int thread)
              (unsigned long long)u->s->capacity);
     }
     return pop_all(u, thread);
+}
+
+/* Who is told of a death leaves, so that others may wait for what it would have done. */
+static int thread_main(void *arg, int thread)
+{
+    struct user me = *(const struct user *)arg;
+    int result;
+
+    me.thread = thread;
+    result = thread_work(&me, thread);
+    return result == SIM_TOLD ? sim_first(close_it(&me), SIM_TOLD) : result;
 }
 
 static int use(struct user *u, struct sim_seat *seat)
@@ -241,7 +251,7 @@ static void choose(struct queue_state *s, const struct sim_run *run)
     if (s->drawn)
         return;
     s->drawn = true;
-    s->capacity = 1 + loci_sim_draw(2 * n);
+    s->capacity = loci_sim_draw(4) == 0 ? 10 * n : 1 + loci_sim_draw(2 * n);
     s->words = words[loci_sim_draw(3)];
     s->flags = loci_sim_draw(4) == 0 ? LOCO_QUEUE_FENCE : 0;
     s->consumer = (int)loci_sim_draw(n);

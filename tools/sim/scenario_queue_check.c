@@ -24,8 +24,11 @@ static uint64_t losses(const struct sim_run *run, const struct queue_state *s)
 
 bool queue_may_fail(const struct sim_run *run, const struct queue_state *s)
 {
+    /* Each of the living may be so late that its place is given up for a while. */
+    uint64_t late = (uint64_t)(run->processes * run->threads);
+
     return s->dead == 0 || (s->dead > 0 && (run->processes <= 2
-                                            || losses(run, s) >= s->capacity));
+                                            || losses(run, s) + late >= s->capacity));
 }
 
 static bool was_popped(const struct loci_history *h, uint64_t value)
