@@ -27,7 +27,8 @@
  * the middle of it. When the target ends, the offer is taken back, or, if it was TAKEN, the wait
  * ends with LOCO_ERR_PEER_DEAD; nobody looks at its page again.
  *
- * Who offers in vain has lost a microsecond, so it does not offer again for 2^backoff copies.
+ * Who offers in vain, or waits long, has lost a microsecond, so it does not offer again for
+ * 2^backoff copies. What it gains else is less than that, so one in vain counts for two.
  *
  * A slot without spans shares out a large copy (share.c), one with strips in place of spans is
  * strided.c's. */
@@ -50,7 +51,7 @@
 #define SPANS 128
 #define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
 #define LOOK_NS 1000                    /* for which an offer stands */
-#define BACKOFF_MAX 10
+#define GOOD_NS 1500                    /* in which one that is worth it is done */
 
 enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
 #define STATE_MASK UINT64_C(7)
@@ -171,19 +172,20 @@ bool loci_shm_is_promising(struct shm_guess *guess)
 }
 
 /* Threads may overwrite each other's count: it is a guess anyway. */
-void loci_shm_learn(struct shm_guess *guess, bool taken, unsigned most)
+void loci_shm_learn(struct shm_guess *guess, bool good, const struct shm_odds *odds)
 {
     unsigned backoff = atomic_load_explicit(&guess->backoff, memory_order_relaxed);
+    unsigned more = backoff + odds->vain < odds->most ? backoff + odds->vain : odds->most;
 
-    if (taken) {
+    if (good) {
         if (backoff > 0)
-            atomic_store_explicit(&guess->backoff, backoff > 2 ? backoff - 2 : 0,
+            atomic_store_explicit(&guess->backoff, backoff > odds->good ? backoff - odds->good : 0,
                                   memory_order_relaxed);
         return;
     }
     atomic_store_explicit(&guess->to_skip, 1u << backoff, memory_order_relaxed);
-    if (backoff < most)
-        atomic_store_explicit(&guess->backoff, backoff + 1, memory_order_relaxed);
+    if (more > backoff)
+        atomic_store_explicit(&guess->backoff, more, memory_order_relaxed);
 }
 
 /* How many of the ops, all of the run at the start of the chain, go into one offer; 0: not all. */
@@ -347,13 +349,17 @@ void loci_shm_slot_free(struct shm_slot *slot)
 /* LOCO_OK: it is done, and the slot still the caller's. LOCO_ERR_AGAIN: it is not, nor will be. */
 static int make(struct shm_peer *p, struct shm_slot *slot, unsigned at)
 {
+    static const struct shm_odds odds = { .good = 1, .vain = 2, .most = 10 };
+    int64_t start = loci_now(p->fabric->rt);
     int status;
 
     loci_shm_slot_ring(p, slot, at);
     loci_shm_slot_look(p, slot, LOOK_NS);
     status = loci_shm_slot_settle(p, slot);
+    /* One that was taken by who then lost its core was none of the good ones. */
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
-        loci_shm_learn(&p->offers_guess, status == LOCO_OK, BACKOFF_MAX);
+        loci_shm_learn(&p->offers_guess, status == LOCO_OK
+                       && loci_now(p->fabric->rt) - start <= GOOD_NS, &odds);
     /* What the target refuses, the system may still do, or say why not. */
     if (status == LOCO_OK && slot->status != LOCO_OK) {
         loci_shm_slot_free(slot);

@@ -32,10 +32,13 @@ void loci_shm_slot_look(struct shm_peer *p, const struct shm_slot *slot, int64_t
  * LOCO_ERR_AGAIN: taken back and free. LOCO_ERR_PEER_DEAD. */
 int loci_shm_slot_settle(struct shm_peer *p, struct shm_slot *slot);
 void loci_shm_slot_free(struct shm_slot *slot);
-/* Whether an offer to that peer may be taken this time; whether the last was. At most every
- * 2^most-th is made of those that are in vain. */
+/* Whether an offer to that peer may be taken this time; whether the last was, soon enough. By what
+ * the backoff falls and rises, and how far: of offers in vain one in 2^most is made. */
+struct shm_odds {
+    unsigned good, vain, most;
+};
 bool loci_shm_is_promising(struct shm_guess *guess);
-void loci_shm_learn(struct shm_guess *guess, bool taken, unsigned most);
+void loci_shm_learn(struct shm_guess *guess, bool good, const struct shm_odds *odds);
 /* What names a process in the states of slots. */
 uint64_t loci_shm_slot_token(const struct loci_address *origin);
 

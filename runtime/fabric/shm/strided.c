@@ -23,11 +23,11 @@
 
 #include "../../service.h"
 #include "../../strip.h"
+#include "../../wait.h"
 #include "offer.h"
 
 #define BLOCK_NS 160            /* about what process_vm_* take for a block */
 #define CALL_NS 400             /* and for a call */
-#define BACKOFF_MOST 6
 #define FEW 4                   /* blocks that are not worth an offer */
 #define DENSE 1024              /* bytes from block to block that are read faster than skipped */
 #define DENSE_BYTES_PER_NS 8
@@ -125,12 +125,14 @@ static void fill(struct shm_slot *slot, const struct loci_strided *op)
 
 static int offer(struct shm_peer *p, const struct loci_strided *op)
 {
-    uint64_t blocks;
-    int64_t ns = alone_ns(op, &blocks);
+    static const struct shm_odds odds = { .good = 2, .vain = 1, .most = 6 };
+    int64_t start = loci_now(p->fabric->rt), ns;
     struct shm_slot *slot;
+    uint64_t blocks;
     unsigned at;
     int status;
 
+    ns = alone_ns(op, &blocks);
     if (blocks < FEW || !loci_shm_is_promising(&p->strided_guess)
         || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
@@ -139,7 +141,8 @@ static int offer(struct shm_peer *p, const struct loci_strided *op)
     loci_shm_slot_look(p, slot, ns / 2);
     status = loci_shm_slot_settle(p, slot);
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
-        loci_shm_learn(&p->strided_guess, status == LOCO_OK, BACKOFF_MOST);
+        loci_shm_learn(&p->strided_guess, status == LOCO_OK
+                       && loci_now(p->fabric->rt) - start < ns, &odds);
     if (status != LOCO_OK)
         return status;
     /* What the target refuses, the system may still do, or say why not. */
