@@ -191,6 +191,11 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
                             const struct loci_strip *strips, int n, unsigned char *packed,
                             size_t bytes);
 
+/* The same for spans whose bytes lie packed, one behind the other, no span of more than
+ * LOCI_STRIDED_BYTES; of every window. Their bounds were checked. */
+int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind kind,
+                            const struct loco_span *spans, size_t n);
+
 /* window_data.c: send the puts that were deferred. Before anything that others may see, or that
  * touches the same memory in another way. */
 int loci_window_send_deferred(struct loco_window *win);

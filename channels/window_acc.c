@@ -36,7 +36,7 @@
 #include "window.h"
 
 #define BATCH_BYTES 16384       /* of target memory in the local copy of the lock's way */
-#define BATCH_SPANS 128
+#define BATCH_SPANS 512
 #define RUN_WORDS 64            /* atomics of the fabric in flight together; bits of a word */
 
 #define LONG 8                  /* elements of a vector for which the lock is faster */
@@ -199,12 +199,16 @@ static int write_members(struct batch *b)
 
 static int batch_read(struct batch *b)
 {
+    if (b->type->plain)
+        return loci_window_move_packed(b->win, b->rank, LOCI_READ, b->span, b->n);
     return loci_window_move(b->win, b->rank, LOCI_READ, b->span, b->n, NULL);
 }
 
 static int batch_write(struct batch *b)
 {
-    return b->type->plain ? write_runs(b, b->span, b->n) : write_members(b);
+    if (b->type->plain)
+        return loci_window_move_packed(b->win, b->rank, LOCI_WRITE, b->span, b->n);
+    return write_members(b);
 }
 
 static int combine_batch(struct batch *b, loci_reduce_fn *reduce, bool writes,

@@ -10,6 +10,7 @@
 #include "window.h"
 
 #define SPANS 128
+#define FEW 4               /* spans that are as fast one by one */
 
 static int check_and_move(struct loco_window *win, int rank, enum loci_op_kind kind,
                           const struct loco_span *spans, size_t n)
@@ -112,4 +113,51 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
         status = loci_window_check_spans(win, rank, &all, 1);
     }
     return status;
+}
+
+/* ---- spans as strips ---- */
+
+/* Make the span one more block of the strip, if it is. */
+static bool add_block(struct loci_strip *strip, const struct loco_span *span)
+{
+    int64_t step = (int64_t)(span->offset - strip->at);
+
+    if (span->len != strip->len)
+        return false;
+    if (strip->blocks == 1)
+        strip->stride = step;
+    else if (step != strip->stride * (int64_t)strip->blocks)
+        return false;
+    strip->blocks++;
+    return true;
+}
+
+int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind kind,
+                            const struct loco_span *spans, size_t n)
+{
+    struct loci_strip strips[LOCI_STRIDED_STRIPS];
+    unsigned char *packed = n > 0 ? spans->local : NULL;
+    size_t bytes = 0;
+    int count = 0, status = LOCO_OK;
+
+    if (n < FEW || !loci_window_takes_strips(win))
+        return loci_window_move(win, rank, kind, spans, n, NULL);
+    for (size_t i = 0; status == LOCO_OK && i < n; i++) {
+        bool fits = bytes + spans[i].len <= LOCI_STRIDED_BYTES;
+
+        if (fits && count > 0 && add_block(&strips[count - 1], &spans[i])) {
+            bytes += spans[i].len;
+            continue;
+        }
+        if (count == LOCI_STRIDED_STRIPS || (count > 0 && !fits)) {
+            status = loci_window_move_strips(win, rank, kind, strips, count, packed, bytes);
+            packed += bytes;
+            bytes = 0;
+            count = 0;
+        }
+        strips[count++] = (struct loci_strip){ spans[i].offset, spans[i].len, 0, 1 };
+        bytes += spans[i].len;
+    }
+    return status == LOCO_OK
+           ? loci_window_move_strips(win, rank, kind, strips, count, packed, bytes) : status;
 }

@@ -10,8 +10,8 @@
 #include <stdalign.h>
 #include <string.h>
 
-#define BATCH_BYTES 2048    /* of packed elements */
-#define SPANS 64            /* of a target in a batch */
+#define BATCH_BYTES 4096    /* of packed elements */
+#define SPANS 512           /* of a target in a batch */
 
 struct call {
     struct ompi_osc_loco_module *module;
