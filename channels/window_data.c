@@ -136,15 +136,29 @@ static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
     return status == LOCO_OK && c->n > 0 ? chain_send(c) : status;
 }
 
-int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
-                     const struct loco_span *spans, size_t n, loco_ack_t *ack)
+/* One run of the user's memory: no chain. A CREATE window's parts but the own are never mapped. */
+static int move_run(struct loco_window *win, int rank, enum loci_op_kind kind,
+                    const struct loco_span *span, loco_ack_t *ack)
+{
+    struct loci_op op = {
+        .kind = kind, .mem = &win->target[rank].mem, .offset = span->offset,
+        .local = span->local, .len = span->len,
+    };
+    const struct loci_memkey *key = &op.mem->key;
+
+    if (span->len > key->len || span->offset > key->len - span->len)
+        return LOCO_ERR_RANGE;
+    return loci_post_spans(win->rt, &op, 1, ack);
+}
+
+/* The chain is large: apart from the short way. */
+static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
+                      const struct loco_span *spans, size_t n, loco_ack_t *ack)
 {
     loco_ack_t own = LOCO_ACK_INIT;
     struct chain chain;
-    int status = loci_window_send(win);
+    int status;
 
-    if (status != LOCO_OK)
-        return status;
     chain.win = win;
     chain.ack = ack != NULL ? ack : &own;
     chain.n = 0;
@@ -155,6 +169,19 @@ int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
         status = status == LOCO_OK ? done : status;
     }
     return status;
+}
+
+int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                     const struct loco_span *spans, size_t n, loco_ack_t *ack)
+{
+    int status = loci_window_send(win);
+
+    if (status != LOCO_OK)
+        return status;
+    if (n == 1 && spans->len > 0 && win->kind == LOCO_WINDOW_CREATE
+        && loci_mem_ptr(&win->target[rank].mem) == NULL)
+        return move_run(win, rank, kind, spans, ack);
+    return move_chain(win, rank, kind, spans, n, ack);
 }
 
 /* ---- deferred puts ---- */

@@ -162,13 +162,34 @@ static int copy_failed(struct shm_peer *p, int error)
     return LOCO_ERR_SYSTEM;
 }
 
+/* One run, which is the common case, without lists. False: it is not done, or not all of it. */
+static bool copy_one(struct shm_peer *p, const struct loci_op *op, size_t skip)
+{
+    const size_t len = op->len - skip;
+    const struct iovec local = { (unsigned char *)op->local + skip, len };
+    const struct iovec remote = {
+        (void *)(uintptr_t)(op->mem->key.base + op->offset + skip), len,
+    };
+    ssize_t got = op->kind == LOCI_WRITE
+                  ? process_vm_writev(p->peer->address.pid, &local, 1, &remote, 1, 0)
+                  : process_vm_readv(p->peer->address.pid, &local, 1, &remote, 1, 0);
+
+    return got >= 0 && (size_t)got == len;
+}
+
 /* As many ops as one call takes. */
 static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
                      size_t *part)
 {
     struct spans s;
-    int taken = gather(ops, n, skip, &s), error;
+    int taken, error;
 
+    if (n == 1 && copy_one(p, &ops[0], skip)) {
+        *done = 1;
+        *part = 0;
+        return LOCO_OK;
+    }
+    taken = gather(ops, n, skip, &s);
     error = copy_spans(p, ops[0].kind, &s);
     if (error != 0) {
         int status = copy_failed(p, error);
