@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +120,7 @@ static pid_t spawn(const struct job *job)
         return pid;
     }
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);   /* in a group of its own it would outlive us */
     dup2(out, 1);
     dup2(out, 2);
     dup2(open("/dev/null", O_RDONLY), 0);
