@@ -105,7 +105,7 @@ static void negative(int flavor)
     if (!open_window(&w, flavor))
         return;
     tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-    for (MPI_Aint disp = -1; disp > LONG_MIN / 2; disp *= 1000) {
+    for (MPI_Aint disp = -1000000000000000000L; disp != 0; disp /= 1000) {
         int rc = MPI_Put(&one, 1, MPI_LONG, next, disp, 1, MPI_LONG, w.win);
         tl_class2(rc, "put at a negative displacement", MPI_ERR_DISP, MPI_ERR_RMA_RANGE);
         rc = MPI_Accumulate(&one, 1, MPI_LONG, next, disp, 1, MPI_LONG, MPI_SUM, w.win);
