@@ -34,11 +34,12 @@
  * with the next batch, while 2 may not have been read. Threads that take turns to send have
  * different lanes: who takes over has what the other has posted placed first (take_posting).
  *
- * Reuse. A batch that ends at `end` is written when every living reader has released all before end
- * + 8 - len: then nothing that it writes, the 0 included, is anything that a reader may still look
- * at. The writer's own ring is also a source; an acknowledgement does not say that it was read
- * (RDMA places and completes in any order, and who reads in place has not even seen the copy), so
- * at the beginning of each lap the posts of the one before have to be complete.
+ * Reuse. A batch that ends at `end` is written when every living reader has released all before
+ * end + 8 - len: then nothing that it writes, the 0 included, is anything that a reader may still
+ * look at. The writer's own ring is also the source of posts, whose completion acknowledgements do
+ * not say: a dead reader gives none, and who reads in place has not waited for what was posted to
+ * it before it said so. So at the beginning of each lap the posts of the one before have to be
+ * complete.
  *
  * Acknowledgements are late (release() in ringbuffer_read.c), but for a writer that waits: it
  * writes WANTED, then reads PROGRESS on the same lane; the reader stores PROGRESS, then loads
