@@ -10,7 +10,6 @@
 #include "kv_value.h"
 
 #define LOOK_EVERY INT64_C(20000000)    /* ns between looks at the lock once a member is dead */
-#define AHEAD 1024                      /* bytes that a copy asks for before it uses them */
 #define GRACE INT64_C(400000000)        /* ns that a value may stay torn with nobody at its lock */
 
 /* ---- checksums ---- */
@@ -72,54 +71,8 @@ static int judge(uint64_t meta, uint64_t word)
     return meta == word ? LOCO_OK : LOCO_ERR_NOT_FOUND;
 }
 
-static inline void copy_word(unsigned char *to, const unsigned char *from)
-{
-    uint64_t word = loci_load64(from);
-
-    memcpy(to, &word, sizeof word);
-}
-
-/* What may change while it is read: words, one by one, in this order. A line at a time, and lines
- * fetched ahead: single words fill the CPU's window long before they fill its memory's. */
-static void copy_words(const struct loco_kvstore *kv, const unsigned char *from, void *value)
-{
-    size_t bytes = kv->value_bytes, at = 0;
-    unsigned char *to = value;
-
-    for (size_t line = LOCI_CACHE_LINE; line < AHEAD && line < bytes; line += LOCI_CACHE_LINE)
-        __builtin_prefetch(from + line);
-    for (; at + 64 <= bytes; at += 64) {
-        __builtin_prefetch(from + at + AHEAD);
-        copy_word(to + at, from + at);
-        copy_word(to + at + 8, from + at + 8);
-        copy_word(to + at + 16, from + at + 16);
-        copy_word(to + at + 24, from + at + 24);
-        copy_word(to + at + 32, from + at + 32);
-        copy_word(to + at + 40, from + at + 40);
-        copy_word(to + at + 48, from + at + 48);
-        copy_word(to + at + 56, from + at + 56);
-    }
-    for (; at + 8 <= bytes; at += 8)
-        copy_word(to + at, from + at);
-    if (at < bytes)
-        put_word(kv, value, at / 8, loci_load64(from + at));
-}
-
-static int copy_by_version(const struct loco_kvstore *kv, const unsigned char *place,
-                           uint64_t word, void *value)
-{
-    uint64_t version = loci_load64(place), meta;
-
-    copy_words(kv, place + 16, value);
-    meta = loci_load64(place + 8);
-    if (meta != word)
-        return LOCO_ERR_NOT_FOUND;
-    return (version & LOCI_KV_BUSY) != 0 || loci_load64(place) != version ? LOCI_KV_TORN
-           : LOCO_OK;
-}
-
-static int copy_by_sum(const struct loco_kvstore *kv, const unsigned char *place, uint64_t word,
-                       void *value)
+int loci_kv_copy_by_sum(const struct loco_kvstore *kv, const unsigned char *place, uint64_t word,
+                        void *value)
 {
     const unsigned char *from = place + 16;
     uint64_t stored, meta;
@@ -137,13 +90,6 @@ static int copy_by_sum(const struct loco_kvstore *kv, const unsigned char *place
     if (meta != word)
         return LOCO_ERR_NOT_FOUND;
     return stored == sum_end(&sum) ? LOCO_OK : LOCI_KV_TORN;
-}
-
-int loci_kv_copy_large(const struct loco_kvstore *kv, const unsigned char *place, uint64_t word,
-                       void *value)
-{
-    return kv->versions ? copy_by_version(kv, place, word, value)
-           : copy_by_sum(kv, place, word, value);
 }
 
 int loci_kv_parse_image(const struct loco_kvstore *kv, const uint64_t *image, uint64_t word,

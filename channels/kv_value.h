@@ -46,8 +46,20 @@ static inline unsigned char *loci_kv_mapped(struct loco_kvstore *kv, uint64_t wo
     return base == NULL ? NULL : base + loci_kv_offset(kv, word);
 }
 
-int loci_kv_copy_large(const struct loco_kvstore *kv, const unsigned char *place, uint64_t word,
-                       void *value);
+int loci_kv_copy_by_sum(const struct loco_kvstore *kv, const unsigned char *place, uint64_t word,
+                        void *value);
+
+static inline int loci_kv_copy_by_version(const struct loco_kvstore *kv,
+                                          const unsigned char *place, uint64_t word, void *value)
+{
+    uint64_t version = loci_load64(place);
+
+    loci_copy_out_raced(value, place + 16, kv->value_bytes);
+    if (loci_load64(place + 8) != word)
+        return LOCO_ERR_NOT_FOUND;
+    return (version & LOCI_KV_BUSY) != 0 || loci_load64(place) != version ? LOCI_KV_TORN
+           : LOCO_OK;
+}
 
 /* The value of this word from memory that is mapped here: LOCO_OK, LOCO_ERR_NOT_FOUND (it is not
  * valid, or another one by now) or LOCI_KV_TORN. */
@@ -57,7 +69,8 @@ static inline int loci_kv_copy_value(const struct loco_kvstore *kv, const unsign
     uint64_t one;
 
     if (!kv->small)
-        return loci_kv_copy_large(kv, place, word, value);
+        return kv->versions ? loci_kv_copy_by_version(kv, place, word, value)
+               : loci_kv_copy_by_sum(kv, place, word, value);
     /* First the value, then what says whose it is: see kvstore.c. */
     one = loci_load64(place + 8);
     if (loci_load64(place) != word)
@@ -67,6 +80,17 @@ static inline int loci_kv_copy_value(const struct loco_kvstore *kv, const unsign
     else
         memcpy(value, &one, kv->value_bytes);
     return LOCO_OK;
+}
+
+/* One try of what the index says to be there: LOCI_KV_TORN also where it is not mapped here. */
+static inline int loci_kv_get_mapped(struct loco_kvstore *kv, uint64_t word, void *value)
+{
+    const unsigned char *base = loci_mem_ptr(loci_kv_mem(kv, word));
+
+    if (base == NULL || loci_kv_is_lost(kv, word))
+        return LOCI_KV_TORN;
+    LOCI_COUNT_MEM(kv->rt, reads, loci_kv_mem(kv, word));
+    return loci_kv_copy_value(kv, base + loci_kv_offset(kv, word), word, value);
 }
 
 /* Bytes of a place from its meta word to its sum: what is read over a lane. */

@@ -170,9 +170,10 @@ int loco_kvstore_get_ack(loco_kvstore_window_t *w, uint64_t key, void *value, si
     if (len != kv->value_bytes)
         return *status = LOCO_ERR_SIZE;
     word = loci_kv_index_find(&kv->index, key);
-    if (word == 0)
-        *status = LOCO_ERR_NOT_FOUND;
-    else if (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL)
+    *status = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+    if (*status != LOCI_KV_TORN)
+        return LOCO_OK;
+    if (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL)
         *status = loci_kv_read_value(kv, key, word, value);
     else
         begin(w, key, word, value, status);
@@ -204,20 +205,14 @@ static void give_back(struct loco_kvstore *kv, struct loco_kvstore_window *w)
 static void get_one(struct loco_kvstore *kv, struct loco_kvstore_window **w, uint64_t key,
                     uint64_t word, void *value, int *status)
 {
-    const unsigned char *place;
-
-    if (word == 0) {
-        *status = LOCO_ERR_NOT_FOUND;
+    *status = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+    if (*status != LOCI_KV_TORN)
+        return;
+    if (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL) {
+        *status = loci_kv_read_value(kv, key, word, value);
         return;
     }
-    place = loci_kv_is_lost(kv, word) ? NULL : loci_kv_mapped(kv, word);
-    if (place != NULL) {
-        *status = loci_kv_copy_value(kv, place, word, value);
-        if (*status == LOCI_KV_TORN)
-            *status = loci_kv_read_value(kv, key, word, value);
-        return;
-    }
-    *status = loci_kv_is_lost(kv, word) ? LOCO_ERR_PEER_DEAD : borrow(kv, w);
+    *status = borrow(kv, w);
     if (*status == LOCO_OK)
         begin(*w, key, word, value, status);
 }

@@ -80,23 +80,16 @@
 
 int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
 {
-    const unsigned char *base;
     uint64_t word;
+    int status;
 
     if (len != kv->value_bytes)
         return LOCO_ERR_SIZE;
     word = loci_kv_index_find(&kv->index, key);
     if (word == 0)
         return LOCO_ERR_NOT_FOUND;
-    base = loci_mem_ptr(loci_kv_mem(kv, word));
-    if (base != NULL && !loci_kv_is_lost(kv, word)) {
-        int status = loci_kv_copy_value(kv, base + loci_kv_offset(kv, word), word, value);
-
-        LOCI_COUNT_MEM(kv->rt, reads, loci_kv_mem(kv, word));
-        if (status != LOCI_KV_TORN)
-            return status;
-    }
-    return loci_kv_read_value(kv, key, word, value);
+    status = loci_kv_get_mapped(kv, word, value);
+    return status != LOCI_KV_TORN ? status : loci_kv_read_value(kv, key, word, value);
 }
 
 /* ---- locks ---- */

@@ -40,6 +40,25 @@ static inline void loci_copy_out(void *to, const void *network, size_t len)
 #endif
 }
 
+/* The same of words that others may be storing meanwhile, for a reader who loads a word afterwards
+ * that tells it so and then throws the copy away: a store that the copy has something of is seen
+ * by that load, if those who store change the word first. */
+static inline void loci_copy_out_raced(void *to, const void *network, size_t len)
+{
+#ifdef __SANITIZE_THREAD__
+    /* It takes a copy for a race, whatever becomes of it. */
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word = loci_load64((const unsigned char *)network + at);
+
+        memcpy((unsigned char *)to + at, &word, len - at < 8 ? len - at : 8);
+    }
+#else
+    loci_copy_out(to, network, len);
+    /* Pairs with the release of what was stored. */
+    atomic_thread_fence(memory_order_acquire);
+#endif
+}
+
 static inline void loci_copy_in(void *network, const void *from, size_t len)
 {
 #ifdef LOCO_SIM
