@@ -317,8 +317,9 @@ static int put_message(struct loco_ringbuffer *rb, struct batch *batch,
         status = sources_are_free(rb);
     if (status != LOCO_OK)
         return status;
-    loci_copy_in(rb->own + loci_ring_place(rb, batch->end) + LOCI_RING_HEADER, message->data,
-                 message->bytes);
+    if (message->bytes > 0)         /* else there need not be any data */
+        loci_copy_in(rb->own + loci_ring_place(rb, batch->end) + LOCI_RING_HEADER, message->data,
+                     message->bytes);
     put_header(rb, batch, loci_ring_header(batch->end, message->bytes));
     batch->end += loci_ring_space(message->bytes);
     return LOCO_OK;
