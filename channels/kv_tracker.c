@@ -53,7 +53,8 @@ static void apply(struct loco_kvstore *kv, uint32_t kind, const struct loci_kv_r
     }
 }
 
-/* False: nothing more will come from this one. */
+/* False: nothing more will come from this one. Its writer does not send before all are connected,
+ * but this thread may run before. */
 static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
 {
     const struct loci_kv_message *m;
@@ -61,6 +62,8 @@ static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
     size_t bytes;
     int status;
 
+    if (!loci_ringbuffer_is_connected(ring))
+        return true;
     while ((status = loco_ringbuffer_peek(ring, &message, &bytes)) == LOCO_OK) {
         m = message;
         if (!is_message(kv, m, bytes)) {
@@ -85,7 +88,8 @@ static int has_news(void *arg)
     if (atomic_load_explicit(&kv->stop, memory_order_acquire))
         return 1;
     for (int i = 0; i < kv->nreaders; i++)
-        if (loco_ringbuffer_peek(kv->readers[i], &message, &bytes) != LOCO_ERR_AGAIN)
+        if (loci_ringbuffer_is_connected(kv->readers[i])
+            && loco_ringbuffer_peek(kv->readers[i], &message, &bytes) != LOCO_ERR_AGAIN)
             return 1;
     return 0;
 }

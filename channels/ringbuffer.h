@@ -3,10 +3,10 @@
 #define LOCI_RINGBUFFER_H
 
 #include <loco/ringbuffer.h>
-#include <loco/sst.h>
 
 #include "endpoint.h"
 #include "rma.h"
+#include "sst.h"
 
 /* Shared by ringbuffer.c (life, and how it works), ringbuffer_write.c and ringbuffer_read.c. */
 
@@ -91,6 +91,12 @@ static inline struct loci_mem *loci_ring_bytes(struct loco_ringbuffer *rb, int r
 static inline struct loci_mem *loci_ring_state(struct loco_ringbuffer *rb, int rank)
 {
     return loci_endpoint_mem(rb->ep, rank, LOCI_RING_STATE);
+}
+
+/* A reader's: whether it may look yet. For who does not wait for the runtime to be ready. */
+static inline bool loci_ringbuffer_is_connected(const struct loco_ringbuffer *rb)
+{
+    return loci_endpoint_knows(rb->ep, rb->writer) && loci_sst_knows(rb->acks, rb->writer);
 }
 
 /* A reader's part of struct loci_reason's `announce`, for who waits for rings and other things. */

@@ -8,10 +8,9 @@
 
 #include <stdlib.h>
 
-#include <loco/sst.h>
-
 #include "owned.h"
 #include "signature.h"
+#include "sst.h"
 
 struct loco_sst {
     struct loco_runtime *rt;
@@ -20,6 +19,11 @@ struct loco_sst {
     bool rows_checked;
     struct loci_owned *row;     /* by rank */
 };
+
+bool loci_sst_knows(const loco_sst_t *sst, int rank)
+{
+    return loci_endpoint_knows(sst->ep, rank);
+}
 
 static int open_rows(struct loco_sst *sst, size_t stride)
 {

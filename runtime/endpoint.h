@@ -79,6 +79,13 @@ static inline struct loci_mem *loci_endpoint_mem(struct loci_endpoint *ep, int r
     return &ep->mem[rank * ep->spec.nregions + region];
 }
 
+/* Whether `rank`'s regions are known here: for who does not wait for all to be ready. */
+static inline bool loci_endpoint_knows(const struct loci_endpoint *ep, int rank)
+{
+    /* Acquire: pairs with the release after mem[] was filled in (endpoint_join.c). */
+    return atomic_load_explicit(&ep->connected[rank], memory_order_acquire) != 0;
+}
+
 /* Life of the table of names, called by runtime.c. */
 int loci_names_open(struct loco_runtime *rt);
 void loci_names_close(struct loco_runtime *rt);
