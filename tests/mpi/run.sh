@@ -16,6 +16,7 @@
 #               temporary folder)
 #   TL_RANKS    this many ranks instead of the list's
 #   MPIRUN_ARGS more arguments for mpirun
+#   RANK_COMMAND  what runs each rank's program: a command that its name and arguments follow
 #   RUN_LIMIT   seconds for one mpirun (600)
 # and the tests' own: TL_SECONDS (limit of one case), TL_TIMEOUT_SCALE, TL_HANG_ABORTS.
 set -u
@@ -73,8 +74,8 @@ run_mpi() {
     ranks=$1
     shift
     case $OSC in
-    default) set -- "$@" ;;
-    *) set -- --mca osc "$OSC" "$@" ;;
+    default) set -- ${RANK_COMMAND:-} "$@" ;;
+    *) set -- --mca osc "$OSC" ${RANK_COMMAND:-} "$@" ;;
     esac
     # shellcheck disable=SC2086
     timeout -k 5 "${RUN_LIMIT:-600}" mpirun --oversubscribe -np "$ranks" ${MPIRUN_ARGS:-} "$@"

@@ -61,6 +61,36 @@ part_channels() {
     done
 }
 
+# A wire that loses, delays and reorders: the same results. Without its fence message passing through
+# two lanes fails there, so the litmus test is one that can.
+part_bad_wire() {
+    export TEST_SCALE=4         # what is lost is sent again after some 70 ms
+    check_function 'the contract on a bad wire' 600 "over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function 'a missing fence is seen on a bad wire' 400 \
+        "TEST_SCALE=1 over_verbs '$builddir/tests/rdma/contract' 2 unfenced"
+}
+
+# MPI programs, each rank a node of its own; Open MPI itself keeps to shared memory and the loopback
+# interface. A few cases so far, each some hundreds to thousands of operations.
+part_mpi() {
+    local program arguments
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 \
+        OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo TL_REFUSED_IS_SKIP=1 \
+        TL_TIMEOUT_SCALE=10 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" LOCO_DEVICE=rxe0,rxe1
+    while read -r program arguments; do
+        # shellcheck disable=SC2086
+        check "MPI: $program $arguments, 2 ranks on 2 nodes" 900 env TL_RANKS=2 RANKS_A_NODE=1 \
+            "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" "$builddir/tests/mpi/$program" \
+            $arguments
+    done <<'LINES'
+putget --only mixed --flavor allocate
+windows --only self --flavor allocate
+atomic --only tickets --flavor allocate
+passive --only exclusive_counter --flavor create
+passive --only message_passing --flavor dynamic
+LINES
+}
+
 part_smoke() {
     check_function 'both devices are up' 20 both_up
     check_function 'rping from one device to the other' 60 pings
