@@ -71,24 +71,27 @@ struct loci_pscw;
 struct loci_deferred;
 
 struct loco_window {
+    /* What the inline paths look at, a cache line. */
     struct loco_runtime *rt;
     struct loci_target *target;         /* [group.size] */
+    struct loci_mem *control;           /* [group.size]: control blocks */
     _Atomic uint64_t state;             /* enum loci_epoch */
     _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
+    int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
+    bool late_fences;                   /* a flush leaves the fence to the next read */
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
     _Atomic bool singles;               /* and all members know that they are */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
-    enum loci_domain domain;            /* of the words in all blocks and parts */
     bool no_locks;
+    struct loco_group group;            /* group.peer is in this allocation */
+
+    enum loco_window_kind kind;
+    enum loci_domain domain;            /* of the words in all blocks and parts */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
-    int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
-    enum loco_window_kind kind;
-    struct loco_group group;            /* group.peer is in this allocation */
-    struct loci_mem *control;           /* [group.size]: control blocks */
 
     struct loci_mem own;                /* local handles of what this member gave */
     struct loci_mem own_control;
@@ -215,35 +218,104 @@ void loci_regions_close(struct loco_window *win);
 int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len,
                       struct loci_mem *mem);
 
+/* ---- stores, flushes and the loads behind them ---- */
+
+/* A put into mapped memory is a store, and a CPU may do later loads of its own before others see
+ * it. A flush forbids that: of two processes that each put, flush and then read what the other
+ * puts, one sees the other's. It takes a full fence between store and load, as dear as an atomic;
+ * but where the fence is does not matter. So where one thread calls, a flush only notes that there
+ * were stores (`stored` of the runtime becomes `unordered`), and what next reads network memory for
+ * the program fences first. To everybody else a flush is an acquire and release fence: who learns
+ * by whatever means that this process came past it sees what was put before.
+ *
+ * Where several threads call, the flush fences: another thread's read would not fence for this
+ * one's stores. So it does on SHARED windows, where the program reads the memory of others itself.
+ * Its loads of its own part, next to puts of others, are ordered by loco_window_sync. */
+
+/* This process has stored in mapped memory of a window. */
+static inline void loci_window_stored(const struct loco_window *win)
+{
+    /* Mostly set: threads need not take the cache line from each other. */
+    if (!atomic_load_explicit(&win->rt->stored, memory_order_relaxed))
+        atomic_store_explicit(&win->rt->stored, true, memory_order_relaxed);
+}
+
+/* The same by an atomic, which some CPUs do not let later loads pass in any case. */
+static inline void loci_window_updated(const struct loco_window *win)
+{
+    if (!LOCI_ATOMICS_FENCE)
+        loci_window_stored(win);
+}
+
+/* Before network memory is read for the program. */
+static inline void loci_window_order(const struct loco_window *win)
+{
+    if (atomic_load_explicit(&win->rt->unordered, memory_order_relaxed)) {
+        atomic_store_explicit(&win->rt->unordered, false, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+}
+
 /* ---- inline paths ---- */
 
 /* Where `len` bytes at `offset` of that member's part can be read and written here and now, or
  * NULL: then the function of the public header does it, or says why not. */
-static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
-                                                uint64_t offset, size_t len)
+static inline unsigned char *loci_window_reach(const struct loco_window *win, int rank,
+                                               uint64_t offset, size_t len)
 {
-    const struct loci_mem *mem;
-    unsigned char *p;
+    const struct loci_target *t = &win->target[rank];
+    uint64_t epoch, room;
 
     if (!loci_window_has(win, rank))
         return NULL;
-    mem = &win->target[rank].mem;
-    p = loci_mem_ptr(mem);
-    if (p == NULL || (loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) == 0
-        || len > mem->key.len || offset > mem->key.len - len || !loci_window_calm(win))
+    epoch = atomic_load_explicit(&t->epoch, memory_order_relaxed)
+            | atomic_load_explicit(&win->state, memory_order_relaxed);
+    room = t->mem.key.len;
+    if ((epoch & LOCI_EPOCH_ACCESS) == 0 || len > room || offset > room - len
+        || !loci_window_calm(win))
         return NULL;
-    return p + offset;
+    /* Last, for the compiler may not keep what it has loaded across an acquire. */
+    unsigned char *p = loci_mem_ptr(&t->mem);
+
+    return p != NULL ? p + offset : NULL;
 }
 
-/* loco_window_flush and loco_window_flush_all, inline where there is nothing in flight. */
-static inline int loci_window_flush(struct loco_window *win, int rank)
+/* To read there, or to update. */
+static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
+                                                uint64_t offset, size_t len)
 {
-    if (!win->synchronous || win->deferred_puts != 0 || !loci_window_has(win, rank)
-        || !loci_window_calm(win) || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
-        return loco_window_flush(win, rank);
-    /* Store buffers: what was put is visible before anything is read after the flush. */
-    atomic_thread_fence(memory_order_seq_cst);
-    return LOCO_OK;
+    loci_window_order(win);
+    return loci_window_reach(win, rank, offset, len);
+}
+
+/* To write there. */
+static inline unsigned char *loci_window_direct_put(const struct loco_window *win, int rank,
+                                                    uint64_t offset, size_t len)
+{
+    unsigned char *p = loci_window_reach(win, rank, offset, len);
+
+    if (p != NULL)
+        loci_window_stored(win);
+    return p;
+}
+
+/* loco_window_flush where nothing is in flight but stores. False: nothing was done. */
+static inline bool loci_window_flush_now(const struct loco_window *win, int rank)
+{
+    if (win->deferred_puts != 0 || !loci_window_has(win, rank) || !loci_window_calm(win)
+        || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
+        return false;
+    if (!win->late_fences) {
+        if (win->synchronous)
+            atomic_thread_fence(memory_order_seq_cst);
+        return win->synchronous;
+    }
+    atomic_thread_fence(memory_order_acq_rel);
+    if (atomic_load_explicit(&win->rt->stored, memory_order_relaxed)) {
+        atomic_store_explicit(&win->rt->stored, false, memory_order_relaxed);
+        atomic_store_explicit(&win->rt->unordered, true, memory_order_relaxed);
+    }
+    return true;
 }
 
 /* Locks of this process alone, with one thread and no other epoch, where they are free and nothing
@@ -385,6 +457,7 @@ static inline bool loci_window_combine_word(const struct loco_window *win, int r
         return false;
     LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
     combine(p, operand, result, 1);
+    loci_window_updated(win);
     return true;
 }
 
@@ -395,20 +468,31 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
                                enum loco_op op, uint64_t offset, size_t n, const void *operand,
                                void *result);
 
+/* A word of 8 bytes that is aligned, where atomics do its accumulates; else NULL. */
+static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, int rank,
+                                                 uint64_t offset)
+{
+    unsigned char *p;
+
+    if (!loci_window_singles(win))
+        return NULL;
+    p = loci_window_direct(win, rank, offset, sizeof(uint64_t));
+    return ((uintptr_t)p & 7) == 0 ? (_Atomic uint64_t *)(void *)p : NULL;
+}
+
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
 static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,
-                                          enum loco_type type, enum loco_op op, uint64_t offset,
-                                          const void *operand, void *result)
+                                          enum loco_op op, uint64_t offset, const void *operand,
+                                          void *result)
 {
     _Atomic uint64_t *word;
     uint64_t value, old;
 
-    if (!loci_window_singles(win) || (type != LOCO_TYPE_I64 && type != LOCO_TYPE_U64)
-        || (op != LOCO_OP_SUM && op != LOCO_OP_REPLACE && op != LOCO_OP_NO_OP))
+    if (op != LOCO_OP_SUM && op != LOCO_OP_REPLACE && op != LOCO_OP_NO_OP)
         return false;
-    word = (_Atomic uint64_t *)(void *)loci_window_direct(win, rank, offset, sizeof value);
-    if (word == NULL || ((uintptr_t)word & 7) != 0)
+    word = loci_window_word(win, rank, offset);
+    if (word == NULL)
         return false;
     if (op == LOCO_OP_NO_OP) {
         old = atomic_load_explicit(word, memory_order_acquire);
@@ -416,9 +500,28 @@ static inline bool loci_window_fetch_word(const struct loco_window *win, int ran
         memcpy(&value, operand, sizeof value);
         old = op == LOCO_OP_SUM ? atomic_fetch_add_explicit(word, value, memory_order_acq_rel)
                                 : atomic_exchange_explicit(word, value, memory_order_acq_rel);
+        loci_window_updated(win);
     }
     if (result != NULL)
         memcpy(result, &old, sizeof old);
+    return true;
+}
+
+/* The same of loco_window_compare_swap. */
+static inline bool loci_window_swap_word(const struct loco_window *win, int rank, uint64_t offset,
+                                         const void *expected, const void *desired, void *result)
+{
+    _Atomic uint64_t *word = loci_window_word(win, rank, offset);
+    uint64_t old, new;
+
+    if (word == NULL)
+        return false;
+    memcpy(&old, expected, sizeof old);
+    memcpy(&new, desired, sizeof new);
+    atomic_compare_exchange_strong_explicit(word, &old, new, memory_order_acq_rel,
+                                            memory_order_acquire);
+    loci_window_updated(win);
+    memcpy(result, &old, sizeof old);
     return true;
 }
 

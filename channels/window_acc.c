@@ -363,6 +363,7 @@ static int combine_in_place_locked(struct loco_window *win, int rank,
     if (status != LOCO_OK)
         return status;
     combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
+    loci_window_stored(win);
     return leave(win, rank, locked);
 }
 
@@ -373,11 +374,13 @@ static int combine_span(struct loco_window *win, int rank, const struct loco_acc
 {
     if (!has_lock && loci_window_is_atomic(win, loci_type(acc->type), (uintptr_t)p)) {
         loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result, n);
+        loci_window_updated(win);
         return LOCO_OK;
     }
     if (!has_lock)
         return combine_in_place_locked(win, rank, acc, p, n);
     combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
+    loci_window_stored(win);
     return LOCO_OK;
 }
 
@@ -639,6 +642,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
 
     if (status != LOCO_OK)
         return status;
+    loci_window_order(win);
     if (is_for_device(win, loci_type(acc->type)))
         return accumulate_spans_by_device(win, rank, acc);
     if (win->mapped_by_all)
@@ -667,6 +671,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         if (whole && loci_window_is_atomic(win, type, (uintptr_t)p)) {
             if (len > type->extent && !needs_lock(win, rank)) {
                 combine_in_place(acc, type, p, acc->operand, acc->result, len >> type->shift);
+                loci_window_stored(win);
                 return LOCO_OK;
             }
             if (!loci_window_singles(win))
@@ -674,6 +679,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
             LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
             loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result,
                                                   len >> type->shift);
+            loci_window_updated(win);
             return LOCO_OK;
         }
         if (whole && win->mapped_by_all && !is_for_device(win, type))
@@ -698,6 +704,7 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
     if (single && loci_window_singles(win) && (n == 1 || needs_lock(win, rank))) {
         LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
         loci_atomic_table[type_id][op](p, operand, result, n);
+        loci_window_updated(win);
         return LOCO_OK;
     }
     word = loci_mem_word(&win->control[rank]);
@@ -711,6 +718,7 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
     if (result != NULL)
         loci_type_copy(type, result, p, n);
     reduce(p, operand, n);
+    loci_window_stored(win);
     loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
     return LOCO_OK;
 }
@@ -811,6 +819,7 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             status = loci_window_check_spans(win, rank, &span, 1);
         if (status != LOCO_OK)
             return status;
+        loci_window_order(win);
         if (is_for_device(win, type))
             return swap_if_by_device(win, rank, offset, expected, desired, result);
         if (win->mapped_by_all)
@@ -828,5 +837,6 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
         return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
     LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
     swap_if(span.len, p, expected, desired, result);
+    loci_window_updated(win);
     return LOCO_OK;
 }

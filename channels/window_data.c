@@ -159,6 +159,10 @@ static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
     struct chain chain;
     int status;
 
+    if (kind == LOCI_WRITE)
+        loci_window_stored(win);
+    else
+        loci_window_order(win);
     chain.win = win;
     chain.ack = ack != NULL ? ack : &own;
     chain.n = 0;
@@ -269,7 +273,7 @@ int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans,
                     loco_ack_t *ack)
 {
     if (n == 1) {
-        unsigned char *p = loci_window_direct(win, rank, spans->offset, spans->len);
+        unsigned char *p = loci_window_direct_put(win, rank, spans->offset, spans->len);
 
         if (p != NULL) {
             LOCI_COUNT(win->rt, writes, rank == win->group.rank);

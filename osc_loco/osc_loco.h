@@ -280,6 +280,14 @@ ompi_osc_loco_common_element(const struct ompi_datatype_t *type)
 
     return element->packed == type->super.size && type != &ompi_mpi_real16.dt ? element : NULL;
 }
+/* An integer of 8 bytes. */
+static inline bool ompi_osc_loco_is_word(const struct ompi_datatype_t *type)
+{
+    const struct ompi_osc_loco_element *element = &ompi_osc_loco_elements[type->id];
+
+    return ompi_datatype_is_predefined(type) && type->super.size == 8 && element->packed == 8
+           && (element->type == LOCO_TYPE_I64 || element->type == LOCO_TYPE_U64);
+}
 /* MPI_SUCCESS, or the class of the error: a type that no accumulate takes. */
 int ompi_osc_loco_element_of(struct ompi_datatype_t *type, struct ompi_osc_loco_element *element);
 /* LOCO_OP_COUNT for what is not a predefined operation. MPI_NO_OP has no number of its own. */
@@ -292,6 +300,13 @@ static inline enum loco_op ompi_osc_loco_op(const struct ompi_op_t *op)
         || (unsigned)op->op_type >= OMPI_OP_NUM_OF_TYPES)
         return LOCO_OP_COUNT;
     return (enum loco_op)ompi_osc_loco_ops[op->op_type];
+}
+/* The same, for the operations of counters and tickets alone. */
+static inline enum loco_op ompi_osc_loco_word_op(const struct ompi_op_t *op)
+{
+    return op == &ompi_mpi_op_sum.op ? LOCO_OP_SUM
+           : op == &ompi_mpi_op_replace.op ? LOCO_OP_REPLACE
+           : op == &ompi_mpi_op_no_op.op ? LOCO_OP_NO_OP : LOCO_OP_COUNT;
 }
 /* Whether the elements of a side lie one after the other as the library wants operands. */
 bool ompi_osc_loco_is_dense(const struct ompi_osc_loco_side *side,

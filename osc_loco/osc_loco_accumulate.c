@@ -266,9 +266,10 @@ static inline bool is_plain(const struct ompi_datatype_t *type,
     return type == other && count == other_count && ompi_datatype_is_predefined(type);
 }
 
-static int run_plain(struct ompi_win_t *win, const void *origin, void *result, int target,
-                     ptrdiff_t disp, int count, struct ompi_datatype_t *type,
-                     const struct ompi_op_t *mpi_op, loco_ack_t *ack)
+static __attribute__((noinline)) int run_plain(struct ompi_win_t *win, const void *origin,
+                                               void *result, int target, ptrdiff_t disp,
+                                               int count, struct ompi_datatype_t *type,
+                                               const struct ompi_op_t *mpi_op, loco_ack_t *ack)
 {
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     enum loco_op op = ompi_osc_loco_op(mpi_op);
@@ -284,9 +285,6 @@ static int run_plain(struct ompi_win_t *win, const void *origin, void *result, i
             return rc;
         element = &other;
     }
-    if (count == 1 && loci_window_fetch_word(module->window, target, element->type, op, offset,
-                                             origin, result))
-        return MPI_SUCCESS;
     if (op == LOCO_OP_COUNT || (element->moves_only && !has_op(element, op)))
         return MPI_ERR_OP;
     if (count == 1 && loci_window_combine_word(module->window, target, element->type, op, offset,
@@ -302,6 +300,18 @@ static int run_plain(struct ompi_win_t *win, const void *origin, void *result, i
     if (status == LOCO_OK)
         return ompi_osc_loco_slow(module, LOCI_STATS_PATH_ACCUMULATE, MPI_SUCCESS);
     return has_op(element, op) ? ompi_osc_loco_class(status) : MPI_ERR_OP;
+}
+
+/* The short way: counters and tickets. */
+static inline __attribute__((always_inline)) bool
+run_word(const struct ompi_win_t *win, const void *origin, void *result, int target,
+         ptrdiff_t disp, const struct ompi_datatype_t *type, const struct ompi_op_t *op)
+{
+    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+
+    return ompi_osc_loco_is_word(type)
+           && loci_window_fetch_word(module->window, target, ompi_osc_loco_word_op(op),
+                                     ompi_osc_loco_offset(module, target, disp), origin, result);
 }
 
 static int accumulate_any(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
@@ -340,10 +350,12 @@ static int get_accumulate_any(const void *origin, int origin_count,
     return run(&call, target_type, op);
 }
 
-static inline int accumulate(const void *origin, int origin_count,
-                             struct ompi_datatype_t *origin_type, int target, ptrdiff_t disp,
-                             int target_count, struct ompi_datatype_t *target_type,
-                             struct ompi_op_t *op, struct ompi_win_t *win, loco_ack_t *ack)
+static __attribute__((noinline)) int accumulate(const void *origin, int origin_count,
+                                                struct ompi_datatype_t *origin_type, int target,
+                                                ptrdiff_t disp, int target_count,
+                                                struct ompi_datatype_t *target_type,
+                                                struct ompi_op_t *op, struct ompi_win_t *win,
+                                                loco_ack_t *ack)
 {
     if (is_plain(target_type, origin_type, target_count, origin_count))
         return run_plain(win, origin, NULL, target, disp, target_count, target_type, op, ack);
@@ -375,6 +387,9 @@ int ompi_osc_loco_accumulate(const void *origin, int origin_count,
                              int target_count, struct ompi_datatype_t *target_type,
                              struct ompi_op_t *op, struct ompi_win_t *win)
 {
+    if (target_count == 1 && origin_count == 1 && target_type == origin_type
+        && run_word(win, origin, NULL, target, disp, target_type, op))
+        return MPI_SUCCESS;
     return accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
                       op, win, NULL);
 }
@@ -423,13 +438,23 @@ int ompi_osc_loco_rget_accumulate(const void *origin, int origin_count,
     return ompi_osc_loco_request(win, rc, &ack, request);
 }
 
-int ompi_osc_loco_fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type,
-                               int target, ptrdiff_t disp, struct ompi_op_t *op,
-                               struct ompi_win_t *win)
+static __attribute__((noinline)) int fetch_and_op(const void *origin, void *result,
+                                                  struct ompi_datatype_t *type, int target,
+                                                  ptrdiff_t disp, struct ompi_op_t *op,
+                                                  struct ompi_win_t *win)
 {
     if (!ompi_datatype_is_predefined(type))
         return MPI_ERR_TYPE;
     return run_plain(win, origin, result, target, disp, 1, type, op, NULL);
+}
+
+int ompi_osc_loco_fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type,
+                               int target, ptrdiff_t disp, struct ompi_op_t *op,
+                               struct ompi_win_t *win)
+{
+    if (run_word(win, origin, result, target, disp, type, op))
+        return MPI_SUCCESS;
+    return fetch_and_op(origin, result, type, target, disp, op, win);
 }
 
 /* C and Fortran integers, logicals, multi-language types and bytes. */
@@ -445,9 +470,10 @@ static bool compares(const struct ompi_osc_loco_element *element)
     }
 }
 
-int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void *result,
-                                   struct ompi_datatype_t *type, int target, ptrdiff_t disp,
-                                   struct ompi_win_t *win)
+static __attribute__((noinline)) int compare_and_swap(const void *origin, const void *compare,
+                                                      void *result, struct ompi_datatype_t *type,
+                                                      int target, ptrdiff_t disp,
+                                                      struct ompi_win_t *win)
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     struct ompi_osc_loco_element element;
@@ -461,4 +487,18 @@ int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void
                                       ompi_osc_loco_offset(module, target, disp), compare, origin,
                                       result);
     return ompi_osc_loco_slow(module, LOCI_STATS_PATH_SWAP, ompi_osc_loco_leave(status));
+}
+
+int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void *result,
+                                   struct ompi_datatype_t *type, int target, ptrdiff_t disp,
+                                   struct ompi_win_t *win)
+{
+    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+
+    if (ompi_osc_loco_is_word(type)
+        && loci_window_swap_word(module->window, target,
+                                 ompi_osc_loco_offset(module, target, disp), compare, origin,
+                                 result))
+        return MPI_SUCCESS;
+    return compare_and_swap(origin, compare, result, type, target, disp, win);
 }

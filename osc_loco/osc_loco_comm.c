@@ -140,8 +140,11 @@ static bool is_mapped(const struct transfer *t, uint64_t *base)
 
     if (!ompi_osc_loco_extent(&t->remote, &low, &high))
         return false;
-    p = loci_window_direct(t->module->window, t->target, t->remote.base + (uint64_t)low,
-                           (size_t)(high - low));
+    p = t->move == loco_window_put
+        ? loci_window_direct_put(t->module->window, t->target, t->remote.base + (uint64_t)low,
+                                 (size_t)(high - low))
+        : loci_window_direct(t->module->window, t->target, t->remote.base + (uint64_t)low,
+                             (size_t)(high - low));
     *base = (uint64_t)(uintptr_t)p - (uint64_t)low;
     return p != NULL;
 }
@@ -202,24 +205,28 @@ static int move(const struct transfer *t, const struct ompi_osc_loco_side *sende
     return ompi_osc_loco_class(t->move(t->module->window, t->target, &span, 1, t->ack));
 }
 
-/* Where the target's bytes are mapped here, if this is a transfer of one run between equal types
- * that needs nothing but a copy; else NULL. `*len` bytes at `*local`. */
-static inline void *direct(const struct ompi_osc_loco_module *module, const void *origin,
-                           int origin_count, const struct ompi_datatype_t *origin_type,
-                           int target, ptrdiff_t disp, int target_count,
-                           const struct ompi_datatype_t *target_type, void **local, size_t *len)
+/* ---- the short way ---- */
+
+/* A transfer of one run between equal types: `*len` bytes from displacement 0 of the origin, to or
+ * from `*offset`. No division, no call, little to remember: each look here is a good part of what
+ * a put of a word costs. */
+static inline bool is_short(const struct loco_window *window, int origin_count,
+                            const struct ompi_datatype_t *origin_type, int target,
+                            ptrdiff_t disp, int target_count,
+                            const struct ompi_datatype_t *target_type, uint64_t *offset,
+                            size_t *len)
 {
     const uint16_t dense = OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS;
-    ptrdiff_t lb = origin_type->super.true_lb;
+    int64_t bytes, at;
 
     if (origin_type != target_type || origin_count != target_count
-        || (origin_type->super.flags & dense) != dense)
-        return NULL;
-    if (__builtin_mul_overflow(origin_type->super.size, (size_t)origin_count, len))
-        return NULL;
-    *local = (char *)(uintptr_t)origin + lb;
-    return loci_window_direct(module->window, target,
-                              ompi_osc_loco_offset(module, target, disp) + (uint64_t)lb, *len);
+        || (origin_type->super.flags & dense) != dense || origin_type->super.true_lb != 0
+        || __builtin_mul_overflow((int64_t)origin_type->super.size, (int64_t)origin_count, &bytes)
+        || __builtin_mul_overflow((int64_t)disp, (int64_t)window->target[target].disp_unit, &at))
+        return false;
+    *len = (size_t)bytes;
+    *offset = (uint64_t)at;
+    return true;
 }
 
 static inline void copy(void *to, const void *from, size_t len)
@@ -229,6 +236,50 @@ static inline void copy(void *to, const void *from, size_t len)
     else
         memcpy(to, from, len);
 }
+
+static inline bool put_short(const void *origin, int origin_count,
+                             const struct ompi_datatype_t *origin_type, int target,
+                             ptrdiff_t disp, int target_count,
+                             const struct ompi_datatype_t *target_type,
+                             const struct ompi_win_t *win)
+{
+    const struct loco_window *window = ompi_osc_loco_module(win)->window;
+    uint64_t offset;
+    size_t len;
+    void *remote;
+
+    if (!is_short(window, origin_count, origin_type, target, disp, target_count, target_type,
+                  &offset, &len))
+        return false;
+    remote = loci_window_direct_put(window, target, offset, len);
+    if (remote == NULL)
+        return false;
+    copy(remote, origin, len);
+    return true;
+}
+
+static inline bool get_short(void *origin, int origin_count,
+                             const struct ompi_datatype_t *origin_type, int target,
+                             ptrdiff_t disp, int target_count,
+                             const struct ompi_datatype_t *target_type,
+                             const struct ompi_win_t *win)
+{
+    const struct loco_window *window = ompi_osc_loco_module(win)->window;
+    uint64_t offset;
+    size_t len;
+    const void *remote;
+
+    if (!is_short(window, origin_count, origin_type, target, disp, target_count, target_type,
+                  &offset, &len))
+        return false;
+    remote = loci_window_direct(window, target, offset, len);
+    if (remote == NULL)
+        return false;
+    copy(origin, remote, len);
+    return true;
+}
+
+/* ---- one call ---- */
 
 static int put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
                int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
@@ -260,36 +311,47 @@ static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_ty
     return ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET, move(&t, &t.remote, &t.local));
 }
 
+/* With the arguments of the call, so that these need not be kept beside what the short way does. */
+static __attribute__((noinline)) int put_long(const void *origin, int origin_count,
+                                              struct ompi_datatype_t *origin_type, int target,
+                                              ptrdiff_t disp, int target_count,
+                                              struct ompi_datatype_t *target_type,
+                                              struct ompi_win_t *win)
+{
+    return put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
+               NULL);
+}
+
+static __attribute__((noinline)) int get_long(void *origin, int origin_count,
+                                              struct ompi_datatype_t *origin_type, int target,
+                                              ptrdiff_t disp, int target_count,
+                                              struct ompi_datatype_t *target_type,
+                                              struct ompi_win_t *win)
+{
+    return get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
+               NULL);
+}
+
 int ompi_osc_loco_put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
                       int target, ptrdiff_t disp, int target_count,
                       struct ompi_datatype_t *target_type, struct ompi_win_t *win)
 {
-    void *local, *remote;
-    size_t len;
-
-    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
-                    target_count, target_type, &local, &len);
-    if (remote == NULL)
-        return put(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                   win, NULL);
-    copy(remote, local, len);
-    return MPI_SUCCESS;
+    if (put_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                  win))
+        return MPI_SUCCESS;
+    return put_long(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                    win);
 }
 
 int ompi_osc_loco_get(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
                       int target, ptrdiff_t disp, int target_count,
                       struct ompi_datatype_t *target_type, struct ompi_win_t *win)
 {
-    void *local, *remote;
-    size_t len;
-
-    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
-                    target_count, target_type, &local, &len);
-    if (remote == NULL)
-        return get(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                   win, NULL);
-    copy(local, remote, len);
-    return MPI_SUCCESS;
+    if (get_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                  win))
+        return MPI_SUCCESS;
+    return get_long(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                    win);
 }
 
 int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
@@ -298,22 +360,18 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
                        struct ompi_request_t **request)
 {
     loco_ack_t ack = LOCO_ACK_INIT;
-    void *local, *remote;
-    size_t len;
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
         return MPI_ERR_RMA_SYNC;
-    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
-                    target_count, target_type, &local, &len);
-    if (remote != NULL && !mca_osc_loco_component.late_requests) {
-        copy(remote, local, len);
+    if (!mca_osc_loco_component.late_requests
+        && put_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                     win)) {
         *request = &ompi_request_empty;
         return MPI_SUCCESS;
     }
     rc = put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
              &ack);
-
     return ompi_osc_loco_request(win, rc, &ack, request);
 }
 
@@ -323,21 +381,17 @@ int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *o
                        struct ompi_request_t **request)
 {
     loco_ack_t ack = LOCO_ACK_INIT;
-    void *local, *remote;
-    size_t len;
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
         return MPI_ERR_RMA_SYNC;
-    remote = direct(ompi_osc_loco_module(win), origin, origin_count, origin_type, target, disp,
-                    target_count, target_type, &local, &len);
-    if (remote != NULL && !mca_osc_loco_component.late_requests) {
-        copy(local, remote, len);
+    if (!mca_osc_loco_component.late_requests
+        && get_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                     win)) {
         *request = &ompi_request_empty;
         return MPI_SUCCESS;
     }
     rc = get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
              &ack);
-
     return ompi_osc_loco_request(win, rc, &ack, request);
 }

@@ -60,14 +60,20 @@ static int flush_class(int status, int target)
     return ompi_osc_loco_class(status);
 }
 
-int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
+static __attribute__((noinline)) int flush(int target, struct ompi_win_t *win)
 {
     int status;
 
     ompi_osc_loco_enter();
-    status = loci_window_flush(ompi_osc_loco_module(win)->window, target);
+    status = loco_window_flush(ompi_osc_loco_module(win)->window, target);
     (void)ompi_osc_loco_leave(LOCO_OK);
     return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
+}
+
+int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
+{
+    return loci_window_flush_now(ompi_osc_loco_module(win)->window, target) ? MPI_SUCCESS
+                                                                            : flush(target, win);
 }
 
 int ompi_osc_loco_flush_all(struct ompi_win_t *win)

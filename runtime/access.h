@@ -30,6 +30,13 @@ static inline void loci_store64(void *word, uint64_t value)
     atomic_store_explicit((_Atomic uint64_t *)word, value, memory_order_release);
 }
 
+/* Whether any atomic of this CPU that reads and writes is a full fence, as the lock prefix is. */
+#if defined(__x86_64__) || defined(__i386__)
+#define LOCI_ATOMICS_FENCE true
+#else
+#define LOCI_ATOMICS_FENCE false
+#endif
+
 /* Copies of any length, torn as the hardware likes. */
 static inline void loci_copy_out(void *to, const void *network, size_t len)
 {

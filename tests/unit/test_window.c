@@ -4,6 +4,7 @@
  * and over a fabric that maps nothing and orders little. */
 
 #include <criterion/criterion.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -295,7 +296,7 @@ static int deferred_body(struct member *m)
                                               : member_put(win, m->rank, 8 * CELLS, &x, 0));
         }
         if (way == 0)
-            CHECK_OK(loci_window_flush(win, right));
+            CHECK(loci_window_flush_now(win, right) || loco_window_flush(win, right) == LOCO_OK);
         if (way == 1)
             CHECK_OK(loco_window_flush_all(win));
         if (way == 2)
@@ -322,6 +323,71 @@ Test(window, puts_that_wait_are_there_in_time)
 {
     for (int n = 1; n <= 4; n *= 2)
         ON_EACH_FABRIC(n, deferred_body, NULL);
+}
+
+/* ---- flushes and store buffers ---- */
+
+/* A word at each member, on lines of their own. */
+enum { HERE = 0, SEEN = 64, TURN = 128, LITMUS_BYTES = 192 };
+
+static unsigned char *word_of(const loco_window_t *win, int rank, uint64_t offset)
+{
+    return loci_mem_ptr(&win->target[rank].mem) + offset;
+}
+
+/* Both are here: as closely together as can be had, if there are CPUs for both. */
+static void meet(loco_window_t *win, int rank, uint64_t turn)
+{
+    unsigned looks = 0;
+
+    loci_store64(word_of(win, 1 - rank, TURN), turn);
+    while (loci_load64(word_of(win, rank, TURN)) < turn)
+        if (++looks % 2000 == 0)
+            sched_yield();
+}
+
+/* In any way that there is: what the other has put here. */
+static int read_word(loco_window_t *win, int rank, int way, uint64_t *value)
+{
+    uint64_t none = 0;
+
+    if (way == 0)
+        return member_get(win, rank, HERE, value, 8);
+    if (way == 1)
+        return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_NO_OP, HERE, NULL, value, 1);
+    return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_MAX, HERE, &none, value, 1);
+}
+
+/* Each puts into the other's memory, flushes, and reads what the other puts: one sees it. */
+static int litmus_body(struct member *m)
+{
+    loco_window_t *win;
+    uint64_t both[2], seen, theirs, rounds = 60000, turn = 0;
+
+    CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, LITMUS_BYTES, &win));
+    win->one_thread = win->late_fences = true;
+    CHECK_OK(loco_window_lock_all(win, 0));
+    CHECK_OK(member_get(win, 1 - m->rank, HERE, &seen, 8));     /* both are mapped */
+    CHECK_OK(read_word(win, m->rank, 2, &seen));                /* and atomics in force */
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &seen, sizeof seen, both));
+    for (uint64_t round = 1; round <= rounds; round++) {
+        meet(win, m->rank, ++turn);
+        CHECK_OK(member_put(win, 1 - m->rank, HERE, &round, 8));
+        CHECK(loci_window_flush_now(win, 1 - m->rank));
+        CHECK_OK(read_word(win, m->rank, (int)(round % 3), &seen));
+        loci_store64(word_of(win, 1 - m->rank, SEEN), seen);
+        meet(win, m->rank, ++turn);
+        theirs = loci_load64(word_of(win, m->rank, SEEN));
+        CHECK(seen == round || theirs == round);
+    }
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_destroy(win));
+    return 0;
+}
+
+Test(window, of_two_that_flush_one_sees_the_other, .timeout = 120)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, litmus_body, NULL, NULL), 0);
 }
 
 /* ---- wrong use ---- */
