@@ -25,24 +25,9 @@
     EACH(band, t, type, type, a & b)                    \
     EACH(bor, t, type, type, a | b)                     \
     EACH(bxor, t, type, type, a ^ b)
-#define LOCI_INTEGER(EACH, t, type)                     \
-    LOCI_ARITHMETIC(EACH, t, type, uint64_t)            \
-    LOCI_ORDERED(EACH, t, type)                         \
-    LOCI_LOGICAL(EACH, t, type)                         \
-    LOCI_BITWISE(EACH, t, type)
 #define LOCI_REAL(EACH, t, type)                        \
     LOCI_ARITHMETIC(EACH, t, type, type)                \
     LOCI_ORDERED(EACH, t, type)
-
-#define LOCI_INTEGERS(EACH)                             \
-    LOCI_INTEGER(EACH, i8, int8_t)                      \
-    LOCI_INTEGER(EACH, i16, int16_t)                    \
-    LOCI_INTEGER(EACH, i32, int32_t)                    \
-    LOCI_INTEGER(EACH, i64, int64_t)                    \
-    LOCI_INTEGER(EACH, u8, uint8_t)                     \
-    LOCI_INTEGER(EACH, u16, uint16_t)                   \
-    LOCI_INTEGER(EACH, u32, uint32_t)                   \
-    LOCI_INTEGER(EACH, u64, uint64_t)
 
 /* The extreme value and its index; of equal values the lower index (MPI 3.1, 5.9.4): whether the
  * pair `b` takes the place of `a`. */
