@@ -141,6 +141,27 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
     return false;
 }
 
+/* The same, alone, by one thread of this process at a time that keeps in *guess how such a word
+ * looked when it was last found free (0 at first). The word is not looked at before: a load of all
+ * of it, so soon after the store to a part of it that gave it back, would wait until that store has
+ * left the CPU. */
+static inline bool loci_rw_take_guessed(struct loco_runtime *rt, unsigned char *word,
+                                        const struct loci_rw *rw, enum loci_rw_mode mode,
+                                        uint64_t *guess)
+{
+    uint64_t unit = loci_rw_unit(rw, mode), old = *guess, seen;
+
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
+    seen = loci_cpu_compare_swap(word, old, old + unit);
+    if (seen == old)
+        return true;
+    if (!loci_rw_is_free(seen, mode, 0))
+        return false;
+    *guess = seen;
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
+    return loci_cpu_compare_swap(word, seen, seen + unit) == seen;
+}
+
 /* Block until it is held. LOCO_ERR_PEER_DEAD. Any thread; each acquire is a holder of its own. */
 static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw *rw,
                                   enum loci_rw_mode mode, unsigned flags)

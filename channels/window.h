@@ -86,6 +86,7 @@ struct loco_window {
     _Atomic bool singles;               /* and all members know that they are */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
+    uint64_t free_word;                 /* how a free word was last seen, where one thread calls */
     struct loco_group group;            /* group.peer is in this allocation */
 
     enum loco_window_kind kind;
@@ -364,7 +365,7 @@ static inline bool loci_window_lock_now(struct loco_window *win, int rank)
         return false;
     target = loci_window_lock_of(win, rank);
     word = loci_mem_ptr(target.mem) + target.offset;
-    if (!loci_rw_take_mapped(win->rt, word, &target, LOCI_RW_QUICK, 0))
+    if (!loci_rw_take_guessed(win->rt, word, &target, LOCI_RW_QUICK, &win->free_word))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_OPEN) {
         loci_rw_give_mapped(win->rt, word, &target, LOCI_RW_QUICK);
@@ -441,26 +442,6 @@ static inline bool loci_window_is_atomic(const struct loco_window *win,
            && (address & (type->extent - 1u)) == 0;
 }
 
-/* One element of any type by its atomic, inline. False: nothing was done. */
-static inline bool loci_window_combine_word(const struct loco_window *win, int rank,
-                                            enum loco_type type_id, enum loco_op op,
-                                            uint64_t offset, const void *operand, void *result)
-{
-    const struct loci_type *type = &loci_type_table[type_id];
-    loci_atomic_fn *combine = loci_atomic_table[type_id][op];
-    unsigned char *p;
-
-    if (!loci_window_singles(win) || combine == NULL)
-        return false;
-    p = loci_window_direct(win, rank, offset, type->extent);
-    if (p == NULL || !loci_window_is_atomic(win, type, (uintptr_t)p))
-        return false;
-    LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
-    combine(p, operand, result, 1);
-    loci_window_updated(win);
-    return true;
-}
-
 /* window_acc.c: loco_window_accumulate of one run of n elements of mapped memory, where nobody is
  * in the way. LOCO_ERR_AGAIN: nothing was done, that function does it, or says why not. `type` and
  * `op` are known to be in their ranges. */
@@ -482,9 +463,9 @@ static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, 
 
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
-static inline bool loci_window_fetch_word(const struct loco_window *win, int rank,
-                                          enum loco_op op, uint64_t offset, const void *operand,
-                                          void *result)
+static inline __attribute__((always_inline)) bool
+loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op, uint64_t offset,
+                       const void *operand, void *result)
 {
     _Atomic uint64_t *word;
     uint64_t value, old;

@@ -688,17 +688,40 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
     return accumulate(win, rank, acc);
 }
 
+/* The lock's way where the lock is free. */
+static int combine_run_locked(struct loco_window *win, int rank, const struct loci_type *type,
+                              loci_reduce_fn *reduce, bool single, unsigned char *p, size_t n,
+                              const void *operand, void *result)
+{
+    struct loci_rw lock = lock_of(win, rank);
+    unsigned char *word = loci_mem_word(lock.mem);
+    int status = LOCO_ERR_AGAIN;
+
+    if (!win->one_thread || word == NULL
+        || !loci_rw_take_guessed(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE,
+                                 &win->free_word))
+        return LOCO_ERR_AGAIN;
+    if (!single || loci_load64(word + LOCI_WINDOW_SINGLES) == 0) {
+        if (result != NULL)
+            loci_type_copy(type, result, p, n);
+        reduce(p, operand, n);
+        loci_window_stored(win);
+        status = LOCO_OK;
+    }
+    loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
+    return status;
+}
+
 int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type_id,
                                enum loco_op op, uint64_t offset, size_t n, const void *operand,
                                void *result)
 {
     const struct loci_type *type = &loci_type_table[type_id];
     loci_reduce_fn *reduce = loci_reduce_table[type_id][op];
-    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *word;
-    struct loci_rw lock = lock_of(win, rank);
+    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift);
     bool single;
 
-    if (p == NULL || reduce == NULL || n == 0 || !win->mapped_by_all || win->device_atomics)
+    if (p == NULL || reduce == NULL || n == 0 || !win->mapped_by_all)
         return LOCO_ERR_AGAIN;
     single = loci_window_is_atomic(win, type, (uintptr_t)p);
     if (single && loci_window_singles(win) && (n == 1 || needs_lock(win, rank))) {
@@ -707,20 +730,9 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
         loci_window_updated(win);
         return LOCO_OK;
     }
-    word = loci_mem_word(&win->control[rank]);
-    if ((single && n < LONG) || !win->one_thread || word == NULL
-        || !loci_rw_take_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE, 0))
+    if (single && n < LONG)
         return LOCO_ERR_AGAIN;
-    if (single && loci_load64(word + LOCI_WINDOW_SINGLES) != 0) {
-        loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
-        return LOCO_ERR_AGAIN;
-    }
-    if (result != NULL)
-        loci_type_copy(type, result, p, n);
-    reduce(p, operand, n);
-    loci_window_stored(win);
-    loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
-    return LOCO_OK;
+    return combine_run_locked(win, rank, type, reduce, single, p, n, operand, result);
 }
 
 /* ---- compare and swap ---- */

@@ -287,9 +287,6 @@ static __attribute__((noinline)) int run_plain(struct ompi_win_t *win, const voi
     }
     if (op == LOCO_OP_COUNT || (element->moves_only && !has_op(element, op)))
         return MPI_ERR_OP;
-    if (count == 1 && loci_window_combine_word(module->window, target, element->type, op, offset,
-                                               origin, result))
-        return MPI_SUCCESS;
     if (loci_window_accumulate_run(module->window, target, element->type, op, offset,
                                    (size_t)count, origin, result) == LOCO_OK)
         return MPI_SUCCESS;
@@ -363,6 +360,26 @@ static __attribute__((noinline)) int accumulate(const void *origin, int origin_c
                           target_type, op, win, ack);
 }
 
+/* The short way of vectors: of a type that every processor knows, on memory that is mapped. */
+static inline bool run_vector(const struct ompi_win_t *win, const void *origin, int origin_count,
+                              const struct ompi_datatype_t *origin_type, int target,
+                              ptrdiff_t disp, int target_count,
+                              const struct ompi_datatype_t *target_type,
+                              const struct ompi_op_t *mpi_op)
+{
+    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    const struct ompi_osc_loco_element *element;
+    enum loco_op op = ompi_osc_loco_op(mpi_op);
+
+    if (!is_plain(target_type, origin_type, target_count, origin_count))
+        return false;
+    element = ompi_osc_loco_common_element(target_type);
+    return element != NULL && op != LOCO_OP_COUNT && !element->moves_only
+           && loci_window_accumulate_run(module->window, target, element->type, op,
+                                         ompi_osc_loco_offset(module, target, disp),
+                                         (size_t)target_count, origin, NULL) == LOCO_OK;
+}
+
 static inline int get_accumulate(const void *origin, int origin_count,
                                  struct ompi_datatype_t *origin_type, void *result,
                                  int result_count, struct ompi_datatype_t *result_type,
@@ -389,6 +406,9 @@ int ompi_osc_loco_accumulate(const void *origin, int origin_count,
 {
     if (target_count == 1 && origin_count == 1 && target_type == origin_type
         && run_word(win, origin, NULL, target, disp, target_type, op))
+        return MPI_SUCCESS;
+    if (run_vector(win, origin, origin_count, origin_type, target, disp, target_count,
+                   target_type, op))
         return MPI_SUCCESS;
     return accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
                       op, win, NULL);

@@ -9,42 +9,66 @@ static int asserts_of(int asserts)
     return (asserts & MPI_MODE_NOCHECK) ? LOCO_ASSERT_NOCHECK : 0;
 }
 
-int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
+/* What takes more than a look at the window and an atomic is not in the functions that MPI calls,
+ * so that those need not keep their arguments for it. */
+
+static __attribute__((noinline)) int lock(int kind, int target, int asserts,
+                                          struct ompi_win_t *win)
 {
-    enum loco_lock_kind lock = kind == MPI_LOCK_EXCLUSIVE ? LOCO_LOCK_EXCLUSIVE
+    enum loco_lock_kind mode = kind == MPI_LOCK_EXCLUSIVE ? LOCO_LOCK_EXCLUSIVE
                                                           : LOCO_LOCK_SHARED;
 
-    if (lock == LOCO_LOCK_EXCLUSIVE && asserts == 0
+    ompi_osc_loco_enter();
+    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_module(win)->window, mode, target,
+                                                asserts_of(asserts)));
+}
+
+int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
+{
+    if (kind == MPI_LOCK_EXCLUSIVE && asserts == 0
         && loci_window_lock_now(ompi_osc_loco_module(win)->window, target))
         return MPI_SUCCESS;
+    return lock(kind, target, asserts, win);
+}
+
+static __attribute__((noinline)) int unlock(int target, struct ompi_win_t *win)
+{
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_module(win)->window, lock, target,
-                                                asserts_of(asserts)));
+    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_module(win)->window, target));
 }
 
 int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
 {
     if (loci_window_unlock_now(ompi_osc_loco_module(win)->window, target))
         return MPI_SUCCESS;
+    return unlock(target, win);
+}
+
+static __attribute__((noinline)) int lock_all(int asserts, struct ompi_win_t *win)
+{
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_module(win)->window, target));
+    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_module(win)->window,
+                                                    asserts_of(asserts)));
 }
 
 int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 {
     if (asserts == 0 && loci_window_lock_all_now(ompi_osc_loco_module(win)->window))
         return MPI_SUCCESS;
+    return lock_all(asserts, win);
+}
+
+static __attribute__((noinline)) int unlock_all(struct ompi_win_t *win)
+{
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_module(win)->window,
-                                                    asserts_of(asserts)));
+    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_module(win)->window));
 }
 
 int ompi_osc_loco_unlock_all(struct ompi_win_t *win)
 {
     if (loci_window_unlock_all_now(ompi_osc_loco_module(win)->window))
         return MPI_SUCCESS;
-    ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_module(win)->window));
+    return unlock_all(win);
 }
 
 int ompi_osc_loco_sync(struct ompi_win_t *win)
