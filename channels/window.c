@@ -262,7 +262,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->one_thread = spec->one_thread;
     win->no_locks = spec->no_locks;
     win->synchronous = rt->ops->synchronous;
-    win->late_fences = win->synchronous && win->one_thread && win->kind != LOCO_WINDOW_SHARED;
+    win->notes_stores = win->synchronous && win->one_thread && win->kind != LOCO_WINDOW_SHARED;
     return win;
 }
 

@@ -80,7 +80,7 @@ struct loco_window {
     int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
-    bool late_fences;                   /* a flush leaves the fence to the next read */
+    bool notes_stores;                  /* a flush fences if there were any */
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
     _Atomic bool singles;               /* and all members know that they are */
@@ -223,15 +223,14 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
 
 /* A put into mapped memory is a store, and a CPU may do later loads of its own before others see
  * it. A flush forbids that: of two processes that each put, flush and then read what the other
- * puts, one sees the other's. It takes a full fence between store and load, as dear as an atomic;
- * but where the fence is does not matter. So where one thread calls, a flush only notes that there
- * were stores (`stored` of the runtime becomes `unordered`), and what next reads network memory for
- * the program fences first. To everybody else a flush is an acquire and release fence: who learns
- * by whatever means that this process came past it sees what was put before.
+ * puts, one sees the other's. That takes a full fence between store and load, as dear as an atomic.
+ * So where one thread calls, stores are noted (`stored` of the runtime), and a flush behind nothing
+ * but gets, or atomics that are full fences themselves, does without: it is an acquire and release
+ * fence then. The fence is the flush's own, and not left to the next call that reads: the program
+ * may look at its own part by plain loads, which are no calls.
  *
- * Where several threads call, the flush fences: another thread's read would not fence for this
- * one's stores. So it does on SHARED windows, where the program reads the memory of others itself.
- * Its loads of its own part, next to puts of others, are ordered by loco_window_sync. */
+ * Where several threads call, the flush always fences: another thread may have noted the stores. So
+ * it does on SHARED windows, where the program stores in the memory of others itself. */
 
 /* This process has stored in mapped memory of a window. */
 static inline void loci_window_stored(const struct loco_window *win)
@@ -248,21 +247,12 @@ static inline void loci_window_updated(const struct loco_window *win)
         loci_window_stored(win);
 }
 
-/* Before network memory is read for the program. */
-static inline void loci_window_order(const struct loco_window *win)
-{
-    if (atomic_load_explicit(&win->rt->unordered, memory_order_relaxed)) {
-        atomic_store_explicit(&win->rt->unordered, false, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
-    }
-}
-
 /* ---- inline paths ---- */
 
 /* Where `len` bytes at `offset` of that member's part can be read and written here and now, or
  * NULL: then the function of the public header does it, or says why not. */
-static inline unsigned char *loci_window_reach(const struct loco_window *win, int rank,
-                                               uint64_t offset, size_t len)
+static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
+                                                uint64_t offset, size_t len)
 {
     const struct loci_target *t = &win->target[rank];
     uint64_t epoch, room;
@@ -281,19 +271,11 @@ static inline unsigned char *loci_window_reach(const struct loco_window *win, in
     return p != NULL ? p + offset : NULL;
 }
 
-/* To read there, or to update. */
-static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
-                                                uint64_t offset, size_t len)
-{
-    loci_window_order(win);
-    return loci_window_reach(win, rank, offset, len);
-}
-
 /* To write there. */
 static inline unsigned char *loci_window_direct_put(const struct loco_window *win, int rank,
                                                     uint64_t offset, size_t len)
 {
-    unsigned char *p = loci_window_reach(win, rank, offset, len);
+    unsigned char *p = loci_window_direct(win, rank, offset, len);
 
     if (p != NULL)
         loci_window_stored(win);
@@ -306,15 +288,16 @@ static inline bool loci_window_flush_now(const struct loco_window *win, int rank
     if (win->deferred_puts != 0 || !loci_window_has(win, rank) || !loci_window_calm(win)
         || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
         return false;
-    if (!win->late_fences) {
+    if (!win->notes_stores) {
         if (win->synchronous)
             atomic_thread_fence(memory_order_seq_cst);
         return win->synchronous;
     }
-    atomic_thread_fence(memory_order_acq_rel);
     if (atomic_load_explicit(&win->rt->stored, memory_order_relaxed)) {
         atomic_store_explicit(&win->rt->stored, false, memory_order_relaxed);
-        atomic_store_explicit(&win->rt->unordered, true, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst);
+    } else {
+        atomic_thread_fence(memory_order_acq_rel);
     }
     return true;
 }

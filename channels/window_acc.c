@@ -642,7 +642,6 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
 
     if (status != LOCO_OK)
         return status;
-    loci_window_order(win);
     if (is_for_device(win, loci_type(acc->type)))
         return accumulate_spans_by_device(win, rank, acc);
     if (win->mapped_by_all)
@@ -831,7 +830,6 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             status = loci_window_check_spans(win, rank, &span, 1);
         if (status != LOCO_OK)
             return status;
-        loci_window_order(win);
         if (is_for_device(win, type))
             return swap_if_by_device(win, rank, offset, expected, desired, result);
         if (win->mapped_by_all)

@@ -161,8 +161,6 @@ static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
 
     if (kind == LOCI_WRITE)
         loci_window_stored(win);
-    else
-        loci_window_order(win);
     chain.win = win;
     chain.ack = ack != NULL ? ack : &own;
     chain.n = 0;

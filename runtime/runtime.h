@@ -150,8 +150,7 @@ struct loco_runtime {
     _Atomic unsigned deaths;        /* grows with every peer that is lost: waiters look again */
     _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
-    _Atomic bool stored;            /* window.h: in mapped memory, since the last flush, */
-    _Atomic bool unordered;         /* and before that, with no fence since */
+    _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
 
     pthread_mutex_t threads_lock;

@@ -365,7 +365,7 @@ static int litmus_body(struct member *m)
     uint64_t both[2], seen, theirs, rounds = 60000, turn = 0;
 
     CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, LITMUS_BYTES, &win));
-    win->one_thread = win->late_fences = true;
+    win->one_thread = win->notes_stores = true;
     CHECK_OK(loco_window_lock_all(win, 0));
     CHECK_OK(member_get(win, 1 - m->rank, HERE, &seen, 8));     /* both are mapped */
     CHECK_OK(read_word(win, m->rank, 2, &seen));                /* and atomics in force */
