@@ -23,12 +23,25 @@ begin() {
     passed=0 failed=0 skipped=0 number=0
 }
 
-# What must be compiled anew for a file: itself, or, of a header, who includes it.
-affected() {
-    case $1 in
-    *.c) echo "$work/$1" ;;
-    *) grep -l "\"$(basename "$1")\"" "$work"/channels/*.c "$work"/runtime/*.c ;;
-    esac
+# What must be compiled anew for a file: itself, or, of a header, each of the library's sources, and
+# of those SOURCES, that has it in, by way of other headers too. $prefix is how the library's objects
+# begin; $includes and $CC are those of the build.
+affected() { # FILE [SOURCE...]
+    file=$1
+    shift
+    case $file in *.c) echo "$work/$file"; return ;; esac
+    find "$work/runtime" "$work/channels" -name '*.c' | while read -r s; do
+        of=${s#"$work"/} of=$build/${of%/*} name=$prefix-$(basename "$s" .c).o
+        if [ -f "$of/.libs/$name" ] || [ -f "$of/$name" ]; then includes_it "$s"; fi
+    done
+    for s; do includes_it "$s"; done
+}
+
+# The source, if it does, or if the compiler cannot tell.
+includes_it() {
+    deps=$($CC -std=gnu11 $includes ${CRITERION_CFLAGS-} -MM "$1" 2>>"$work/log") \
+        || deps=/${file##*/}
+    case "$deps " in *"/${file##*/}"[!a-z_]*) echo "$1" ;; esac
 }
 
 say() { # ok|not ok, NAME, WHY
