@@ -283,9 +283,12 @@ ompi_osc_loco_common_element(const struct ompi_datatype_t *type)
 /* An integer of 8 bytes. */
 static inline bool ompi_osc_loco_is_word(const struct ompi_datatype_t *type)
 {
-    const struct ompi_osc_loco_element *element = &ompi_osc_loco_elements[type->id];
+    const struct ompi_osc_loco_element *element = ompi_osc_loco_elements;
 
-    return ompi_datatype_is_predefined(type) && type->super.size == 8 && element->packed == 8
+    if (!ompi_datatype_is_predefined(type) || type->super.size != 8)
+        return false;
+    element += type->id;
+    return element->packed == 8
            && (element->type == LOCO_TYPE_I64 || element->type == LOCO_TYPE_U64);
 }
 /* MPI_SUCCESS, or the class of the error: a type that no accumulate takes. */
