@@ -54,12 +54,13 @@ function cell_text(s) {
     return s
 }
 
-# A row of a table; the first column is not broken, unless it would leave too little for the others.
+# A row of a table: a text block is for what can be broken, thus not for one word. The first column is
+# not broken, either, unless it would leave too little for the others.
 function row(line,    n, part, i, cell, done) {
     n = split(line, part, "|") - 1
     for (i = 2; i <= n; i++) {
         cell = roff(cell_text(part[i]))
-        done = done (i > 2 ? "@" : "") ((i == 2 && length(cell) < 36) || cell == "" ? cell : "T{\n" cell "\nT}")
+        done = done (i > 2 ? "@" : "") (cell !~ / / || (i == 2 && length(cell) < 36) ? cell : "T{\n" cell "\nT}")
     }
     return done
 }
