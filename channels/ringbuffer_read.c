@@ -235,7 +235,8 @@ static int receive_now(struct loco_ringbuffer *rb, void *buffer, size_t size, si
     if (status == LOCO_OK && message.bytes > size)
         status = LOCO_ERR_RANGE;
     if (status == LOCO_OK) {
-        loci_copy_out(buffer, message.data, message.bytes);
+        if (message.bytes > 0)      /* else there need not be any buffer */
+            loci_copy_out(buffer, message.data, message.bytes);
         if (bytes != NULL)
             *bytes = message.bytes;
         set_released(rb, position);

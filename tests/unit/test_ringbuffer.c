@@ -64,7 +64,9 @@ static int told_body(loco_runtime_t *rt, int rank, void *arg)
         CHECK_EQ(n, 3);
         CHECK_EQ(some[1].bytes, 0);
         CHECK(some[2].bytes == 9 && strcmp(some[2].data, "three!!!") == 0);
-        CHECK_OK(loco_ringbuffer_release(rb, 2));
+        CHECK_OK(loco_ringbuffer_release(rb, 1));
+        CHECK_OK(loco_ringbuffer_receive(rb, 0, NULL, 0, &bytes));
+        CHECK_EQ(bytes, 0);
         CHECK_EQ(loco_ringbuffer_release(rb, 2), LOCO_ERR_STATE);
         CHECK_EQ(loco_ringbuffer_receive(rb, 0, buffer, 8, &bytes), LOCO_ERR_RANGE);
         CHECK_OK(loco_ringbuffer_release(rb, 1));
