@@ -36,7 +36,6 @@
 
 #define MAX_MEMBERS 16
 #define MAX_EXTENTS 64
-#define LANE_ROOM 24            /* operations that a lane takes before it says AGAIN */
 #define SLOW_TICKS 300          /* a slow write's delay is up to this... */
 #define LATE_TICKS 4000         /* ...and now and then to this */
 #define IDENTITY UINT64_C(0x1000)
@@ -86,6 +85,7 @@ struct loci_fabric {            /* one member */
     struct { uint32_t number; unsigned char *base; size_t len; } extent[MAX_EXTENTS];
     struct loci_peer *peer[MAX_MEMBERS];
     struct device device;
+    bool held[MAX_MEMBERS];     /* what goes to these; under the lock */
     _Atomic bool dead;
 };
 
@@ -332,6 +332,8 @@ static void advance(struct weak_lane *lane)
     struct weak_world *world = lane->from->world;
     bool in_order = true;       /* all before this one are placed */
 
+    if (lane->from->held[lane->to->rank])
+        return;
     for (struct pending *p = lane->first; p != NULL; p = p->next) {
         if (p->op.kind == LOCI_WRITE) {
             if (p->stage == POSTED && draw(world) % 2 == 0) {
@@ -435,7 +437,7 @@ static int post_one(struct weak_lane *lane, const struct loci_op *op)
         return LOCO_ERR_RANGE;
     for (; *end != NULL; end = &(*end)->next)
         depth++;
-    if (depth >= LANE_ROOM || draw(lane->from->world) % 16 == 0)
+    if (depth >= WEAK_LANE_ROOM || draw(lane->from->world) % 16 == 0)
         return LOCO_ERR_AGAIN;
     p = make_pending(lane, op);
     if (p == NULL)
@@ -677,6 +679,15 @@ static const struct loci_fabric_ops weak_ops = {
     .poll = poll,
     .control_send = control_send,
 };
+
+void weak_hold(loco_runtime_t *rt, int to, bool held)
+{
+    struct loci_fabric *f = rt->host.ctx;
+
+    pthread_mutex_lock(&f->world->lock);
+    f->held[to] = held;
+    pthread_mutex_unlock(&f->world->lock);
+}
 
 void weak_die(loco_runtime_t *rt)
 {

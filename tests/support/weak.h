@@ -2,6 +2,7 @@
 #ifndef TESTS_WEAK_H
 #define TESTS_WEAK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <loco/runtime.h>
@@ -49,6 +50,13 @@ int weak_letters(loco_runtime_t *rt);
 /* The process of this runtime dies: others are told, its writes in flight are lost. Afterwards it
  * may destroy its channels, and return. */
 void weak_die(loco_runtime_t *rt);
+
+/* Operations that a lane takes before posting is refused. */
+#define WEAK_LANE_ROOM 24
+
+/* What this process has posted to another one, or will, gets no further (nothing of it is read,
+ * placed or executed) until it is let go. */
+void weak_hold(loco_runtime_t *rt, int to, bool held);
 
 /* Lines logged in all runtimes of this run so far that contain `text`. */
 int weak_logged(loco_runtime_t *rt, const char *text);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <criterion/criterion.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,6 +10,7 @@
 #include <loco/kvstore.h>
 #include <loco/loco.h>
 
+#include "kv_value.h"
 #include "run.h"
 
 #define LARGEST LOCO_KVSTORE_VALUE_MAX
@@ -314,6 +317,105 @@ static int threads_body(loco_runtime_t *rt, int rank, void *arg)
 Test(kvstore, counts_what_threads_add)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, threads_body, NULL), 0);
+}
+
+/* ---- while something is on its way ---- */
+
+/* A read over a lane that met a delete and an insert in the same place: the first one's word
+ * beside the second one's value and sum. */
+static int mixed_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    size_t len = *(size_t *)arg, words = 2 + (len + 7) / 8;
+    uint64_t image[2][1 + (3 * sizeof(uint64_t) + 100) / 8], word[2];
+    unsigned char value[100];
+    loco_kvstore_t *kv;
+
+    (void)rank;
+    CHECK_OK(make(rt, len, 1, &kv));
+    for (uint64_t i = 0; i < 2; i++) {
+        fill(value, len, i);
+        CHECK_OK(loco_kvstore_insert(kv, 7, value, len));
+        word[i] = loci_kv_index_find(&kv->index, 7);
+        CHECK_EQ(loci_kv_image_bytes(kv), 8 * words);
+        CHECK_OK(loci_kv_read_image(kv, word[i], image[i], NULL));
+        CHECK_OK(loci_kv_parse_image(kv, image[i], word[i], value));
+        CHECK(is_filled(value, len, i));
+        CHECK_OK(loco_kvstore_delete(kv, 7));
+    }
+    CHECK_EQ(loci_kv_parse_image(kv, image[1], word[0], value), LOCO_ERR_NOT_FOUND);
+    image[1][0] = word[0];
+    CHECK_EQ(loci_kv_parse_image(kv, image[1], word[0], value), LOCI_KV_TORN);
+    loco_kvstore_destroy(kv);
+    return 0;
+}
+
+Test(kvstore, takes_no_value_for_that_of_another_insert)
+{
+    size_t sizes[] = { 8, 100 };
+
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, mixed_body, &sizes[i]), 0);
+}
+
+/* The members are threads: they share this. */
+struct held {
+    loco_runtime_t *rt;
+    loco_kvstore_t *kv;         /* of who deletes */
+    _Atomic bool absent;
+};
+
+#define HELD_KEY 3              /* its lock is at rank 0 */
+#define KEEPER 1
+
+static int erase_held(void *arg, int thread)
+{
+    struct held *held = arg;
+
+    if (thread == 0)
+        return loco_kvstore_delete(held->kv, HELD_KEY);
+    usleep(100000);
+    weak_hold(held->rt, KEEPER, false);
+    return 0;
+}
+
+/* What rank 0 writes to the keeper of the key that it deletes is held up for a while. Once rank 2
+ * says that there is no such key, the keeper does not find it, either. */
+static int held_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct held *held = arg;
+    uint64_t value = 5;
+    loco_kvstore_t *kv;
+    int status;
+
+    CHECK_OK(make(rt, sizeof value, 4, &kv));
+    if (rank == KEEPER)
+        CHECK_OK(loco_kvstore_insert(kv, HELD_KEY, &value, sizeof value));
+    MEET();
+    if (rank == 0) {
+        held->rt = rt;
+        held->kv = kv;
+        weak_hold(rt, KEEPER, true);
+        CHECK_OK(run_threads(2, erase_held, held));
+    } else if (rank == KEEPER) {
+        while (!atomic_load(&held->absent))
+            sched_yield();
+        CHECK_EQ(loco_kvstore_get(kv, HELD_KEY, &value, sizeof value), LOCO_ERR_NOT_FOUND);
+    } else {
+        while ((status = loco_kvstore_get(kv, HELD_KEY, &value, sizeof value)) == LOCO_OK)
+            ;
+        CHECK_EQ(status, LOCO_ERR_NOT_FOUND);
+        atomic_store(&held->absent, true);
+    }
+    MEET();
+    loco_kvstore_destroy(kv);
+    return 0;
+}
+
+Test(kvstore, tells_of_a_delete_when_nobody_finds_the_key)
+{
+    struct held held = { 0 };
+
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, held_body, &held), 0);
 }
 
 /* ---- nothing to do ---- */

@@ -19,7 +19,7 @@
 
 enum role {
     DIES_ASIDE, DIES_WAITING, DIES_WITH_PUSH_TICKET, DIES_WRITING, DIES_WITH_POP_TICKET,
-    DIES_TAKING, DIES_CLOSING, ROLES
+    DIES_TAKING, DIES_CLOSING, DIES_WHILE_ONE_IS_LATE
 };
 
 struct scene {
@@ -106,6 +106,46 @@ static int use_on(loco_queue_t *q)
     return 0;
 }
 
+/* A pop that lives, but has its ticket so long that its place is given up: it gets its entry. */
+static int come_late(loco_queue_t *q)
+{
+    uint64_t got = 1, ticket, word;
+    struct loci_queue_turn turn;
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    CHECK_OK(loco_queue_push(q, &(uint64_t){ 0 }));
+    CHECK_OK(loco_atomic_var_fetch_add(q->head, 1, &ticket));
+    loci_queue_turn_begin(&turn, q, false, ticket);
+    do {
+        usleep(1000);
+        CHECK_OK(loci_read64(q->rt, turn.mem, turn.offset, &word, NULL));
+    } while (loci_queue_state(word) == LOCI_QUEUE_FULL);
+    CHECK_OK(loci_queue_claim(&turn));
+    CHECK_OK(loci_read(q->rt, turn.mem, turn.offset + LOCI_QUEUE_ENTRY_AT, &got, sizeof got,
+                       NULL));
+    CHECK_EQ(got, 0);
+    CHECK_OK(loci_queue_release(&turn, &ack));
+    for (uint64_t i = 1; i <= CAPACITY; i++) {
+        CHECK_OK(in_time(loco_queue_pop(q, &got), run_now()));
+        CHECK_EQ(got, i);
+    }
+    return use_on(q);
+}
+
+/* The other one, who wants the place for its last entry. */
+static int push_past(loco_queue_t *q)
+{
+    uint64_t head = 0;
+
+    while (head == 0) {
+        usleep(1000);
+        CHECK_OK(loco_atomic_var_load(q->head, &head));
+    }
+    for (uint64_t i = 1; i <= CAPACITY; i++)
+        CHECK_OK(in_time(loco_queue_push(q, &i), run_now()));
+    return 0;
+}
+
 static int survive(loco_queue_t *q, const loco_group_t *all, int rank, enum role role)
 {
     int64_t start = run_now();
@@ -118,6 +158,8 @@ static int survive(loco_queue_t *q, const loco_group_t *all, int rank, enum role
     }
     while (loco_group_alive(all, VICTIM) == LOCO_OK)
         usleep(1000);
+    if (role == DIES_WHILE_ONE_IS_LATE)
+        return rank == 1 ? come_late(q) : rank == 3 ? push_past(q) : 0;
     return rank == 1 ? use_on(q) : 0;
 }
 
@@ -154,7 +196,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     return result;
 }
 
-static void die_as(enum run_fabric fabric, enum role role)
+static void die_on(enum run_fabric fabric, enum role role)
 {
     struct scene s = { .role = role, .fabric = fabric };
 
@@ -162,45 +204,50 @@ static void die_as(enum run_fabric fabric, enum role role)
                  role);
 }
 
+static void die_as(enum role role)
+{
+    die_on(RUN_SHM, role);
+    die_on(RUN_WEAK, role);
+}
+
 Test(queue_deaths, go_on_without_the_dead, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_ASIDE);
-    die_as(RUN_WEAK, DIES_ASIDE);
+    die_as(DIES_ASIDE);
 }
 
 Test(queue_deaths, who_waited_takes_no_entry, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_WAITING);
+    die_on(RUN_SHM, DIES_WAITING);
 }
 
 Test(queue_deaths, a_push_without_its_entry_is_passed_over, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_WITH_PUSH_TICKET);
-    die_as(RUN_WEAK, DIES_WITH_PUSH_TICKET);
+    die_as(DIES_WITH_PUSH_TICKET);
 }
 
 Test(queue_deaths, a_place_half_written_is_given_up, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_WRITING);
-    die_as(RUN_WEAK, DIES_WRITING);
+    die_as(DIES_WRITING);
 }
 
 Test(queue_deaths, a_place_that_nobody_empties_is_given_up, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_WITH_POP_TICKET);
-    die_as(RUN_WEAK, DIES_WITH_POP_TICKET);
+    die_as(DIES_WITH_POP_TICKET);
 }
 
 Test(queue_deaths, a_place_half_emptied_is_used_again, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_TAKING);
-    die_as(RUN_WEAK, DIES_TAKING);
+    die_as(DIES_TAKING);
 }
 
 Test(queue_deaths, the_end_is_found_without_the_closer, .timeout = 60)
 {
-    die_as(RUN_SHM, DIES_CLOSING);
-    die_as(RUN_WEAK, DIES_CLOSING);
+    die_as(DIES_CLOSING);
+}
+
+Test(queue_deaths, who_is_late_loses_nothing, .timeout = 60)
+{
+    die_as(DIES_WHILE_ONE_IS_LATE);
 }
 
 /* ---- nobody is left, or not who is needed ---- */

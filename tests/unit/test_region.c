@@ -212,3 +212,42 @@ Test(region, one_name_and_two_sizes_is_an_error)
     cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, sizes_body, NULL), 0);
     cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, sizes_body, NULL), 0);
 }
+
+/* ---- what a thread that has gone left behind ---- */
+
+/* As many writes as the lane takes, none of which is told: it does not look, and goes. */
+static int fill_the_lane(void *arg, int thread)
+{
+    struct adders *a = arg;
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    (void)thread;
+    for (uint64_t i = 0; i < WEAK_LANE_ROOM; i++)
+        CHECK_OK(loco_region_write64_ack(a->region, 1, 8 * i, i + 1, &ack));
+    return 0;
+}
+
+static int left_full_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct adders a = { .rt = rt, .rank = rank };
+
+    (void)arg;
+    CHECK_OK(open_region(rt, 8 * WEAK_LANE_ROOM, &a.region));
+    if (rank == 0) {
+        weak_hold(rt, 1, true);
+        CHECK_OK(run_threads(1, fill_the_lane, &a));
+        weak_hold(rt, 1, false);
+        CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, 1));
+    }
+    CHECK_OK(run_meet(rt));
+    for (uint64_t i = 0; i < WEAK_LANE_ROOM && rank == 1; i++)
+        CHECK_EQ(((uint64_t *)loco_region_local(a.region))[i], i + 1);
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(a.region);
+    return 0;
+}
+
+Test(region, a_fence_polls_what_a_gone_thread_left_full, .timeout = 20)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, left_full_body, NULL), 0);
+}
