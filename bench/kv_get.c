@@ -233,6 +233,9 @@ static void measure(struct bench *b)
             start = MPI_Wtime();
             kinds[kind].turn(b);
             b->ns[kind][round] = (MPI_Wtime() - start) * 1e9 / (double)b->gets;
+            /* The last ones': was the key there, or is the figure one of something else? */
+            for (int k = 0; k < MANY; k++)
+                check(b->statuses[k], "a key of the store");
         }
     }
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
