@@ -109,7 +109,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
     loco_barrier_t *barrier;
     loco_kvstore_t *kv;
     loco_runtime_t *rt;
-    double start;
+    double start, took;
     int status = loco_runtime_open(boot, &rt);
 
     if (status != LOCO_OK)
@@ -127,6 +127,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
         status = load(kv, o, boot->exchange.rank, mine);
     if (status == LOCO_OK)
         status = loco_barrier_wait(barrier);
+    took = seconds() - start;
     if (status != LOCO_OK) {
         fprintf(stderr, "kv_memory: %s\n", loco_strerror(status));
         _Exit(1);
@@ -134,7 +135,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
     loco_kvstore_stats(kv, &stats);
     after = look();
     if (boot->exchange.rank == 0)
-        report(o, &stats, before, after, seconds() - start);
+        report(o, &stats, before, after, took);
     fflush(stdout);
     loco_barrier_wait(barrier);
     loco_kvstore_destroy(kv);
