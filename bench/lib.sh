@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What bench/compare and bench/bank_compare share. Bash and awk, nothing else.
+# What the scripts beside it share. Bash and awk, nothing else.
 
 # Where the build is: --build, else build/ beside bench/, else the folder that make is used in.
 build=
@@ -35,7 +35,8 @@ make_work() {
 }
 
 # mpi LIMIT COMPONENT RANKS PROGRAM...: the component may be one of ours or Open MPI's. Naming one
-# overrides the list of those that Debian's system file excludes.
+# overrides the list of those that Debian's system file excludes. In the foreground: what ends the
+# script's process group, a Ctrl-C for one, ends mpirun too, which would go on in a group of its own.
 mpi() {
     local limit=$1 component=$2 ranks=$3 with=()
     shift 3
@@ -43,7 +44,7 @@ mpi() {
     if [ "$(id -u)" = 0 ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
-    timeout -k 5 "$limit" "${with[@]}" mpirun --mca osc "$component" --oversubscribe \
+    timeout --foreground -k 5 "$limit" "${with[@]}" mpirun --mca osc "$component" --oversubscribe \
         -np "$ranks" "$@" </dev/null
 }
 
