@@ -5,6 +5,7 @@
  */
 #include "graph.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,12 @@ static void *get(int64_t n, size_t size)
     return memory;
 }
 
+_Noreturn static void too_many(const struct graph *g)
+{
+    ex_abort("%lld edges are too many for %d ranks: MPI counts what each sends in an int",
+             (long long)g->edges, ex_size());
+}
+
 /* Both directions of an edge go to whom they concern, as pairs: own vertex, neighbour. */
 static void send_pairs(const struct graph *g, int64_t **pairs, int64_t *npairs)
 {
@@ -74,6 +81,8 @@ static void send_pairs(const struct graph *g, int64_t **pairs, int64_t *npairs)
     if (to == NULL)
         ex_abort("no memory");
     graph_share(g, &begin, &end);
+    if (4 * (end - begin) > INT_MAX)
+        too_many(g);
     for (int64_t i = begin; i < end; i++) {
         struct edge e = graph_edge(g, i);
 
@@ -88,6 +97,8 @@ static void send_pairs(const struct graph *g, int64_t **pairs, int64_t *npairs)
         from_at[r] = (int)in;
         out += to[r];
         in += from[r];
+        if (in > INT_MAX)
+            too_many(g);
     }
     leaving = get(out, sizeof(*leaving));
     *pairs = get(in, sizeof(**pairs));
