@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORD = 8, SWAPS_BEFORE_YIELD = 64 };
+enum { WORD = 8, TRIES_BEFORE_YIELD = 64 };
 
 /* Words of a bucket; those of a copy begin at the key. */
 enum { LOCK, KEY, CHECK, VALUE };
@@ -168,7 +168,10 @@ static bool search(struct session *c, uint64_t key, uint64_t *bucket, uint64_t *
     int owner = owner_of(s, key);
 
     for (uint64_t probe = 0; probe < s->buckets; probe++) {
-        while (!whole(s, copy)) {
+        for (int tries = 1; !whole(s, copy); tries++) {
+            /* Its writer may want this core. */
+            if (tries % TRIES_BEFORE_YIELD == 0)
+                sched_yield();
             begin_get(c, owner, *bucket, copy);
             flush(c, owner);
         }
@@ -229,7 +232,7 @@ static void lock(struct session *c, int owner, uint64_t bucket)
         flush(c, owner);
         if (before == 0)
             return;
-        if (tries % SWAPS_BEFORE_YIELD == 0)
+        if (tries % TRIES_BEFORE_YIELD == 0)
             sched_yield();
     }
 }
