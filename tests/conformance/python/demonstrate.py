@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs one of mpi4py's demonstrations: demonstrate.py FILE.
 
-Who asks for a number is told 1000, then 0. A Counter is ready when all ranks have made it: that of
-nxtval-mpi3 zeroes its memory after its window is there, while others may count already.
+What it calls test is run; one that counts and has no test is wrong. Who asks for a number is told
+1000, then 0. A Counter is ready when all ranks have made it: that of nxtval-mpi3 zeroes its memory
+after its window is there, while others may count already.
 """
 import builtins
 import importlib.util
@@ -23,6 +24,8 @@ if hasattr(module, 'Counter'):
         make(self, comm, *more)
         comm.Barrier()
     module.Counter.__init__ = make_and_meet
-for name, part in list(vars(module).items()):
-    if name.startswith('test'):
-        part()
+tests = [part for name, part in vars(module).items() if name.startswith('test')]
+if hasattr(module, 'Counter') and not tests:
+    sys.exit(f'{sys.argv[1]} has no test')
+for test in tests:
+    test()
