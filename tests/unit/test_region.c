@@ -234,6 +234,8 @@ static int left_full_body(loco_runtime_t *rt, int rank, void *arg)
     (void)arg;
     CHECK_OK(open_region(rt, 8 * WEAK_LANE_ROOM, &a.region));
     if (rank == 0) {
+        /* Now this thread has lanes of its own: it does not take over those that are left. */
+        CHECK_OK(loco_region_fetch_add(a.region, 1, 0, 0, NULL));
         weak_hold(rt, 1, true);
         CHECK_OK(run_threads(1, fill_the_lane, &a));
         weak_hold(rt, 1, false);
