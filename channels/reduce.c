@@ -72,8 +72,7 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
 
 /* Loops of a fixed length become vector instructions without further advice; the operand is not
  * memory that an element before it is written to, save where both are the same. */
-#define STRETCH 8
-#define LONG_STRETCH 16
+enum { STRETCH = 8, WIDE_STRETCH = 16, WIDEST_STRETCH = 64 };
 #ifdef __clang__
 #define NO_OVERLAP      /* it looks for overlap itself, and warns of loops that it cannot do so */
 #else
@@ -81,18 +80,22 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
 #endif
 
 /* Compiled for any processor of its kind, and on x86 once more for those with vectors of 32 bytes,
- * which most have: half as many instructions, and less than that where the vectors of a stretch
- * follow each other without a loop, for which GCC has to be asked. Neither makes one rounding of
- * two. */
-#if defined(__x86_64__) && defined(__clang__)
-#define HAS_WIDE __builtin_cpu_supports("avx2")
-#define WIDE __attribute__((target("avx2")))
-#elif defined(__x86_64__)
-#define HAS_WIDE __builtin_cpu_supports("avx2")
-#define WIDE __attribute__((target("avx2"), optimize("O3")))
-#else
-#define HAS_WIDE false
+ * which most have, and of 64: that much fewer instructions, and fewer yet where the vectors of a
+ * stretch follow each other without a loop, for which compilers have to be asked, as they have for
+ * the widest. None of them makes one rounding of two. */
+#ifndef __x86_64__
+#define HAS(features) false
 #define WIDE
+#define WIDEST
+#elif defined(__clang__)
+#define HAS(features) __builtin_cpu_supports(features)
+#define WIDE __attribute__((target("avx2")))
+#define WIDEST __attribute__((target("avx512f,avx512dq"), min_vector_width(512)))
+#else
+#define HAS(features) __builtin_cpu_supports(features)
+#define WIDE __attribute__((target("avx2"), optimize("O3")))
+#define WIDEST                                                                           \
+    __attribute__((target("avx512f,avx512dq,prefer-vector-width=512"), optimize("O3")))
 #endif
 
 #define COMBINE(k, type, work, expression)    \
@@ -119,15 +122,18 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
     }
 #define REDUCE(op, name, type, work, expression)  \
     LOOP(, STRETCH, op##_##name, type, work, expression)
-#define REDUCE_WIDE(op, name, type, work, expression)                     \
-    LOOP(, STRETCH, op##_##name##_narrow, type, work, expression)         \
-    LOOP(WIDE, LONG_STRETCH, op##_##name##_wide, type, work, expression)  \
-    static void op##_##name(void *target, const void *operand, size_t n)  \
-    {                                                                     \
-        if (n >= LONG_STRETCH && HAS_WIDE)                                \
-            op##_##name##_wide(target, operand, n);                       \
-        else                                                              \
-            op##_##name##_narrow(target, operand, n);                     \
+#define REDUCE_WIDE(op, name, type, work, expression)                           \
+    LOOP(, STRETCH, op##_##name##_narrow, type, work, expression)               \
+    LOOP(WIDE, WIDE_STRETCH, op##_##name##_wide, type, work, expression)        \
+    LOOP(WIDEST, WIDEST_STRETCH, op##_##name##_widest, type, work, expression)  \
+    static void op##_##name(void *target, const void *operand, size_t n)        \
+    {                                                                           \
+        if (n >= WIDEST_STRETCH && HAS("avx512dq"))                             \
+            op##_##name##_widest(target, operand, n);                           \
+        else if (n >= WIDE_STRETCH && HAS("avx2"))                              \
+            op##_##name##_wide(target, operand, n);                             \
+        else                                                                    \
+            op##_##name##_narrow(target, operand, n);                           \
     }
 
 #define INTEGER(EACH, t, type)                \
