@@ -9,8 +9,7 @@
  *             padding, element at a multiple of its size: an atomic of the CPU each
  *   device    members on several nodes (the nic domain), type of 8 bytes without padding, element
  *             at a multiple of 8: an atomic of the fabric each, on memory of every kind, one's
- *             own too. Sums of integers are added; else the elements are read, and what the
- *             operation makes of them is swapped in where nobody was faster, again and again
+ *             own too (window_acc_run.c)
  *   lock      everything else, and every element where the window was made for bulk_accumulate:
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
@@ -34,10 +33,10 @@
 #include <string.h>
 
 #include "window.h"
+#include "window_acc_run.h"
 
 #define BATCH_BYTES 16384       /* of target memory in the local copy of the lock's way */
 #define BATCH_SPANS 512
-#define RUN_WORDS 64            /* atomics of the fabric in flight together; bits of a word */
 
 #define LONG 8                  /* elements of a vector for which the lock is faster */
 
@@ -424,128 +423,12 @@ static int combine_either_way(struct loco_window *win, int rank,
     return status == LOCO_OK ? left : status;
 }
 
-/* ---- atomics of the fabric ---- */
-
-/* Some neighbouring elements of one call, all in one range of memory. */
-struct run {
-    struct loco_runtime *rt;
-    struct loci_mem *mem;
-    uint64_t offset;
-    size_t n;                           /* at most RUN_WORDS */
-    uint64_t old[RUN_WORDS];            /* what was there */
-    loco_ack_t ack;
-};
-
-/* Results and operands are on this stack: nothing is in flight when it returns. */
-static int run_done(struct run *r, int status)
-{
-    int done = loco_ack_wait(r->rt, &r->ack);
-
-    r->ack = (loco_ack_t)LOCO_ACK_INIT;
-    return status == LOCO_OK ? done : status;
-}
-
-/* Each word at once, never torn; of mapped memory by the CPU, which is fine in both domains. */
-static int run_read(struct run *r)
-{
-    int status = LOCO_OK;
-
-    if (loci_mem_map(r->rt, r->mem) == NULL)
-        return loci_read(r->rt, r->mem, r->offset, r->old, 8 * r->n, NULL);
-    for (size_t k = 0; status == LOCO_OK && k < r->n; k++)
-        status = loci_read64(r->rt, r->mem, r->offset + 8 * k, &r->old[k], NULL);
-    return status;
-}
-
-static int run_add(struct run *r, const unsigned char *operand)
-{
-    int status = LOCO_OK;
-
-    for (size_t k = 0; status == LOCO_OK && k < r->n; k++)
-        status = loci_fetch_add(r->rt, r->mem, r->offset + 8 * k, word64(operand + 8 * k),
-                                &r->old[k], &r->ack);
-    return run_done(r, status);
-}
-
-/* One try for each of the words in `left`; *left becomes those where somebody was faster, whose
- * new values are in old[]. */
-static int run_try(struct run *r, const unsigned char *operand, loci_reduce_fn *reduce,
-                   uint64_t *left)
-{
-    uint64_t seen[RUN_WORDS], missed = 0;
-    int status = LOCO_OK;
-
-    for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
-        int k = __builtin_ctzll(todo);
-        uint64_t new = r->old[k];
-
-        reduce(&new, operand + 8 * k, 1);
-        status = loci_compare_swap(r->rt, r->mem, r->offset + 8 * (uint64_t)k, r->old[k], new,
-                                   &seen[k], &r->ack);
-    }
-    status = run_done(r, status);
-    for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
-        int k = __builtin_ctzll(todo);
-
-        if (seen[k] != r->old[k])
-            missed |= UINT64_C(1) << k;
-        r->old[k] = seen[k];
-    }
-    *left = missed;
-    return status;
-}
-
-static int run_combine(struct run *r, const unsigned char *operand, loci_reduce_fn *reduce)
-{
-    uint64_t left = UINT64_MAX >> (RUN_WORDS - r->n);
-    int status = run_read(r);
-
-    while (status == LOCO_OK && left != 0)
-        status = run_try(r, operand, reduce, &left);
-    return status;
-}
-
-static int combine_run(struct run *r, const struct loco_accumulate *acc,
-                       const unsigned char *operand, unsigned char *result)
-{
-    int status;
-
-    if (acc->op == LOCO_OP_NO_OP)
-        status = run_read(r);
-    else if (acc->op == LOCO_OP_SUM && acc->type <= LOCO_TYPE_U64)
-        status = run_add(r, operand);
-    else
-        status = run_combine(r, operand, loci_reduce(acc->op, acc->type));
-    if (status == LOCO_OK && result != NULL)
-        memcpy(result, r->old, 8 * r->n);
-    return status;
-}
+/* ---- the calls ---- */
 
 static bool is_for_device(const struct loco_window *win, const struct loci_type *type)
 {
     return win->device_atomics && type->plain && type->extent == 8;
 }
-
-/* Elements at `offset`: *len bytes of them, which becomes how many are reached in one run. 1: by
- * the device; 0: those *len bytes are for the lock (no multiple of 8, or where two attached
- * regions adjoin); or an error. */
-static int find_run(struct loco_window *win, int rank, uint64_t offset, size_t *len,
-                    struct run *r, struct loci_mem *room)
-{
-    int status;
-
-    r->rt = win->rt;
-    r->ack = (loco_ack_t)LOCO_ACK_INIT;
-    *len = *len < 8 * RUN_WORDS ? *len : 8 * RUN_WORDS;
-    status = loci_window_locate(win, rank, offset, len, &r->mem, &r->offset, room);
-    if (status != LOCO_OK)
-        return status;
-    r->n = *len / 8;
-    *len = r->n > 0 ? 8 * r->n : 8;
-    return r->n > 0 && ((r->mem->key.base + r->offset) & 7) == 0;
-}
-
-/* ---- the calls ---- */
 
 static int check_accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
@@ -601,12 +484,12 @@ static int accumulate_by_device(struct loco_window *win, int rank,
                                        ? (const unsigned char *)acc->operand + at : NULL;
         unsigned char *result = acc->result != NULL ? (unsigned char *)acc->result + at : NULL;
         struct loci_mem room;
-        struct run run;
+        struct loci_acc_run run;
 
         len = span->len - at;
-        status = find_run(win, rank, span->offset + at, &len, &run, &room);
+        status = loci_acc_run_find(win, rank, span->offset + at, &len, &run, &room);
         if (status == 1) {
-            status = combine_run(&run, acc, operand, result);
+            status = loci_acc_run_combine(&run, acc, operand, result);
         } else if (status == 0) {
             const struct loco_span piece = { NULL, span->offset + at, len };
             const struct loco_accumulate part = { acc->type, acc->op, operand, result, &piece, 1 };
@@ -795,12 +678,12 @@ static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
                              const void *expected, const void *desired, void *result)
 {
     struct loci_mem room;
-    struct run run;
+    struct loci_acc_run run;
     size_t len = 8;
     int status = loci_window_send(win);
 
     if (status == LOCO_OK)
-        status = find_run(win, rank, offset, &len, &run, &room);
+        status = loci_acc_run_find(win, rank, offset, &len, &run, &room);
     if (status == 0)
         return swap_if_locked(win, rank, offset, len, expected, desired, result);
     if (status < 0)

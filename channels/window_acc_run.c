@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Sums of integers are added. Else the elements are read, and what the operation makes of them is
+ * swapped in where nobody was faster, again and again. */
+
+#include "config.h"
+
+#include "window_acc_run.h"
+
+#include <string.h>
+
+int loci_acc_run_find(struct loco_window *win, int rank, uint64_t offset, size_t *len,
+                      struct loci_acc_run *r, struct loci_mem *room)
+{
+    int status;
+
+    r->rt = win->rt;
+    r->ack = (loco_ack_t)LOCO_ACK_INIT;
+    *len = *len < 8 * LOCI_ACC_RUN_WORDS ? *len : 8 * LOCI_ACC_RUN_WORDS;
+    status = loci_window_locate(win, rank, offset, len, &r->mem, &r->offset, room);
+    if (status != LOCO_OK)
+        return status;
+    r->n = *len / 8;
+    *len = r->n > 0 ? 8 * r->n : 8;
+    return r->n > 0 && ((r->mem->key.base + r->offset) & 7) == 0;
+}
+
+/* Results and operands are on the caller's stack: nothing is in flight when it returns. */
+static int run_done(struct loci_acc_run *r, int status)
+{
+    int done = loco_ack_wait(r->rt, &r->ack);
+
+    r->ack = (loco_ack_t)LOCO_ACK_INIT;
+    return status == LOCO_OK ? done : status;
+}
+
+/* Each word at once, never torn; of mapped memory by the CPU, which is fine in both domains. */
+static int run_read(struct loci_acc_run *r)
+{
+    int status = LOCO_OK;
+
+    if (loci_mem_map(r->rt, r->mem) == NULL)
+        return loci_read(r->rt, r->mem, r->offset, r->old, 8 * r->n, NULL);
+    for (size_t k = 0; status == LOCO_OK && k < r->n; k++)
+        status = loci_read64(r->rt, r->mem, r->offset + 8 * k, &r->old[k], NULL);
+    return status;
+}
+
+static int run_add(struct loci_acc_run *r, const unsigned char *operand)
+{
+    int status = LOCO_OK;
+
+    for (size_t k = 0; status == LOCO_OK && k < r->n; k++) {
+        uint64_t add;
+
+        memcpy(&add, operand + 8 * k, sizeof add);
+        status = loci_fetch_add(r->rt, r->mem, r->offset + 8 * k, add, &r->old[k], &r->ack);
+    }
+    return run_done(r, status);
+}
+
+/* One try for each of the words in `left`; *left becomes those where somebody was faster, whose
+ * new values are in old[]. */
+static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_reduce_fn *reduce,
+                   uint64_t *left)
+{
+    uint64_t seen[LOCI_ACC_RUN_WORDS], missed = 0;
+    int status = LOCO_OK;
+
+    for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
+        int k = __builtin_ctzll(todo);
+        uint64_t new = r->old[k];
+
+        reduce(&new, operand + 8 * k, 1);
+        status = loci_compare_swap(r->rt, r->mem, r->offset + 8 * (uint64_t)k, r->old[k], new,
+                                   &seen[k], &r->ack);
+    }
+    status = run_done(r, status);
+    for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
+        int k = __builtin_ctzll(todo);
+
+        if (seen[k] != r->old[k])
+            missed |= UINT64_C(1) << k;
+        r->old[k] = seen[k];
+    }
+    *left = missed;
+    return status;
+}
+
+static int run_combine(struct loci_acc_run *r, const unsigned char *operand,
+                       loci_reduce_fn *reduce)
+{
+    uint64_t left = UINT64_MAX >> (LOCI_ACC_RUN_WORDS - r->n);
+    int status = run_read(r);
+
+    while (status == LOCO_OK && left != 0)
+        status = run_try(r, operand, reduce, &left);
+    return status;
+}
+
+int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *acc,
+                         const unsigned char *operand, unsigned char *result)
+{
+    int status;
+
+    if (acc->op == LOCO_OP_NO_OP)
+        status = run_read(r);
+    else if (acc->op == LOCO_OP_SUM && acc->type <= LOCO_TYPE_U64)
+        status = run_add(r, operand);
+    else
+        status = run_combine(r, operand, loci_reduce(acc->op, acc->type));
+    if (status == LOCO_OK && result != NULL)
+        memcpy(result, r->old, 8 * r->n);
+    return status;
+}
