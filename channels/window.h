@@ -293,12 +293,10 @@ static inline bool loci_window_flush_now(const struct loco_window *win, int rank
             atomic_thread_fence(memory_order_seq_cst);
         return win->synchronous;
     }
-    if (atomic_load_explicit(&win->rt->stored, memory_order_relaxed)) {
-        atomic_store_explicit(&win->rt->stored, false, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
-    } else {
+    if (atomic_load_explicit(&win->rt->stored, memory_order_relaxed))
+        loci_fence_and_clear(&win->rt->stored);
+    else
         atomic_thread_fence(memory_order_acq_rel);
-    }
     return true;
 }
 

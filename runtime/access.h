@@ -37,6 +37,19 @@ static inline void loci_store64(void *word, uint64_t value)
 #define LOCI_ATOMICS_FENCE false
 #endif
 
+/* A full fence that also clears a flag of this process. Where atomics are fences this is one: a
+ * compiler fences by an atomic on the top of the stack, which has to wait for what a call has just
+ * stored there. */
+static inline void loci_fence_and_clear(_Atomic bool *flag)
+{
+    if (LOCI_ATOMICS_FENCE) {
+        (void)atomic_exchange_explicit(flag, false, memory_order_seq_cst);
+    } else {
+        atomic_store_explicit(flag, false, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+}
+
 /* Copies of any length, torn as the hardware likes. */
 static inline void loci_copy_out(void *to, const void *network, size_t len)
 {
