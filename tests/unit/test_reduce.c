@@ -126,6 +126,13 @@ Test(reduce, logical_and_byte)
         EXPECT_PAIR(MINLOC, type, vtype, itype, 3, 5, 4, 9, 3, 5);                      \
         EXPECT_PAIR(MINLOC, type, vtype, itype, 4, 5, 3, 9, 3, 9);                      \
         EXPECT_PAIR(MINLOC, type, vtype, itype, 4, 5, 4, 2, 4, 2);                      \
+        EXPECT_PAIR(MAXLOC, type, vtype, itype, -4, 1, 3, 5, 3, 5);                     \
+        EXPECT_PAIR(MAXLOC, type, vtype, itype, -4, 1, -3, 5, -3, 5);                   \
+        EXPECT_PAIR(MAXLOC, type, vtype, itype, -4, 1, -4, -5, -4, -5);                 \
+        EXPECT_PAIR(MINLOC, type, vtype, itype, 4, 1, -3, 5, -3, 5);                    \
+        EXPECT_PAIR(MINLOC, type, vtype, itype, -3, 1, -4, 5, -4, 5);                   \
+        EXPECT_PAIR(MINLOC, type, vtype, itype, 4, 1, 4, -5, 4, -5);                    \
+        EXPECT_PAIR(MINLOC, type, vtype, itype, 4, -6, 4, -5, 4, -6);                   \
         EXPECT_PAIR(REPLACE, type, vtype, itype, 4, 5, 7, 8, 7, 8);                     \
         EXPECT_PAIR(NO_OP, type, vtype, itype, 4, 5, 7, 8, 4, 5);                       \
     } while (0)
@@ -138,6 +145,12 @@ Test(reduce, pairs_and_their_padding)
     EXPECT_PAIRS(F32_INT, float, int);
     EXPECT_PAIRS(F64_INT, double, int);
     EXPECT_PAIRS(LONG_DOUBLE_INT, long double, int);
+    EXPECT_PAIR(MAXLOC, I32_INT, int32_t, int, INT32_MAX, INT32_MAX, INT32_MAX, INT32_MIN,
+                INT32_MAX, INT32_MIN);
+    EXPECT_PAIR(MAXLOC, I32_INT, int32_t, int, INT32_MIN, 0, INT32_MAX, 7, INT32_MAX, 7);
+    EXPECT_PAIR(MINLOC, I32_INT, int32_t, int, INT32_MIN, INT32_MAX, INT32_MIN, INT32_MIN,
+                INT32_MIN, INT32_MIN);
+    EXPECT_PAIR(MINLOC, I32_INT, int32_t, int, INT32_MAX, 0, INT32_MIN, 7, INT32_MIN, 7);
     EXPECT_PAIRS(F32_F32, float, float);
     EXPECT_PAIRS(F64_F64, double, double);
 }
