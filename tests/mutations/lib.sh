@@ -26,25 +26,40 @@ begin() {
     passed=0 failed=0 skipped=0 number=0 asked=0
 }
 
-# As many runs of this script as there are cores, or JOBS, and one stream of what they say.
+# As many runs of this script as there are cores, or JOBS, and one stream of what they say, line by
+# line: who waits for it sees how far it is.
 share() {
     : "${JOBS:=$(nproc 2>/dev/null || echo 1)}"
     i=0
     while [ $i -lt "$JOBS" ]; do
         SHARE=$i JOBS=$JOBS "${SHELL:-/bin/sh}" "$0" "$@" &
         i=$((i + 1))
-    done | awk -v jobs="$JOBS" '
-        /^1\.\.[0-9]+$/ { next }
-        /^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { ended++; passed += $1; failed += $3; skipped += $5; next }
-        match($0, /^(not )?ok [0-9]+ /) { sub(/ok [0-9]+ /, "ok " ++number " ") }
-        { print; fflush() }
-        END {
-            if (ended != jobs) { print "not ok " ++number " - all shares of the rows came to their end"; failed++ }
-            print "1.." number + 0
-            print passed + 0 " passed, " failed + 0 " failed, " skipped + 0 " skipped"
-            exit failed > 0 || number == 0
-        }'
+    done | join_shares
     exit
+}
+
+join_shares() {
+    passed=0 failed=0 skipped=0 number=0 ended=0
+    while IFS= read -r line; do
+        case $line in
+        [0-9]*' passed, '*' failed, '*' skipped')
+            read -r p _ f _ s _ <<END
+$line
+END
+            passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+            ended=$((ended + 1)) ;;
+        1..[0-9]*) ;;
+        'ok '* | 'not ok '*)
+            number=$((number + 1))
+            echo "${line%%ok *}ok $number ${line#*ok [0-9]* }" ;;
+        *) echo "$line" ;;
+        esac
+    done
+    if [ $ended -ne "$JOBS" ] || [ $number -eq 0 ]; then
+        number=$((number + 1)) failed=$((failed + 1))
+        echo "not ok $number - all shares of the rows come to their end, and have some"
+    fi
+    finish
 }
 
 ours() {
