@@ -391,13 +391,13 @@ static void lane_close(struct loci_fabric *f, struct loci_lane *lane)
     while (*link != w)
         link = &(*link)->next;
     *link = w->next;
-    pthread_mutex_unlock(&f->world->lock);
     while (w->first != NULL) {
         struct pending *p = w->first;
 
         w->first = p->next;
-        drop(w, p);
+        drop(w, p);     /* the target's device is the whole world's, too */
     }
+    pthread_mutex_unlock(&f->world->lock);
     free(w);
 }
 
