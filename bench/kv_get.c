@@ -10,7 +10,6 @@
 #include <loco/kvstore.h>
 #include <loco/mpi.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +49,22 @@ static void check(int status, const char *what)
         ex_abort("%s: %s", what, loco_strerror(status));
 }
 
+static bool parse_one(int c, void *options)
+{
+    struct bench *b = options;
+
+    switch (c) {
+    case 'n': return ex_number(optarg, 1, KV_MOST_RECORDS, &b->o.records);
+    case 'v': return ex_number(optarg, KV_LEAST_VALUE, KV_MOST_VALUE, &b->o.value_bytes);
+    case 'g': return ex_number(optarg, MANY, KV_MOST_STEPS, &b->gets);
+    case 'r': return ex_number(optarg, 1, MOST_ROUNDS, &b->rounds);
+    case 'd':
+        b->o.distribution = strcmp(optarg, "uniform") == 0 ? KV_UNIFORM : KV_ZIPF;
+        return strcmp(optarg, kv_distribution_names[b->o.distribution]) == 0;
+    default: return false;
+    }
+}
+
 static void parse(int argc, char **argv, struct bench *b)
 {
     static const struct option names[] = {
@@ -58,33 +73,12 @@ static void parse(int argc, char **argv, struct bench *b)
         { "rounds", required_argument, NULL, 'r' },  { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     b->o = (struct kv_options){ .distribution = KV_ZIPF, .records = 1000000, .value_bytes = 100,
                                 .threads = 1 };
     b->gets = 2000;
     b->rounds = 1000;
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        bool good = true;
-
-        switch (c) {
-        case 'n': good = ex_number(optarg, 1, KV_MOST_RECORDS, &b->o.records); break;
-        case 'v': good = ex_number(optarg, KV_LEAST_VALUE, KV_MOST_VALUE, &b->o.value_bytes); break;
-        case 'g': good = ex_number(optarg, MANY, KV_MOST_STEPS, &b->gets); break;
-        case 'r': good = ex_number(optarg, 1, MOST_ROUNDS, &b->rounds); break;
-        case 'd':
-            b->o.distribution = strcmp(optarg, "uniform") == 0 ? KV_UNIFORM : KV_ZIPF;
-            good = strcmp(optarg, kv_distribution_names[b->o.distribution]) == 0;
-            break;
-        case 'h': ex_help(help);
-        default: ex_usage_error(argv[0], "wrong option");
-        }
-        if (!good)
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, b);
     b->gets -= b->gets % MANY;
 }
 

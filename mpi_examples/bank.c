@@ -10,7 +10,6 @@
  */
 #include "bank.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -79,8 +78,10 @@ static bool parse_held(const char *text, struct bank_options *o)
     return o->in_store || strcmp(text, "array") == 0;
 }
 
-static bool parse_one(int c, struct bank_options *o)
+static bool parse_one(int c, void *options)
 {
+    struct bank_options *o = options;
+
     switch (c) {
     case 'a': return parse_api(optarg, o);
     case 'k': return parse_held(optarg, o);
@@ -109,21 +110,10 @@ static void parse(int argc, char **argv, struct bank_options *o)
         { "progress", no_argument, NULL, 'p' },      { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct bank_options){ .api = &bank_mpi, .accounts = 1000000, .stripes = 341,
                                 .threads = 1, .seconds = 1, .seed = 1, .transfer = true };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'h')
-            ex_help(help);
-        if (c == '?')
-            ex_usage_error(argv[0], "wrong option");
-        if (!parse_one(c, o))
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
     if (o->in_store && o->api != &bank_loco)
         ex_usage_error(argv[0], "--held-in kvstore goes with --api loco");
     if (o->transfer && o->accounts < 2)

@@ -11,7 +11,6 @@
 #include <loco/barrier.h>
 #include <loco/mpi.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +48,19 @@ struct result {
     int64_t early; /* rounds that somebody left too early */
 };
 
+static bool parse_one(int c, void *options)
+{
+    struct options *o = options;
+
+    switch (c) {
+    case 'r': return ex_number(optarg, 1, 10000000, &o->rounds);
+    case 'w': return ex_number(optarg, 0, 10000000, &o->warmup);
+    case 'j': o->json = true; return true;
+    case 'p': o->progress = true; return true;
+    default: return false;
+    }
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
@@ -56,26 +68,9 @@ static void parse(int argc, char **argv, struct options *o)
         { "json", no_argument, NULL, 'j' },         { "progress", no_argument, NULL, 'p' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct options){ .rounds = 10000, .warmup = 1000 };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        bool good = true;
-
-        switch (c) {
-        case 'r': good = ex_number(optarg, 1, 10000000, &o->rounds); break;
-        case 'w': good = ex_number(optarg, 0, 10000000, &o->warmup); break;
-        case 'j': o->json = true; break;
-        case 'p': o->progress = true; break;
-        case 'h': ex_help(help);
-        default: ex_usage_error(argv[0], "wrong option");
-        }
-        if (!good)
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
 }
 
 static void check(int status, const char *what)

@@ -71,6 +71,32 @@ void ex_help(const char *text)
     exit(ex_finish(0));
 }
 
+int ex_options(int argc, char **argv, const struct option *names, const char *help,
+               ex_option_fn *set, void *options)
+{
+    int option;
+
+    opterr = ex_rank() == 0;
+    while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        if (option == 'h')
+            ex_help(help);
+        if (option == '?')
+            ex_usage_error(argv[0], "wrong option");
+        if (!set(option, options))
+            ex_usage_error(argv[0], "wrong argument: %s", optarg);
+    }
+    return optind;
+}
+
+void ex_only_options(int argc, char **argv, const struct option *names, const char *help,
+                     ex_option_fn *set, void *options)
+{
+    int first = ex_options(argc, argv, names, help, set, options);
+
+    if (first < argc)
+        ex_usage_error(argv[0], "unexpected argument: %s", argv[first]);
+}
+
 void ex_abort(const char *format, ...)
 {
     char text[1024];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the example programs share: messages that every rank agrees on, numbers on the command
- * line, a window of any flavor, progress, and strings in JSON.
+ * What the example programs share: messages that every rank agrees on, the command line and
+ * numbers on it, a window of any flavor, progress, and strings in JSON.
  */
 #ifndef MPI_EXAMPLES_COMMON_H
 #define MPI_EXAMPLES_COMMON_H
 
+#include <getopt.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,6 +44,18 @@ _Noreturn void ex_usage_error(const char *program, const char *format, ...)
 
 /* Rank 0 prints the text, and all leave with status 0. */
 _Noreturn void ex_help(const char *text);
+
+/* What getopt's `option` says, with `optarg`; false where that is wrong. */
+typedef bool ex_option_fn(int option, void *options);
+
+/* The options of the command line, but for 'h', which is ex_help; a wrong one is ex_usage_error.
+ * The index of the first argument behind them. */
+int ex_options(int argc, char **argv, const struct option *names, const char *help,
+               ex_option_fn *set, void *options);
+
+/* The same where no other arguments are to follow. */
+void ex_only_options(int argc, char **argv, const struct option *names, const char *help,
+                     ex_option_fn *set, void *options);
 
 /* One rank cannot go on: it says why and takes the job down with EX_WRONG. */
 _Noreturn void ex_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));

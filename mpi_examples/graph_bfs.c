@@ -16,7 +16,6 @@
 #include <loco/barrier.h>
 #include <loco/mpi.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,8 +289,10 @@ static void report(const struct search *s, const struct result *r)
 
 /* ---- the command line ---- */
 
-static bool parse_one(int c, struct options *o)
+static bool parse_one(int c, void *options)
 {
+    struct options *o = options;
+
     switch (c) {
     case 's': return ex_number(optarg, 1, 26, &o->scale);
     case 'e': return ex_number(optarg, 1, 64, &o->edge_factor);
@@ -314,20 +315,9 @@ static void parse(int argc, char **argv, struct options *o)
         { "json", no_argument, NULL, 'j' },         { "progress", no_argument, NULL, 'p' },
         { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct options){ .scale = 14, .edge_factor = 16, .roots = 8, .seed = 1 };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'h')
-            ex_help(help);
-        if (c == '?')
-            ex_usage_error(argv[0], "wrong option");
-        if (!parse_one(c, o))
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,6 @@
  */
 #include "common.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +70,24 @@ static int64_t usual_lookahead(const struct options *o)
     return few > 0 ? few : 1;
 }
 
+static bool parse_one(int c, void *options)
+{
+    struct options *o = options;
+
+    switch (c) {
+    case 's': return ex_number(optarg, 3, 36, &o->log_size);
+    case 'u':
+        o->getput = strcmp(optarg, "getput") == 0;
+        return o->getput || strcmp(optarg, "accumulate") == 0;
+    case 'l': return ex_number(optarg, 1, MOST_LOOKAHEAD, &o->lookahead);
+    case 'f': return ex_flavor_parse(optarg, &o->flavor);
+    case 'n': o->check = false; return true;
+    case 'j': o->json = true; return true;
+    case 'p': o->progress = true; return true;
+    default: return false;
+    }
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
@@ -80,32 +97,9 @@ static void parse(int argc, char **argv, struct options *o)
         { "progress", no_argument, NULL, 'p' },     { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct options){ .log_size = 20, .check = true };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        bool good = true;
-
-        switch (c) {
-        case 's': good = ex_number(optarg, 3, 36, &o->log_size); break;
-        case 'u':
-            o->getput = strcmp(optarg, "getput") == 0;
-            good = o->getput || strcmp(optarg, "accumulate") == 0;
-            break;
-        case 'l': good = ex_number(optarg, 1, MOST_LOOKAHEAD, &o->lookahead); break;
-        case 'f': good = ex_flavor_parse(optarg, &o->flavor); break;
-        case 'n': o->check = false; break;
-        case 'j': o->json = true; break;
-        case 'p': o->progress = true; break;
-        case 'h': ex_help(help);
-        default: ex_usage_error(argv[0], "wrong option");
-        }
-        if (!good)
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
     if (o->getput && o->log_size < 12)
         ex_usage_error(argv[0], "--update getput needs --size 12 or more: 1 %% of less is nothing");
     if (o->lookahead == 0)

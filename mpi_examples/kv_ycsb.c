@@ -9,7 +9,6 @@
  */
 #include "kv_ycsb.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,19 +54,17 @@ static bool any_on_socket(void)
     return false;
 }
 
-_Noreturn static void show_help(const char *program)
+static void make_help(const char *program, char *text, size_t room)
 {
-    char text[4096];
     const char *name = strrchr(program, '/');
-    int at = snprintf(text, sizeof(text), help, name != NULL ? name + 1 : program,
+    int at = snprintf(text, room, help, name != NULL ? name + 1 : program,
                       kv_backends[0]->name, any_on_socket()
                       ? "  --socket PATH    where the server of a store listens\n" : "");
 
     for (size_t i = 0; kv_backends[i] != NULL; i++)
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "  %-15s  %s\n",
+        at += snprintf(text + at, room - (size_t)at, "  %-15s  %s\n",
                        kv_backends[i]->name, kv_backends[i]->text);
-    snprintf(text + at, sizeof(text) - (size_t)at, "%s", help_end);
-    ex_help(text);
+    snprintf(text + at, room - (size_t)at, "%s", help_end);
 }
 
 static bool parse_store(const char *text, struct kv_options *o)
@@ -98,8 +95,10 @@ static bool parse_distribution(const char *text, struct kv_options *o)
     return false;
 }
 
-static bool parse_one(int c, struct kv_options *o)
+static bool parse_one(int c, void *options)
 {
+    struct kv_options *o = options;
+
     switch (c) {
     case 'a': return parse_store(optarg, o);
     case 'm': return parse_mix(optarg, o);
@@ -157,23 +156,14 @@ static void parse(int argc, char **argv, struct kv_options *o)
         { "progress", no_argument, NULL, 'p' },      { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
+    char text[4096];
 
     *o = (struct kv_options){ .backend = kv_backends[0], .mix = kv_mix_find('b'),
                               .distribution = KV_DISTRIBUTIONS, .records = 1000000, .room = -1,
                               .value_bytes = 100, .window = 1, .threads = 1, .seconds = 1,
                               .sample = 16, .seed = 1, .check = true };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'h')
-            show_help(argv[0]);
-        if (c == '?')
-            ex_usage_error(argv[0], "wrong option");
-        if (!parse_one(c, o))
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    make_help(argv[0], text, sizeof(text));
+    ex_only_options(argc, argv, names, text, parse_one, o);
     complete_options(argv[0], o);
 }
 

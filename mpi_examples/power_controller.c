@@ -9,7 +9,6 @@
 #include "power.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -352,8 +351,10 @@ static bool parse_pace(const char *text, struct options *o)
     return o->lockstep || strcmp(text, "clock") == 0;
 }
 
-static bool parse_one(int c, struct options *o)
+static bool parse_one(int c, void *options)
 {
+    struct options *o = options;
+
     switch (c) {
     case 'P': return parse_periods(optarg, o);
     case 't': return parse_time(optarg, &o->time_ns);
@@ -378,21 +379,10 @@ static void parse(int argc, char **argv, struct options *o)
         { "progress", no_argument, NULL, 'p' },       { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct options){ .time_ns = 20000000, .slowdown = 1, .settled = 0.01 };
     parse_periods("10us,20us,40us,60us,80us,100us", o);
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'h')
-            ex_help(help);
-        if (c == '?')
-            ex_usage_error(argv[0], "wrong option");
-        if (!parse_one(c, o))
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
     for (int i = 0; i < o->periods; i++)
         if (o->period_ns[i] > o->time_ns)
             ex_usage_error(argv[0], "a period of %" PRId64 " us is longer than the run",

@@ -17,7 +17,6 @@
 #include <loco/mpi.h>
 #include <loco/queue.h>
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -381,8 +380,10 @@ static void report(const struct options *o, const struct result *r)
 
 /* ---- the command line ---- */
 
-static bool parse_one(int c, struct options *o)
+static bool parse_one(int c, void *options)
 {
+    struct options *o = options;
+
     switch (c) {
     case 'r': return ex_number(optarg, 1, 10000000, &o->root);
     case 'c': return ex_number(optarg, 1, 100, &o->children);
@@ -407,21 +408,10 @@ static void parse(int argc, char **argv, struct options *o)
         { "progress", no_argument, NULL, 'p' },      { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
 
     *o = (struct options){ .root = 2000, .children = 4, .chance = 0.2475, .seed = 1, .threads = 1,
                            .capacity = 256, .serial = true };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c == 'h')
-            ex_help(help);
-        if (c == '?')
-            ex_usage_error(argv[0], "wrong option");
-        if (!parse_one(c, o))
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind < argc)
-        ex_usage_error(argv[0], "unexpected argument: %s", argv[optind]);
+    ex_only_options(argc, argv, names, help, parse_one, o);
     if (o->chance * (double)o->children >= 1)
         ex_usage_error(argv[0], "children times chance is %g: the tree has no end",
                        o->chance * (double)o->children);

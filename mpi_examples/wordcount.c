@@ -8,7 +8,6 @@
 #include "word_table.h"
 #include "words.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +50,22 @@ struct totals {
     size_t top_used;
 };
 
+static bool parse_one(int c, void *options)
+{
+    struct options *o = options;
+
+    switch (c) {
+    case 'f': return ex_flavor_parse(optarg, &o->flavor);
+    case 't': return ex_number(optarg, 0, MOST_TOP, &o->top);
+    case 'b': return ex_number(optarg, 1, INT32_MAX, &o->buckets);
+    case 'm': return ex_number(optarg, 1, 16384, &o->memory);
+    case 'n': o->check = false; return true;
+    case 'j': o->json = true; return true;
+    case 'p': o->progress = true; return true;
+    default: return false;
+    }
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
     static const struct option names[] = {
@@ -60,31 +75,14 @@ static void parse(int argc, char **argv, struct options *o)
         { "progress", no_argument, NULL, 'p' },      { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    int c;
+    int first;
 
     *o = (struct options){ .top = 10, .buckets = 16384, .memory = 1024, .check = true };
-    opterr = ex_rank() == 0;
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        bool good = true;
-
-        switch (c) {
-        case 'f': good = ex_flavor_parse(optarg, &o->flavor); break;
-        case 't': good = ex_number(optarg, 0, MOST_TOP, &o->top); break;
-        case 'b': good = ex_number(optarg, 1, INT32_MAX, &o->buckets); break;
-        case 'm': good = ex_number(optarg, 1, 16384, &o->memory); break;
-        case 'n': o->check = false; break;
-        case 'j': o->json = true; break;
-        case 'p': o->progress = true; break;
-        case 'h': ex_help(help);
-        default: ex_usage_error(argv[0], "wrong option");
-        }
-        if (!good)
-            ex_usage_error(argv[0], "wrong argument: %s", optarg);
-    }
-    if (optind == argc)
+    first = ex_options(argc, argv, names, help, parse_one, o);
+    if (first == argc)
         ex_usage_error(argv[0], "no input file (- is standard input)");
-    o->files = argv + optind;
-    o->file_count = argc - optind;
+    o->files = argv + first;
+    o->file_count = argc - first;
 }
 
 /* Counts this rank's piece of a round. Where a part is full, all ranks make the table larger
