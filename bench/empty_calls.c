@@ -63,62 +63,67 @@ static void empty(ompi_osc_base_module_t *module)
 #define FLUSH MPI_Win_flush(0, win)
 #define LOCK MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win)
 
-/* Each row: the calls to MPI_PROC_NULL, and all calls. */
-#define ROWS(ROW)                                                                  \
-    ROW(put, PUT(MPI_PROC_NULL), { PUT(0); FLUSH; })                               \
-    ROW(get, GET(MPI_PROC_NULL), { GET(0); FLUSH; })                               \
-    ROW(fetch_and_op, ADD(MPI_PROC_NULL), { ADD(0); FLUSH; })                      \
-    ROW(compare_and_swap, SWAP(MPI_PROC_NULL), { SWAP(0); FLUSH; })                \
-    ROW(accumulate, SUM(MPI_PROC_NULL), { SUM(0); FLUSH; })                        \
-    ROW(lock, (void)0, { LOCK; MPI_Win_unlock(0, win); })                          \
-    ROW(lock_all, (void)0, { MPI_Win_lock_all(0, win); MPI_Win_unlock_all(win); }) \
-    ROW(fence, (void)0, MPI_Win_fence(0, win))
+/* Each row: the call that can be made to MPI_PROC_NULL, if there is one, and all its calls. */
+#define ROWS(WITH_NULL, WITHOUT)                                                        \
+    WITH_NULL(put, PUT(MPI_PROC_NULL), { PUT(0); FLUSH; })                              \
+    WITH_NULL(get, GET(MPI_PROC_NULL), { GET(0); FLUSH; })                              \
+    WITH_NULL(fetch_and_op, ADD(MPI_PROC_NULL), { ADD(0); FLUSH; })                     \
+    WITH_NULL(compare_and_swap, SWAP(MPI_PROC_NULL), { SWAP(0); FLUSH; })               \
+    WITH_NULL(accumulate, SUM(MPI_PROC_NULL), { SUM(0); FLUSH; })                       \
+    WITHOUT(lock, { LOCK; MPI_Win_unlock(0, win); })                                    \
+    WITHOUT(lock_all, { MPI_Win_lock_all(0, win); MPI_Win_unlock_all(win); })           \
+    WITHOUT(fence, MPI_Win_fence(0, win))
 
-#define FUNCTIONS(name, to_null, calls)               \
-    static void name##_null(void)                     \
-    {                                                 \
-        for (int i = 0; i < CALLS; i++)               \
-            to_null;                                  \
-    }                                                 \
-    static void name##_empty(void)                    \
-    {                                                 \
-        for (int i = 0; i < CALLS; i++)               \
-            calls;                                    \
+#define REPEATED(name, calls)            \
+    static void name(void)               \
+    {                                    \
+        for (int i = 0; i < CALLS; i++)  \
+            calls;                       \
     }
-ROWS(FUNCTIONS)
+#define TWO_LOOPS(name, to_null, calls)  \
+    REPEATED(name##_null, to_null)       \
+    REPEATED(name##_empty, calls)
+#define ONE_LOOP(name, calls) REPEATED(name##_empty, calls)
+ROWS(TWO_LOOPS, ONE_LOOP)
 
-#define ENTRY(name, to_null, calls) { #name, name##_null, name##_empty },
+#define TWO_FUNCTIONS(name, to_null, calls) { #name, name##_null, name##_empty },
+#define ONE_FUNCTION(name, calls) { #name, NULL, name##_empty },
 static const struct row {
     const char *name;
     void (*null)(void), (*empty)(void);
-} rows[] = { ROWS(ENTRY) };
+} rows[] = { ROWS(TWO_FUNCTIONS, ONE_FUNCTION) };
 
-/* ---- */
+/* ---- measuring ---- */
 
-/* Nanoseconds of one call. */
+/* Nanoseconds of a row's calls, once. */
 static double least(void (*calls)(void))
 {
-    double least = 0;
+    double best = 0;
 
     for (int batch = 0; batch < BATCHES; batch++) {
         double start = MPI_Wtime(), took;
 
         calls();
         took = (MPI_Wtime() - start) * 1e9 / CALLS;
-        if (batch == 0 || took < least)
-            least = took;
+        if (batch == 0 || took < best)
+            best = took;
     }
-    return least;
+    return best;
 }
 
 static void measure(bool json)
 {
     if (!json)
         printf("%-18s %16s %16s\n", "ns", "to MPI_PROC_NULL", "empty component");
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        printf(json ? "{\"row\": \"%s\", \"null_ns\": %.2f, \"empty_ns\": %.2f}\n"
-                    : "%-18s %16.2f %16.2f\n",
-               rows[i].name, least(rows[i].null), least(rows[i].empty));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char null[32];
+
+        snprintf(null, sizeof null, json ? "null" : "-");
+        if (rows[i].null != NULL)
+            snprintf(null, sizeof null, "%.2f", least(rows[i].null));
+        printf(json ? "{\"row\": \"%s\", \"null_ns\": %s, \"empty_ns\": %.2f}\n"
+                    : "%-18s %16s %16.2f\n", rows[i].name, null, least(rows[i].empty));
+    }
 }
 
 int main(int argc, char **argv)
