@@ -116,7 +116,8 @@ static void check_window(const struct field *f, const struct act *a, const unsig
     }
 }
 
-/* What is filled and looked at: up to a good way behind the last act. */
+/* What is filled and looked at for one type: up to a good way behind the last act. All of the area
+ * is looked at when all types are done: there, too, is what is due. */
 static size_t touched(const struct field *f, const struct act *act, int n)
 {
     size_t end = act[n - 1].at + (size_t)act[n - 1].count * (size_t)f->el->extent;
@@ -158,6 +159,22 @@ static void check_all(struct field *f, const struct act *act, int n, const char 
     tl_local_end(&f->w);
     free(before);
     free(scratch);
+}
+
+static void fill_area(struct field *f)
+{
+    memset(f->due, 0x3c, AREA);
+    tl_local_begin(&f->w);
+    memset(f->w.base, 0x3c, AREA);
+    tl_local_end(&f->w);
+}
+
+static void check_area(struct field *f)
+{
+    tl_local_begin(&f->w);
+    tl_true(tl_failed() || memcmp(f->w.base, f->due, AREA) == 0,
+            "bytes far behind the elements were written");
+    tl_local_end(&f->w);
 }
 
 static void one_type(struct field *f, enum tl_epoch how)
@@ -208,6 +225,7 @@ static void types_and_ops(int flavor)
 
     if (!field_open(&f, flavor, 1))
         return;
+    fill_area(&f);
     for (int t = 0; t < el_type_count; t++) {
         f.el = &el_types[t];
         if (!el_present(f.el)) {
@@ -218,6 +236,7 @@ static void types_and_ops(int flavor)
             if (t % 4 == how || how == TL_LOCK_ALL)
                 one_type(&f, (enum tl_epoch)how);
     }
+    check_area(&f);
     field_close(&f);
 }
 
@@ -227,11 +246,13 @@ static void self(int flavor)
 
     if (!field_open(&f, flavor, 0))
         return;
+    fill_area(&f);
     for (int t = 0; t < el_type_count; t++) {
         f.el = &el_types[t];
         if (el_present(f.el))
             one_type(&f, TL_LOCK_EXCLUSIVE);
     }
+    check_area(&f);
     field_close(&f);
 }
 
