@@ -13,7 +13,7 @@
 : "${FOLDERS:=include runtime channels}"
 
 begin() {
-    [ -n "${SHARE-}" ] || share "$@"
+    [ -n "${MUTATIONS_SHARE-}" ] || share "$@"
     src=$(cd "$1" && pwd) build=$(cd "$2" && pwd) || exit 2
     shift 2
     chosen=" $* "
@@ -32,7 +32,7 @@ share() {
     : "${JOBS:=$(nproc 2>/dev/null || echo 1)}"
     i=0
     while [ $i -lt "$JOBS" ]; do
-        SHARE=$i JOBS=$JOBS "${SHELL:-/bin/sh}" "$0" "$@" &
+        MUTATIONS_SHARE=$i JOBS=$JOBS "${SHELL:-/bin/sh}" "$0" "$@" &
         i=$((i + 1))
     done | join_shares
     exit
@@ -64,7 +64,7 @@ END
 
 ours() {
     asked=$((asked + 1))
-    [ $((asked % JOBS)) -eq "$SHARE" ]
+    [ $((asked % JOBS)) -eq "$MUTATIONS_SHARE" ]
 }
 
 # What must be compiled anew for a file: itself, or, of a header, each of the library's sources, and
