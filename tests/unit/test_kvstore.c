@@ -402,7 +402,7 @@ static int held_body(loco_runtime_t *rt, int rank, void *arg)
         CHECK_EQ(loco_kvstore_get(kv, HELD_KEY, &value, sizeof value), LOCO_ERR_NOT_FOUND);
     } else {
         while ((status = loco_kvstore_get(kv, HELD_KEY, &value, sizeof value)) == LOCO_OK)
-            ;
+            sched_yield();
         CHECK_EQ(status, LOCO_ERR_NOT_FOUND);
         atomic_store(&held->absent, true);
     }
