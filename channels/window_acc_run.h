@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef CHANNELS_WINDOW_ACC_RUN_H
-#define CHANNELS_WINDOW_ACC_RUN_H
+#ifndef LOCI_WINDOW_ACC_RUN_H
+#define LOCI_WINDOW_ACC_RUN_H
 
 /* The device's way of accumulates (window_acc.c): some neighbouring elements of 8 bytes, each an
  * atomic of the fabric, so many of them in flight together. */

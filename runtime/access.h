@@ -37,9 +37,9 @@ static inline void loci_store64(void *word, uint64_t value)
 #define LOCI_ATOMICS_FENCE false
 #endif
 
-/* A full fence that also clears a flag of this process. Where atomics are fences this is one: a
- * compiler fences by an atomic on the top of the stack, which has to wait for what a call has just
- * stored there. */
+/* A full fence that also clears a flag of this process. Where atomics are fences this is one: GCC
+ * fences by an atomic on the top of the stack, which has to wait for what a call has just stored
+ * there. */
 static inline void loci_fence_and_clear(_Atomic bool *flag)
 {
     if (LOCI_ATOMICS_FENCE) {
