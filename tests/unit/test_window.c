@@ -438,15 +438,12 @@ Test(window, nothing_outside_is_touched)
         ON_EACH_FABRIC(2, range_body, &kinds[k]);
 }
 
-static int epochs_body(struct member *m)
+/* Outside of any epoch. */
+static int no_epoch(loco_window_t *win, int target)
 {
-    int target = (m->rank + 1) % m->n, self = m->rank;
     uint64_t x = 1;
     bool done;
-    loco_window_t *win;
 
-    CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 64, &win));
-    /* Outside of any epoch. */
     CHECK_EQ(member_put(win, target, 0, &x, 8), LOCO_ERR_STATE);
     CHECK_EQ(member_get(win, target, 0, &x, 8), LOCO_ERR_STATE);
     CHECK_EQ(member_accumulate(win, target, LOCO_TYPE_I64, LOCO_OP_SUM, 0, &x, NULL, 1),
@@ -463,8 +460,15 @@ static int epochs_body(struct member *m)
     CHECK_EQ(loco_window_wait(win), LOCO_ERR_STATE);
     CHECK_EQ(loco_window_test(win, &done), LOCO_ERR_STATE);
     CHECK_OK(loco_window_sync(win));
+    return 0;
+}
 
-    /* With a lock on one target. */
+/* With a lock on one target. */
+static int one_lock(struct member *m, loco_window_t *win, int target)
+{
+    int self = m->rank;
+    uint64_t x = 1;
+
     CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, target, 0));
     CHECK_EQ(loco_window_lock(win, LOCO_LOCK_SHARED, target, 0), LOCO_ERR_STATE);
     CHECK_EQ(loco_window_lock_all(win, 0), LOCO_ERR_STATE);
@@ -484,8 +488,12 @@ static int epochs_body(struct member *m)
     CHECK_EQ(loco_window_lock(win, (enum loco_lock_kind)3, target, 0), LOCO_ERR_ARG);
     CHECK_EQ(loco_window_lock(win, LOCO_LOCK_SHARED, m->n, 0), LOCO_ERR_ARG);
     CHECK_EQ(loco_window_flush(win, m->n), LOCO_ERR_ARG);
+    return 0;
+}
 
-    /* With locks on all. */
+/* With locks on all. */
+static int all_locks(loco_window_t *win, int target)
+{
     CHECK_OK(loco_window_lock_all(win, 0));
     CHECK_EQ(loco_window_lock_all(win, 0), LOCO_ERR_STATE);
     CHECK_EQ(loco_window_lock(win, LOCO_LOCK_SHARED, target, 0), LOCO_ERR_STATE);
@@ -494,8 +502,14 @@ static int epochs_body(struct member *m)
     CHECK_EQ(loco_window_destroy(win), LOCO_ERR_STATE);
     CHECK_OK(loco_window_unlock_all(win));
     CHECK_OK(loco_window_fence(win, 0));
+    return 0;
+}
 
-    /* A fence's epoch is one once it is used; before, locks may follow. */
+/* A fence's epoch is one once it is used; before, locks may follow. */
+static int fences(loco_window_t *win, int target)
+{
+    uint64_t x = 1;
+
     CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, target, 0));
     CHECK_OK(loco_window_unlock(win, target));
     CHECK_EQ(member_put(win, target, 0, &x, 8), LOCO_ERR_STATE);
@@ -509,8 +523,15 @@ static int epochs_body(struct member *m)
     CHECK_EQ(loco_window_destroy(win), LOCO_ERR_STATE);
     CHECK_OK(loco_window_fence(win, LOCO_ASSERT_NOSUCCEED));
     CHECK_EQ(member_put(win, target, 0, &x, 8), LOCO_ERR_STATE);
+    return 0;
+}
 
-    /* Post, start. */
+static int post_and_start(struct member *m, loco_window_t *win, int target)
+{
+    int self = m->rank;
+    uint64_t x = 1;
+    bool done;
+
     CHECK_OK(loco_window_post(win, 1, &self, 0));
     CHECK_EQ(loco_window_post(win, 1, &self, 0), LOCO_ERR_STATE);
     CHECK_EQ(loco_window_fence(win, 0), LOCO_ERR_STATE);
@@ -529,6 +550,21 @@ static int epochs_body(struct member *m)
     CHECK_OK(loco_window_wait(win));
     CHECK_EQ(loco_window_post(win, 1, &m->n, 0), LOCO_ERR_ARG);
     CHECK_EQ(loco_window_start(win, -1, &self, 0), LOCO_ERR_ARG);
+    return 0;
+}
+
+static int epochs_body(struct member *m)
+{
+    int target = (m->rank + 1) % m->n;
+    uint64_t x = 1;
+    loco_window_t *win;
+
+    CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 64, &win));
+    CHECK_OK(no_epoch(win, target));
+    CHECK_OK(one_lock(m, win, target));
+    CHECK_OK(all_locks(win, target));
+    CHECK_OK(fences(win, target));
+    CHECK_OK(post_and_start(m, win, target));
     CHECK_EQ(loco_window_attach(win, &x, 8), LOCO_ERR_STATE);
     CHECK_OK(loco_window_destroy(win));
     return 0;
