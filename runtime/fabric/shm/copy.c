@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Posted operations: those on memory that is not mapped. The user's memory is copied with
- * process_vm_readv and _writev, a whole run of the chain at once; what the system forbids, the
- * owner's service thread does (assist.c). Whether it is forbidden is tried once per peer. Before
- * that, what is small is offered to the owner, who may be waiting anyway (offer.c), and of what is
- * large the owner may do a part (share.c). */
+ * process_vm_readv and _writev, a whole run of the chain at once, what is short in a faster way
+ * (peek.c); what the system forbids, the owner's service thread does (assist.c). Whether it is
+ * forbidden is tried once per peer. Before that, what is small is offered to the owner, who may be
+ * waiting anyway (offer.c), and of what is large the owner may do a part (share.c). */
 
 #include "config.h"
 
@@ -167,13 +167,16 @@ static bool copy_one(struct shm_peer *p, const struct loci_op *op, size_t skip)
 {
     const size_t len = op->len - skip;
     const struct iovec local = { (unsigned char *)op->local + skip, len };
-    const struct iovec remote = {
-        (void *)(uintptr_t)(op->mem->key.base + op->offset + skip), len,
-    };
-    ssize_t got = op->kind == LOCI_WRITE
-                  ? process_vm_writev(p->peer->address.pid, &local, 1, &remote, 1, 0)
-                  : process_vm_readv(p->peer->address.pid, &local, 1, &remote, 1, 0);
+    const uint64_t at = op->mem->key.base + op->offset + skip;
+    const struct iovec remote = { (void *)(uintptr_t)at, len };
+    ssize_t got;
 
+    if (op->kind == LOCI_WRITE ? loci_shm_poke(p, at, local.iov_base, len)
+                               : loci_shm_peek(p, at, local.iov_base, len))
+        return true;
+    got = op->kind == LOCI_WRITE
+          ? process_vm_writev(p->peer->address.pid, &local, 1, &remote, 1, 0)
+          : process_vm_readv(p->peer->address.pid, &local, 1, &remote, 1, 0);
     return got >= 0 && (size_t)got == len;
 }
 

@@ -122,6 +122,7 @@ static void free_fabric(struct shm_fabric *f)
         f->peers = p->next;
         loci_shm_unmap_all(p);
         loci_shm_own_area_close(p);
+        loci_shm_peek_close(p);
         p->peer->fabric_data = NULL;
         pthread_mutex_destroy(&p->lock);
         free(p);
@@ -231,6 +232,7 @@ static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     if (p == NULL)
         return LOCO_ERR_NO_MEMORY;
     *p = (struct shm_peer){ .fabric = f, .peer = peer, .out_fd = -1, .pid_fd = -1 };
+    atomic_init(&p->mem_fd, SHM_MEM_UNOPENED);
     p->last = &p->first;
     pthread_mutex_init(&p->lock, NULL);
     if (f->rt->tunables.cma == LOCI_CMA_NEVER || f->pid_space == 0

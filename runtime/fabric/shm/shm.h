@@ -16,6 +16,7 @@
  *   extent.c   own memory files; asking for memory one process at a time
  *   map.c      peers' memory files, mapped here
  *   copy.c     post: copies, process_vm_readv/writev
+ *   peek.c     short copies, /proc/PID/mem
  *   offer.c    small copies by a peer that is waiting anyway
  *   assist.c   copies through the owner's service thread
  *   link.c     control sockets: connecting, sending
@@ -77,10 +78,18 @@ struct shm_conn {
 };
 
 enum shm_cma { SHM_CMA_TRY, SHM_CMA_FORBIDDEN };
+enum shm_mem_fd { SHM_MEM_UNOPENED = -1, SHM_MEM_NONE = -2 };
 
 /* Whether a peer takes offers: how many to leave out, and of how many (2^backoff) next time. */
 struct shm_guess {
     _Atomic unsigned to_skip, backoff;
+};
+
+/* A mapping of a peer's that can be written, as of when the system was asked; peek.c. */
+struct shm_writable {
+    _Atomic unsigned turn;              /* odd: it is being changed */
+    _Atomic unsigned strange;           /* writes elsewhere */
+    _Atomic uint64_t from, to;
 };
 
 struct shm_peer {
@@ -91,6 +100,8 @@ struct shm_peer {
     _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
     _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
     struct shm_guess offers_guess, strided_guess;
+    _Atomic int mem_fd;                 /* its memory, or SHM_MEM_*; peek.c */
+    struct shm_writable writable;
 
     pthread_mutex_t lock;               /* up to the next blank line */
     int out_fd;                         /* connection that we made, -1: none */
@@ -245,6 +256,13 @@ void loci_shm_area_close(struct shm_peer *p);
 void loci_shm_own_area_close(struct shm_peer *p);
 /* What this thread touches from here to the other call, it does for another process. */
 void loci_shm_as_another_process(bool begin);
+
+/* ---- peek.c ---- */
+/* Read, or write, user memory at an address in the owner, where process_vm_* are allowed. False: it
+ * is not done, or in part, which says nothing of why; it may just be too long for this way. */
+bool loci_shm_peek(struct shm_peer *p, uint64_t at, void *local, size_t len);
+bool loci_shm_poke(struct shm_peer *p, uint64_t at, const void *local, size_t len);
+void loci_shm_peek_close(struct shm_peer *p);
 
 /* ---- shm.c ---- */
 /* The fabric as another one's part; device_receive NULL: on its own. */

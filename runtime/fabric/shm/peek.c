@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Short copies from and to a peer's user memory, through its /proc/PID/mem.
+ *
+ * process_vm_readv and _writev find the process and ask whether we may look at it in each call; a
+ * descriptor has that behind it, so a word comes about a sixth sooner. The system copies through a
+ * page of its own, though, so that from a few kilobytes on it is the slower way.
+ *
+ * As debuggers want it, this way writes to memory that is mapped for reading only, too, where
+ * process_vm_writev refuses. So before it is used to write somewhere, the system is asked what the
+ * peer's mapping there is, and one answer is remembered for all that lies in the same mapping.
+ * Kernels before 6.11 cannot be asked so; there, writes are process_vm_writev's.
+ *
+ * The descriptor belongs to the memory, not to the pid: of a process that has ended it reads and
+ * writes nothing, whoever has its pid then. That it is the right process's is made sure when it is
+ * opened: the pid was that process's afterwards. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "shm.h"
+
+#define PEEK_MAX 2048           /* bytes; with more, process_vm_* are as fast */
+#define WRITES_TO_ASK 256       /* outside of what is known to be writable, from answer to answer */
+
+/* What the system says of a mapping; linux/fs.h has it from 6.11 on. */
+struct mapping_query {
+    uint64_t size, flags, address;
+    uint64_t start, end, permissions, page_bytes, offset, inode;
+    uint32_t major, minor, name_bytes, build_id_bytes;
+    uint64_t name, build_id;
+};
+#define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
+#define WRITABLE 2u             /* of flags: those alone; of permissions */
+
+static int open_of(const struct loci_address *a, const char *file, int flags)
+{
+    char path[32];
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", a->pid, file);
+    fd = open(path, flags | O_CLOEXEC);
+    if (fd >= 0 && loci_shm_start_time(a->pid) != a->start_time) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* The descriptor, opened on first use; below 0: there is none to be had. */
+static int memory_of(struct shm_peer *p)
+{
+    int fd = atomic_load_explicit(&p->mem_fd, memory_order_relaxed), unopened = SHM_MEM_UNOPENED;
+
+    if (fd != SHM_MEM_UNOPENED)
+        return fd;
+    fd = open_of(&p->peer->address, "mem", O_RDWR);
+    if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &unopened,
+                                                fd < 0 ? SHM_MEM_NONE : fd,
+                                                memory_order_relaxed, memory_order_relaxed))
+        return fd;
+    if (fd >= 0)
+        close(fd);          /* another thread was first */
+    return unopened;
+}
+
+bool loci_shm_peek(struct shm_peer *p, uint64_t at, void *local, size_t len)
+{
+    int fd;
+
+    if (len > PEEK_MAX || (fd = memory_of(p)) < 0)
+        return false;
+    return pread(fd, local, len, (off_t)at) == (ssize_t)len;
+}
+
+/* ---- writing ---- */
+
+static bool is_writable(const struct shm_writable *w, uint64_t at, size_t len)
+{
+    unsigned turn = atomic_load_explicit(&w->turn, memory_order_acquire);
+    uint64_t from = atomic_load_explicit(&w->from, memory_order_relaxed);
+    uint64_t to = atomic_load_explicit(&w->to, memory_order_relaxed);
+
+    /* Acquire: what is read above is not younger than the second look at the turn. */
+    atomic_thread_fence(memory_order_acquire);
+    return turn % 2 == 0 && atomic_load_explicit(&w->turn, memory_order_relaxed) == turn
+           && at >= from && at < to && len <= to - at;
+}
+
+/* Which mapping `at` is in, if it can be written. False: the system cannot be asked. */
+static bool ask(const struct loci_address *a, uint64_t at, uint64_t *from, uint64_t *to)
+{
+    struct mapping_query query = { .size = sizeof query, .flags = WRITABLE, .address = at };
+    int fd = open_of(a, "maps", O_RDONLY), error;
+
+    *from = *to = 0;
+    if (fd < 0)
+        return false;
+    error = ioctl(fd, QUERY_MAPPING, &query) != 0 ? errno : 0;
+    close(fd);
+    if (error == 0 && (query.permissions & WRITABLE) != 0) {
+        *from = query.start;
+        *to = query.end;
+    }
+    return error == 0 || error == ENOENT;
+}
+
+/* Now and then, for the mapping that is written to then: its turn is odd while it changes. */
+static void learn_writable(struct shm_peer *p, uint64_t at)
+{
+    struct shm_writable *w = &p->writable;
+    unsigned strange = atomic_fetch_add_explicit(&w->strange, 1, memory_order_relaxed) + 1;
+    unsigned turn = atomic_load_explicit(&w->turn, memory_order_relaxed);
+    uint64_t from, to;
+
+    if (strange % WRITES_TO_ASK != 0 || turn % 2 != 0
+        || !atomic_compare_exchange_strong_explicit(&w->turn, &turn, turn + 1,
+                                                    memory_order_acquire, memory_order_relaxed))
+        return;
+    if (!ask(&p->peer->address, at, &from, &to))
+        return;             /* and never again */
+    /* Release: who reads a new bound sees the odd turn at its second look. */
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&w->from, from, memory_order_relaxed);
+    atomic_store_explicit(&w->to, to, memory_order_relaxed);
+    atomic_store_explicit(&w->turn, turn + 2, memory_order_release);
+}
+
+bool loci_shm_poke(struct shm_peer *p, uint64_t at, const void *local, size_t len)
+{
+    int fd;
+
+    if (len > PEEK_MAX)
+        return false;
+    if (!is_writable(&p->writable, at, len)) {
+        learn_writable(p, at);
+        return false;
+    }
+    fd = memory_of(p);
+    return fd >= 0 && pwrite(fd, local, len, (off_t)at) == (ssize_t)len;
+}
+
+void loci_shm_peek_close(struct shm_peer *p)
+{
+    int fd = atomic_load_explicit(&p->mem_fd, memory_order_relaxed);
+
+    if (fd >= 0)
+        close(fd);
+}
