@@ -52,6 +52,8 @@
 #define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
 #define LOOK_NS 1000                    /* for which an offer stands */
 #define GOOD_NS 1500                    /* in which one that is worth it is done */
+#define TURN_NS 500                     /* a look while others wait for the core, more or less */
+#define OTHERS_NS 300000                /* that they may have it while an offer stands */
 
 enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
 #define STATE_MASK UINT64_C(7)
@@ -278,15 +280,21 @@ void loci_shm_slot_look(struct shm_peer *p, const struct shm_slot *slot, int64_t
 {
     uint64_t ready = state_of(&p->fabric->rt->address, READY);
     struct loco_runtime *rt = p->fabric->rt;
-    int64_t end = loci_now(rt) + ns;
+    int64_t start = loci_now(rt), last, now, own;
 
     if (look(p->fabric, slot, ready) || ns <= LOOK_NS)
         return;
-    /* The target may be one that waits for this core. */
+    /* The target may be one that waits for this core. While others have it, no time of ours is
+     * lost: a turn that took long counts as one. */
+    last = loci_now(rt);
+    own = last - start;
     for (unsigned i = 0; atomic_load_explicit(&slot->state, memory_order_relaxed) == ready; i++) {
         rt->host.idle(rt->host.ctx, i);
         loci_shm_help((struct loci_fabric *)p->fabric);
-        if (loci_now(rt) > end)
+        now = loci_now(rt);
+        own += now - last < TURN_NS ? now - last : TURN_NS;
+        last = now;
+        if (own > ns || now - start > ns + OTHERS_NS)
             return;
     }
 }

@@ -7,8 +7,8 @@
  * So the packed bytes and the strips are offered to it in one slot (offer.c), for as long as about
  * half of what the blocks would take one by one: so if it does not come, no more than that is
  * lost, and after some times in vain it is offered only now and then. Nobody needs the target.
- * The origin yields meanwhile: with more ranks than cores, the target is often one that waits in
- * MPI for the origin's core.
+ * The origin yields meanwhile: with more ranks than cores, the target is often one that waits for
+ * the origin's core, in MPI or with an offer of its own.
  *
  * Reads need not touch the blocks alone: where these lie close to each other, the whole of a strip
  * is read and the blocks are picked out of it here. What lies between them may be changing; it is
@@ -125,10 +125,10 @@ static void fill(struct shm_slot *slot, const struct loci_strided *op)
 
 static int offer(struct shm_peer *p, const struct loci_strided *op)
 {
-    static const struct shm_odds odds = { .good = 2, .vain = 1, .most = 6 };
-    int64_t start = loci_now(p->fabric->rt), ns;
+    static const struct shm_odds odds = { .good = 2, .vain = 1, .most = 3 };
     struct shm_slot *slot;
     uint64_t blocks;
+    int64_t ns;
     unsigned at;
     int status;
 
@@ -140,9 +140,9 @@ static int offer(struct shm_peer *p, const struct loci_strided *op)
     loci_shm_slot_ring(p, slot, at);
     loci_shm_slot_look(p, slot, ns / 2);
     status = loci_shm_slot_settle(p, slot);
+    /* Done is good, however late: where a yield took long, others had the core meanwhile. */
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
-        loci_shm_learn(&p->strided_guess, status == LOCO_OK
-                       && loci_now(p->fabric->rt) - start < ns, &odds);
+        loci_shm_learn(&p->strided_guess, status == LOCO_OK, &odds);
     if (status != LOCO_OK)
         return status;
     /* What the target refuses, the system may still do, or say why not. */
@@ -159,9 +159,11 @@ int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
     struct shm_peer *p = peer->fabric_data;
     int status;
 
-    (void)fabric;
     if (p == NULL || loci_service_is_self(p->fabric->rt))
         return LOCO_ERR_AGAIN;
+    /* Where all put and nobody waits, each does what it is offered between two of its own: else
+     * all would offer in vain, give it up, and never be there for the others. */
+    loci_shm_help(fabric);
     status = offer(p, op);
     if (status != LOCO_ERR_AGAIN)
         return status;
