@@ -196,7 +196,7 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
                             size_t bytes);
 
 /* The same for spans whose bytes lie packed, one behind the other, no span of more than
- * LOCI_STRIDED_BYTES; of every window. Their bounds were checked. */
+ * LOCI_STRIDED_BYTES; of every window. Epoch and bounds were checked. */
 int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind kind,
                             const struct loco_span *spans, size_t n);
 

@@ -202,7 +202,7 @@ int loci_window_send_deferred(struct loco_window *win)
     size_t n = (size_t)win->deferred_puts;
 
     win->deferred_puts = 0;
-    return loci_window_move(win, d->rank, LOCI_WRITE, d->span, n, NULL);
+    return loci_window_move_packed(win, d->rank, LOCI_WRITE, d->span, n);
 }
 
 static bool may_defer(const struct loco_window *win, int rank, const struct loco_span *spans,
@@ -235,16 +235,22 @@ static int deferred_of(struct loco_window *win, int rank, struct loci_deferred *
     return status;
 }
 
+/* Their data lie packed, so one that begins where the last one ended makes that longer. */
 static int defer(struct loco_window *win, int rank, const struct loco_span *span)
 {
     struct loci_deferred *d;
     int status = deferred_of(win, rank, &d);
+    struct loco_span *last;
 
     if (status != LOCO_OK)
         return status;
     memcpy(d->data + d->bytes, span->local, span->len);
-    d->span[win->deferred_puts++] = (struct loco_span){ d->data + d->bytes, span->offset,
-                                                        span->len };
+    last = win->deferred_puts > 0 ? &d->span[win->deferred_puts - 1] : NULL;
+    if (last != NULL && span->offset == last->offset + last->len)
+        last->len += span->len;
+    else
+        d->span[win->deferred_puts++] = (struct loco_span){ d->data + d->bytes, span->offset,
+                                                            span->len };
     d->bytes += span->len;
     return LOCO_OK;
 }

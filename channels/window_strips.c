@@ -89,18 +89,15 @@ static int move_together(struct loco_window *win, int rank, struct loci_strided 
     return LOCO_OK;
 }
 
-int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind kind,
-                            const struct loci_strip *strips, int n, unsigned char *packed,
-                            size_t bytes)
+static int move_strips(struct loco_window *win, int rank, enum loci_op_kind kind,
+                       const struct loci_strip *strips, int n, unsigned char *packed, size_t bytes)
 {
     struct loci_strided op = {
         .kind = kind, .strips = strips, .n = n, .packed = packed, .bytes = bytes,
     };
     struct loco_span all = { NULL, 0, 0 };
-    int status = loci_window_check(win, rank);
+    int status = loci_window_send(win);
 
-    if (status == LOCO_OK)
-        status = loci_window_send(win);
     if (status != LOCO_OK)
         return status;
     status = move_together(win, rank, &op);
@@ -113,6 +110,15 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
         status = loci_window_check_spans(win, rank, &all, 1);
     }
     return status;
+}
+
+int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind kind,
+                            const struct loci_strip *strips, int n, unsigned char *packed,
+                            size_t bytes)
+{
+    int status = loci_window_check(win, rank);
+
+    return status != LOCO_OK ? status : move_strips(win, rank, kind, strips, n, packed, bytes);
 }
 
 /* ---- spans as strips ---- */
@@ -150,7 +156,7 @@ int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind
             continue;
         }
         if (count == LOCI_STRIDED_STRIPS || (count > 0 && !fits)) {
-            status = loci_window_move_strips(win, rank, kind, strips, count, packed, bytes);
+            status = move_strips(win, rank, kind, strips, count, packed, bytes);
             packed += bytes;
             bytes = 0;
             count = 0;
@@ -159,5 +165,5 @@ int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind
         bytes += spans[i].len;
     }
     return status == LOCO_OK
-           ? loci_window_move_strips(win, rank, kind, strips, count, packed, bytes) : status;
+           ? move_strips(win, rank, kind, strips, count, packed, bytes) : status;
 }

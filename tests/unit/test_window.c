@@ -253,7 +253,13 @@ Test(window, many_runs_at_once)
 /* ---- deferred puts ---- */
 
 /* With one thread, short puts into memory of the user may wait: never beyond what says that they
- * are complete, nor behind a get or accumulate of the same origin. */
+ * are complete, nor behind a get or accumulate of the same origin. Neighbours become one put: in
+ * the order of their cells all do, backwards none. */
+static uint64_t cell_of(int round, uint64_t k, uint64_t cells)
+{
+    return round % 3 == 0 ? k : round % 3 == 1 ? cells - 1 - k : (k / 5 * 35 + k % 5) % cells;
+}
+
 static int deferred_body(struct member *m)
 {
     enum { CELLS = 1000 };
@@ -278,7 +284,9 @@ static int deferred_body(struct member *m)
             CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, right, 0));
         else
             CHECK_OK(loco_window_lock_all(win, 0));
-        for (uint64_t k = 0; k < CELLS; k++) {
+        for (uint64_t i = 0; i < CELLS; i++) {
+            uint64_t k = cell_of(round, i, CELLS);
+
             x = (uint64_t)round * 10000 + k;
             CHECK_OK(member_put(win, right, 8 * k, &x, 8));
             x = 0;
