@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Key-value stores: many lookups at once. Where the value is mapped here, a lookup is done when it
- * has begun; only reads over a lane are ever under way. What they brought is looked at when
- * somebody asks, and read again if it was torn. */
+/* Key-value stores: many lookups at once.
+ *
+ * A get is put down first, and the memory of its index cell is asked for. When AHEAD of them have
+ * come together, or somebody asks how they are, all are looked up, and the memory of their values
+ * is asked for; then all values are taken: so the cache misses of AHEAD gets are under way
+ * together, not one after the other. Where a value is not mapped here, its read over a lane begins
+ * then. What that brought is looked at when somebody asks, and read again if it was torn. */
 
 #include "config.h"
 
 #include "kv_value.h"
 
 #define AHEAD 16                        /* keys whose memory is fetched together */
+#define LINE 64                         /* bytes that are fetched at a time */
+#define MOST_AHEAD 256                  /* bytes of a value; the rest follows by itself */
 #define SPARE_SIZE 64                   /* reads under way of a _get_many */
 
 struct call {
@@ -19,9 +25,19 @@ struct call {
     uint64_t *image;
 };
 
+/* Gets that are put down, and nothing more. */
+struct noted {
+    int n;
+    uint64_t key[AHEAD];
+    void *value[AHEAD];
+    int *status[AHEAD];
+};
+
 struct loco_kvstore_window {
     struct loco_kvstore *kv;
-    int size, busy;
+    int size;
+    int busy;                           /* reads over lanes */
+    struct noted noted;
     uint64_t *images;
     struct call call[];
 };
@@ -60,6 +76,30 @@ void loco_kvstore_window_close(loco_kvstore_window_t *w)
     free(w);
 }
 
+/* ---- lookups ---- */
+
+static void fetch_place(const struct loco_kvstore *kv, const unsigned char *place)
+{
+    size_t len = kv->stride < MOST_AHEAD ? kv->stride : MOST_AHEAD;
+
+    for (size_t at = 0; at < len; at += LINE)
+        __builtin_prefetch(place + at);
+    __builtin_prefetch(place + len - 1);
+}
+
+/* At most AHEAD keys, whose cells were asked for: their words, and ask for their values. */
+static void look_up(struct loco_kvstore *kv, int n, const uint64_t *keys, uint64_t *word)
+{
+    for (int i = 0; i < n; i++) {
+        const unsigned char *base;
+
+        word[i] = loci_kv_index_find(&kv->index, keys[i]);
+        base = word[i] == 0 ? NULL : loci_mem_ptr(loci_kv_mem(kv, word[i]));
+        if (base != NULL)
+            fetch_place(kv, base + loci_kv_offset(kv, word[i]));
+    }
+}
+
 /* ---- calls under way ---- */
 
 static void finish(struct loco_kvstore_window *w, struct call *c, int status)
@@ -95,8 +135,11 @@ static void look(struct loco_kvstore_window *w, struct call *c)
         finish(w, c, status);
 }
 
+static void begin_noted(struct loco_kvstore_window *w);
+
 int loco_kvstore_window_poll(loco_kvstore_window_t *w)
 {
+    begin_noted(w);
     for (int i = 0; i < w->size && w->busy > 0; i++)
         if (w->call[i].status != NULL)
             look(w, &w->call[i]);
@@ -124,7 +167,8 @@ static int wait_for(struct loco_kvstore_window *w, int busy)
     };
     struct room room = { w, busy };
 
-    return w->busy <= busy ? LOCO_OK : loci_wait(w->kv->rt, &why, has_room, &room);
+    return w->busy + w->noted.n <= busy ? LOCO_OK
+           : loci_wait(w->kv->rt, &why, has_room, &room);
 }
 
 int loco_kvstore_window_wait(loco_kvstore_window_t *w)
@@ -159,24 +203,52 @@ static void begin(struct loco_kvstore_window *w, uint64_t key, uint64_t word, vo
         finish(w, c, begun);
 }
 
+static void begin_one(struct loco_kvstore_window *w, uint64_t key, uint64_t word, void *value,
+                      int *status)
+{
+    struct loco_kvstore *kv = w->kv;
+    int got = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+
+    if (got == LOCI_KV_TORN && (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL))
+        got = loci_kv_read_value(kv, key, word, value);
+    if (got != LOCI_KV_TORN)
+        *status = got;
+    else
+        begin(w, key, word, value, status);
+}
+
+static void begin_noted(struct loco_kvstore_window *w)
+{
+    const struct noted *noted = &w->noted;
+    uint64_t word[AHEAD];
+    int n = noted->n;
+
+    w->noted.n = 0;         /* nothing is noted while these are begun */
+    look_up(w->kv, n, noted->key, word);
+    for (int i = 0; i < n; i++)
+        begin_one(w, noted->key[i], word[i], noted->value[i], noted->status[i]);
+}
+
 /* ---- calls ---- */
 
 int loco_kvstore_get_ack(loco_kvstore_window_t *w, uint64_t key, void *value, size_t len,
                          int *status)
 {
-    struct loco_kvstore *kv = w->kv;
-    uint64_t word;
+    struct noted *noted = &w->noted;
+    int room;
 
-    if (len != kv->value_bytes)
+    if (len != w->kv->value_bytes)
         return *status = LOCO_ERR_SIZE;
-    word = loci_kv_index_find(&kv->index, key);
-    *status = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
-    if (*status != LOCI_KV_TORN)
-        return LOCO_OK;
-    if (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL)
-        *status = loci_kv_read_value(kv, key, word, value);
-    else
-        begin(w, key, word, value, status);
+    room = wait_for(w, w->size - 1);
+    if (room != LOCO_OK)
+        return *status = room;
+    loci_kv_index_soon(&w->kv->index, key);
+    noted->key[noted->n] = key;
+    noted->value[noted->n] = value;
+    noted->status[noted->n++] = status;
+    *status = LOCO_IN_PROGRESS;
+    if (noted->n == AHEAD || noted->n == w->size)
+        begin_noted(w);
     return LOCO_OK;
 }
 
@@ -208,17 +280,12 @@ static void get_one(struct loco_kvstore *kv, struct loco_kvstore_window **w, uin
     *status = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
     if (*status != LOCI_KV_TORN)
         return;
-    if (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL) {
-        *status = loci_kv_read_value(kv, key, word, value);
-        return;
-    }
     *status = borrow(kv, w);
     if (*status == LOCO_OK)
-        begin(*w, key, word, value, status);
+        begin_one(*w, key, word, value, status);
 }
 
-/* At most AHEAD keys. Memory is asked for well before it is used: first the index's, then that of
- * the values. */
+/* At most AHEAD keys. */
 static void get_some(struct loco_kvstore *kv, struct loco_kvstore_window **w, int n,
                      const uint64_t *keys, unsigned char *values, int *statuses)
 {
@@ -226,14 +293,7 @@ static void get_some(struct loco_kvstore *kv, struct loco_kvstore_window **w, in
 
     for (int i = 0; i < n; i++)
         loci_kv_index_soon(&kv->index, keys[i]);
-    for (int i = 0; i < n; i++) {
-        const unsigned char *base;
-
-        word[i] = loci_kv_index_find(&kv->index, keys[i]);
-        base = word[i] == 0 ? NULL : loci_mem_ptr(loci_kv_mem(kv, word[i]));
-        if (base != NULL)
-            __builtin_prefetch(base + loci_kv_offset(kv, word[i]));
-    }
+    look_up(kv, n, keys, word);
     for (int i = 0; i < n; i++)
         get_one(kv, w, keys[i], word[i], values + (size_t)i * kv->value_bytes, &statuses[i]);
 }
