@@ -255,6 +255,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
         return NULL;
     memset(p, 0, total);
     win->rt = rt;
+    atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
     win->target = (struct loci_target *)(p + targets);
     win->control = (struct loci_mem *)(p + control);
     win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };

@@ -200,6 +200,12 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
 int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind kind,
                             const struct loco_span *spans, size_t n);
 
+/* window_strips.c: leave an accumulate to the target, if it happens to be waiting; under the lock.
+ * LOCO_ERR_AGAIN: it is not, nothing was done. And what the target then does. */
+int loci_window_combine_by_target(struct loco_window *win, int rank,
+                                  const struct loco_accumulate *acc);
+bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len);
+
 /* window_data.c: send the puts that were deferred. Before anything that others may see, or that
  * touches the same memory in another way. */
 int loci_window_send_deferred(struct loco_window *win);

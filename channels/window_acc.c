@@ -310,6 +310,12 @@ static void from_word(void *p, size_t size, uint64_t word)
 }
 
 /* Sums of one integer: the common counter. */
+static bool is_counter(const struct loco_accumulate *acc)
+{
+    return acc->op == LOCO_OP_SUM && acc->type <= LOCO_TYPE_U64 && acc->nspans == 1
+           && acc->spans->len == loci_type(acc->type)->extent;
+}
+
 static int add_by_target(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     size_t size = loci_type(acc->type)->extent;
@@ -317,9 +323,6 @@ static int add_by_target(struct loco_window *win, int rank, const struct loco_ac
     uint64_t old;
     int status;
 
-    if (acc->op != LOCO_OP_SUM || acc->type > LOCO_TYPE_U64 || acc->nspans != 1
-        || acc->spans->len != size)
-        return LOCO_ERR_AGAIN;
     op.operand = to_word(acc->operand, size);
     status = update_by_target(win, rank, acc->spans->offset, size, &op, &old);
     if (status == LOCO_OK && acc->result != NULL)
@@ -463,7 +466,8 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
     if (base != NULL) {
         status = combine_spans(win, rank, acc, base, true);
     } else {
-        status = add_by_target(win, rank, acc);
+        status = is_counter(acc) ? add_by_target(win, rank, acc)
+                                 : loci_window_combine_by_target(win, rank, acc);
         if (status == LOCO_ERR_AGAIN)
             status = combine_by_copy(win, rank, acc);
     }

@@ -189,3 +189,11 @@ int loci_try_strided(struct loco_runtime *rt, const struct loci_strided *op)
         count(rt, &whole);
     return status;
 }
+
+int loci_try_combine(struct loco_runtime *rt, const struct loci_strided *op)
+{
+    if (rt->ops->combine == NULL || op->mem->key.kind != LOCI_MEM_USER
+        || !loci_peer_alive(rt, op->mem->peer))
+        return LOCO_ERR_AGAIN;
+    return rt->ops->combine(rt->fabric, loci_peer(rt, op->mem->peer), op);
+}

@@ -49,6 +49,9 @@ int loci_try_update(struct loco_runtime *rt, const struct loci_op *op);
  * not here; post the blocks. */
 int loci_try_strided(struct loco_runtime *rt, const struct loci_strided *op);
 
+/* The same for combining by the owner, if it happens to be waiting; under the caller's lock. */
+int loci_try_combine(struct loco_runtime *rt, const struct loci_strided *op);
+
 /* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
 

@@ -152,6 +152,7 @@ struct loco_runtime {
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
+    _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */
 
     pthread_mutex_t threads_lock;
     _Atomic(struct loci_thread *) threads;

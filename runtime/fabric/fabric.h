@@ -107,7 +107,13 @@ struct loci_strided {
     uint64_t shift;                     /* from a strip's `at` to an address in the owner */
     unsigned char *packed;
     size_t bytes;                       /* at most LOCI_STRIDED_BYTES */
+    uint32_t what;                      /* combine: what the owner's loci_combine_fn is to do */
+    unsigned char *old;                 /* combine: room for what was there, or NULL */
 };
+
+/* Combine len bytes of memory with operands, which become what was there where `what` says so.
+ * False: it makes no sense, and nothing is done; target NULL asks for that alone. */
+typedef bool loci_combine_fn(uint32_t what, void *target, void *operand, size_t len);
 
 /* What peers must know to reach this process; sent as it is in exchanges. */
 struct loci_address {
@@ -175,6 +181,11 @@ struct loci_fabric_ops {
     /* Write or read strips of user memory; nullable. Done when it returns, or LOCO_ERR_AGAIN:
      * nothing is, or what is may be done again; post the blocks one by one. */
     int (*strided)(struct loci_fabric *fabric, struct loci_peer *peer,
+                   const struct loci_strided *op);
+    /* Leave it to the owner to combine strips of its user memory with the packed bytes; nullable.
+     * Not atomic: the caller holds a lock on them. LOCO_ERR_AGAIN: nothing is done, the owner is
+     * not waiting, or cannot. */
+    int (*combine)(struct loci_fabric *fabric, struct loci_peer *peer,
                    const struct loci_strided *op);
 
     /* Ring the bell of that peer's process (rt->bell there): wakes its sleepers, once at least.

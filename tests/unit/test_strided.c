@@ -280,6 +280,117 @@ Test(strided, is_not_taken_by_who_sleeps)
     cr_assert_eq(loco_fork_run(2, not_taken, NULL, NULL), LOCO_OK);
 }
 
+/* ---- combining ---- */
+
+#define COUNTERS 300            /* words of 8 bytes, two cells apart */
+#define ADDITIONS 300
+
+/* Adds words; what = 1: the operands become what was there. */
+static bool add_words(uint32_t what, void *target, void *operand, size_t len)
+{
+    unsigned char *to = target, *from = operand;
+
+    if (what > 1 || len % 8 != 0)
+        return false;
+    for (size_t i = 0; target != NULL && i < len; i += 8) {
+        uint64_t a, b, sum;
+
+        memcpy(&a, to + i, 8);
+        memcpy(&b, from + i, 8);
+        sum = a + b;
+        memcpy(to + i, &sum, 8);
+        if (what == 1)
+            memcpy(from + i, &a, 8);
+    }
+    return true;
+}
+
+static int add_alone(struct strided *s, const struct loci_strip *strip, unsigned char *operand,
+                     unsigned char *old)
+{
+    for (uint64_t k = 0; k < strip->blocks; k++) {
+        uint64_t at = strip->at + k * (uint64_t)strip->stride;
+        unsigned char word[8];
+
+        NEED(loci_read(s->w.rt, &s->at_target, at, word, 8, NULL) == LOCO_OK);
+        memcpy(old + 8 * k, word, 8);
+        add_words(0, word, operand + 8 * k, 8);
+        NEED(loci_write(s->w.rt, &s->at_target, at, word, 8, NULL) == LOCO_OK);
+    }
+    return 0;
+}
+
+/* Every addition is done once, by origin or target, under the lock of the second word; old values
+ * and what is there at last say so. */
+static int additions(struct strided *s)
+{
+    struct loci_strip strip = { 0, 8, 2 * CELL, COUNTERS };
+    static unsigned char operand[8 * COUNTERS], old[8 * COUNTERS];
+    struct loci_strided op = {
+        .kind = LOCI_WRITE, .mem = &s->at_target, .strips = &strip, .n = 1,
+        .shift = s->at_target.key.base, .packed = operand, .bytes = sizeof operand, .what = 1,
+        .old = old,
+    };
+    unsigned char *lock = count_of_done(s) + 64;
+
+    for (uint64_t i = 1; i <= ADDITIONS; i++) {
+        uint64_t first;
+        int status;
+
+        strip.blocks = i % 3 == 0 ? 1 : COUNTERS;       /* the first word every time */
+        op.bytes = 8 * strip.blocks;
+        for (uint64_t k = 0; k < strip.blocks; k++)
+            memcpy(operand + 8 * k, &(uint64_t){ 1 + (k << 32) }, 8);
+        while (loci_cpu_compare_swap(lock, 0, 1) != 0)
+            loci_wait_round(s->w.rt, &(unsigned){ 1000000 });
+        status = loci_try_combine(s->w.rt, &op);
+        if (status == LOCO_ERR_AGAIN)
+            status = add_alone(s, &strip, operand, old);
+        first = loci_load64(lock + 8);
+        loci_store64(lock + 8, first + 1);
+        loci_store64(lock, 0);
+        NEED(status == LOCO_OK);
+        NEED(memcmp(old, &first, 8) == 0);
+    }
+    return 0;
+}
+
+static int combined(const struct loco_bootstrap *boot, void *arg)
+{
+    const uint64_t all = ADDITIONS * ORIGINS, long_ones = (ADDITIONS - ADDITIONS / 3) * ORIGINS;
+    struct strided s;
+
+    NEED(enter_strided(&s, boot, *(enum way *)arg) == 0);
+    atomic_store(&s.w.rt->combine, add_words);
+    NEED(together(&s.w) == LOCO_OK);
+    if (s.w.me == TARGET) {
+        pass_time(&s, ORIGINS);
+        for (uint64_t k = 0; k < COUNTERS; k++) {
+            uint64_t want = k == 0 ? all : long_ones * (1 + (k << 32));
+
+            NEED(memcmp(s.memory + 2 * CELL * k, &want, 8) == 0);
+        }
+    } else {
+        NEED(additions(&s) == 0);
+        loci_cpu_fetch_add(count_of_done(&s), 1);
+    }
+    return leave_strided(&s);
+}
+
+Test(strided, combines_once_with_a_target_that_polls)
+{
+    enum way way = POLLS;
+
+    cr_assert_eq(loco_fork_run(1 + ORIGINS, combined, &way, NULL), LOCO_OK);
+}
+
+Test(strided, combines_once_with_a_target_that_does_both)
+{
+    enum way way = MIXES;
+
+    cr_assert_eq(loco_fork_run(1 + ORIGINS, combined, &way, NULL), LOCO_OK);
+}
+
 /* ---- what a peer may ask for ---- */
 
 Test(strided, stays_inside_registered_memory)
@@ -304,19 +415,19 @@ Test(strided, stays_inside_registered_memory)
         memcpy(slot->body, both, sizeof both);
         slot->op = LOCI_WRITE | SHM_STRIDED;
         slot->nspans = 2;
-        cr_assert_eq(loci_shm_strided_help(&user, slot), LOCO_ERR_RANGE, "%zu", i);
+        cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_RANGE, "%zu", i);
         cr_assert_eq(memcmp(memory, expected, sizeof memory), 0, "%zu", i);
     }
     memset(slot->body, 0xff, SHM_SLOT_BODY);
     memcpy(slot->body, &good, sizeof good);
     slot->nspans = UINT16_MAX;
-    cr_assert_eq(loci_shm_strided_help(&user, slot), LOCO_ERR_RANGE);
+    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_RANGE);
     slot->nspans = 1;
     slot->op = LOCI_FETCH_ADD | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(&user, slot), LOCO_ERR_PROTOCOL);
+    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_PROTOCOL);
     cr_assert_eq(memcmp(memory, expected, sizeof memory), 0);
     slot->op = LOCI_WRITE | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(&user, slot), LOCO_OK);
+    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_OK);
     cr_assert_eq(memory[1024 + 1016], 0xff);
     cr_assert_eq(memory[1024 + 8], 0xff);
     cr_assert_eq(memory[1024 + 0], 0);

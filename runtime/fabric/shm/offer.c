@@ -489,7 +489,7 @@ static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t to
     struct shm_span spans[SPANS];
 
     if (user != NULL && (op & SHM_STRIDED) != 0)
-        return loci_shm_strided_help(user, slot);
+        return loci_shm_strided_help(f->rt, user, slot);
     if (user != NULL && n == 0)
         return loci_shm_share_help(f, user, slot, token);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))

@@ -16,11 +16,12 @@ struct shm_slot {
     uint16_t op;                        /* enum loci_op_kind */
     uint16_t nspans;                    /* 0: a large copy that is shared out; share.c */
     int32_t status;
-    uint32_t pad;
+    uint32_t what;                      /* SHM_COMBINE */
     unsigned char body[];               /* spans, then data; or what share.c or an atomic puts */
 };
 #define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 40)
 #define SHM_STRIDED 0x100               /* a flag of op: `nspans` strips, packed data; strided.c */
+#define SHM_COMBINE 0x200               /* with it, in place of a kind: `what` */
 
 /* A free slot of that peer's page, to fill; NULL where it has none, or for the service thread. */
 struct shm_slot *loci_shm_slot_claim(struct shm_peer *p, unsigned *at);
@@ -68,10 +69,13 @@ int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, si
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
                         struct shm_slot *slot, uint64_t token);
 
-/* strided.c: the fabric's `strided`; and the target's side, under fabric->lock. */
+/* strided.c: the fabric's `strided` and `combine`; and the target's side, under fabric->lock. */
 int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
                      const struct loci_strided *op);
-int loci_shm_strided_help(const struct shm_user *user, struct shm_slot *slot);
+int loci_shm_combine(struct loci_fabric *fabric, struct loci_peer *peer,
+                     const struct loci_strided *op);
+int loci_shm_strided_help(struct loco_runtime *rt, const struct shm_user *user,
+                          struct shm_slot *slot);
 
 /* Slots of this process's page that are not free. */
 unsigned loci_shm_offers_in_use(const struct shm_fabric *f);

@@ -369,6 +369,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .help = loci_shm_help,
     .update = loci_shm_update,
     .strided = loci_shm_strided,
+    .combine = loci_shm_combine,
     .ring = loci_shm_ring,
     .control_send = shm_control_send,
 };

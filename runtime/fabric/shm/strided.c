@@ -106,12 +106,13 @@ static int64_t alone_ns(const struct loci_strided *op, uint64_t *blocks)
     return ns;
 }
 
-static void fill(struct shm_slot *slot, const struct loci_strided *op)
+static void fill(struct shm_slot *slot, const struct loci_strided *op, bool combine)
 {
     unsigned char *at = slot->body;
 
     slot->number = op->mem->key.extent;
-    slot->op = (uint16_t)(op->kind | SHM_STRIDED);
+    slot->op = (uint16_t)((combine ? SHM_COMBINE : (int)op->kind) | SHM_STRIDED);
+    slot->what = op->what;
     slot->nspans = (uint16_t)op->n;
     for (int i = 0; i < op->n; i++, at += sizeof *op->strips) {
         struct loci_strip strip = op->strips[i];
@@ -119,38 +120,58 @@ static void fill(struct shm_slot *slot, const struct loci_strided *op)
         strip.at += op->shift;
         memcpy(at, &strip, sizeof strip);
     }
-    if (op->kind == LOCI_WRITE)
+    if (combine || op->kind == LOCI_WRITE)
         memcpy(at, op->packed, op->bytes);
 }
 
-static int offer(struct shm_peer *p, const struct loci_strided *op)
+/* Few blocks are offered as small copies are: for a moment, without giving the core away. */
+static int offer(struct shm_peer *p, const struct loci_strided *op, bool combine)
 {
-    static const struct shm_odds odds = { .good = 2, .vain = 1, .most = 3 };
+    static const struct shm_odds small = { .good = 1, .vain = 2, .most = 10 };
+    static const struct shm_odds large = { .good = 2, .vain = 1, .most = 3 };
+    unsigned char *to = combine ? op->old : op->kind == LOCI_READ ? op->packed : NULL;
+    int64_t start = loci_now(p->fabric->rt), ns;
+    struct shm_guess *guess;
     struct shm_slot *slot;
     uint64_t blocks;
-    int64_t ns;
+    bool few, late;
     unsigned at;
     int status;
 
+    /* Where all put and nobody waits, each does what it is offered between two of its own: else
+     * all would offer in vain, give it up, and never be there for the others. */
+    loci_shm_help((struct loci_fabric *)p->fabric);
     ns = alone_ns(op, &blocks);
-    if (blocks < FEW || !loci_shm_is_promising(&p->strided_guess)
+    few = blocks < FEW;
+    guess = few ? &p->offers_guess : &p->strided_guess;
+    if ((few && !combine) || !loci_shm_is_promising(guess)
         || (slot = loci_shm_slot_claim(p, &at)) == NULL)
         return LOCO_ERR_AGAIN;
-    fill(slot, op);
+    fill(slot, op, combine);
     loci_shm_slot_ring(p, slot, at);
     loci_shm_slot_look(p, slot, ns / 2);
     status = loci_shm_slot_settle(p, slot);
-    /* Done is good, however late: where a yield took long, others had the core meanwhile. */
+    /* Of many, done is good, however late: where a yield took long, others had the core. */
+    late = few && loci_now(p->fabric->rt) - start > 2 * ns + CALL_NS;
     if (status == LOCO_OK || status == LOCO_ERR_AGAIN)
-        loci_shm_learn(&p->strided_guess, status == LOCO_OK, &odds);
+        loci_shm_learn(guess, status == LOCO_OK && !late, few ? &small : &large);
     if (status != LOCO_OK)
         return status;
     /* What the target refuses, the system may still do, or say why not. */
     status = slot->status == LOCO_OK ? LOCO_OK : LOCO_ERR_AGAIN;
-    if (status == LOCO_OK && op->kind == LOCI_READ)
-        memcpy(op->packed, slot->body + (size_t)op->n * sizeof *op->strips, op->bytes);
+    if (status == LOCO_OK && to != NULL)
+        memcpy(to, slot->body + (size_t)op->n * sizeof *op->strips, op->bytes);
     loci_shm_slot_free(slot);
     return status;
+}
+
+int loci_shm_combine(struct loci_fabric *fabric, struct loci_peer *peer,
+                     const struct loci_strided *op)
+{
+    struct shm_peer *p = peer->fabric_data;
+
+    (void)fabric;
+    return p == NULL || loci_service_is_self(p->fabric->rt) ? LOCO_ERR_AGAIN : offer(p, op, true);
 }
 
 int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
@@ -159,12 +180,10 @@ int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
     struct shm_peer *p = peer->fabric_data;
     int status;
 
+    (void)fabric;
     if (p == NULL || loci_service_is_self(p->fabric->rt))
         return LOCO_ERR_AGAIN;
-    /* Where all put and nobody waits, each does what it is offered between two of its own: else
-     * all would offer in vain, give it up, and never be there for the others. */
-    loci_shm_help(fabric);
-    status = offer(p, op);
+    status = offer(p, op, false);
     if (status != LOCO_ERR_AGAIN)
         return status;
     return move_alone(p, op);
@@ -191,15 +210,42 @@ static bool take_strips(const struct shm_slot *slot, const struct shm_user *user
     return true;
 }
 
-int loci_shm_strided_help(const struct shm_user *user, struct shm_slot *slot)
+/* All strips are as they should be: from the first byte on it is done to the end. */
+static int combine(struct loco_runtime *rt, uint32_t what, const struct loci_strip *strips,
+                   unsigned n, unsigned char *data)
+{
+    /* Acquire: pairs with the release of whoever made the first window. */
+    loci_combine_fn *fn = atomic_load_explicit(&rt->combine, memory_order_acquire);
+
+    for (unsigned i = 0; i < n; i++)
+        if (fn == NULL || !fn(what, NULL, NULL, strips[i].len))
+            return LOCO_ERR_UNSUPPORTED;
+    loci_shm_as_another_process(true);
+    for (unsigned i = 0; i < n; i++) {
+        unsigned char *at = (unsigned char *)(uintptr_t)strips[i].at;
+
+        for (uint64_t k = 0; k < strips[i].blocks; k++, at += strips[i].stride) {
+            fn(what, at, data, strips[i].len);
+            data += strips[i].len;
+        }
+    }
+    loci_shm_as_another_process(false);
+    return LOCO_OK;
+}
+
+int loci_shm_strided_help(struct loco_runtime *rt, const struct shm_user *user,
+                          struct shm_slot *slot)
 {
     const unsigned n = slot->nspans;
     const uint16_t op = slot->op;
+    const uint32_t what = slot->what;
     unsigned char *data = slot->body + n * sizeof(struct loci_strip);
     struct loci_strip strips[LOCI_STRIDED_STRIPS];
 
     if (n > LOCI_STRIDED_STRIPS || !take_strips(slot, user, strips, n))
         return LOCO_ERR_RANGE;
+    if (op == (SHM_COMBINE | SHM_STRIDED))
+        return combine(rt, what, strips, n, data);
     if (op != (LOCI_WRITE | SHM_STRIDED) && op != (LOCI_READ | SHM_STRIDED))
         return LOCO_ERR_PROTOCOL;
     loci_shm_as_another_process(true);
