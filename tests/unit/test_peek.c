@@ -7,6 +7,7 @@
 #include "shm_world.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #define TARGET 0
 #define ORIGIN 1
@@ -86,6 +87,26 @@ Test(peek, reads_what_is_there)
 Test(peek, is_not_done_where_copies_are_forbidden)
 {
     run(2, data, &never);
+}
+
+/* Where descriptors are short, it does without. */
+static int without_descriptors(const struct loco_bootstrap *boot, void *arg)
+{
+    const struct rlimit few = { 2 * (rlim_t)count_fds(), 1024 };
+    struct world w;
+
+    NEED(enter_filled(&w, boot, arg) == 0);
+    if (w.me == ORIGIN) {
+        NEED(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        NEED(reads(&w) == 0);
+        NEED(mem_fd(&w) == SHM_MEM_NONE);
+    }
+    return leave(&w);
+}
+
+Test(peek, leaves_descriptors_to_others)
+{
+    run(2, without_descriptors, &alone);
 }
 
 /* Every length at many places, until it is known that this can be written, and after; and what lies
