@@ -127,7 +127,13 @@ size_t loco_kvstore_value_bytes(const loco_kvstore_t *kv)
 
 int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void *ctx)
 {
-    return loci_kv_index_each(&kv->index, visit, ctx);
+    int result;
+
+    /* The visitor may get, and a get may read what others tell, which changes the index. */
+    loci_kv_pause(kv);
+    result = loci_kv_index_each(&kv->index, visit, ctx);
+    loci_kv_resume(kv);
+    return result;
 }
 
 void loco_kvstore_stats(loco_kvstore_t *kv, loco_kvstore_stats_t *stats)

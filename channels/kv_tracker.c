@@ -2,19 +2,27 @@
 
 /* The tracker: how members hear of keys that come and go. Each has a ring buffer that all others
  * read, and a thread that reads theirs, applies what they say to the index, and then releases it,
- * which is the acknowledgement. The thread takes no lock but the index's and that of free places,
- * so it always comes to an end with a message, whatever those who wait for it hold. */
+ * which is the acknowledgement. Reading takes no lock but the index's and that of free places, so
+ * it always comes to an end with a message, whatever those who wait for it hold.
+ *
+ * A thread takes long to wake where all cores are busy, with threads that use the store as likely
+ * as not. So these look for messages, too, and who sends one wakes the sleepers only if it is not
+ * acknowledged in the time that it spins. */
 
 #include "config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kv_value.h"
 #include "ringbuffer.h"
+#include "wait.h"
 
-/* ---- the thread ---- */
+#define LOOKS 4                         /* rings that one who passes by looks at */
+
+/* ---- messages ---- */
 
 /* A word of some member's place, as it stands in an index. */
 static bool is_word(const struct loco_kvstore *kv, uint64_t word)
@@ -78,18 +86,94 @@ static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
     return status == LOCO_ERR_AGAIN;
 }
 
-/* 1: to be stopped, or a ring has something. */
+/* ---- whose turn it is ----
+ *
+ * One thread at a time reads the rings: the tracker, or a thread that is at the store anyway and
+ * sees that a message has come (loci_kv_help). The flag `reading` says so. The tracker takes it for
+ * news that another reads: so it does not go to sleep beside one that has had its last look, which
+ * a message has missed whose writer saw nobody asleep. */
+
+static bool begin_reading(struct loco_kvstore *kv)
+{
+    return !atomic_exchange_explicit(&kv->reading, true, memory_order_acquire);
+}
+
+static void end_reading(struct loco_kvstore *kv)
+{
+    atomic_store_explicit(&kv->reading, false, memory_order_release);
+}
+
+static bool has_ended(const struct loco_kvstore *kv, int i)
+{
+    return atomic_load_explicit(&kv->ended[i], memory_order_relaxed);
+}
+
+static void read_rings(struct loco_kvstore *kv)
+{
+    for (int i = 0; i < kv->nreaders; i++)
+        if (!has_ended(kv, i) && !read_ring(kv, kv->readers[i])) {
+            atomic_store_explicit(&kv->ended[i], true, memory_order_relaxed);
+            atomic_fetch_sub_explicit(&kv->unended, 1, memory_order_relaxed);
+        }
+}
+
+void loci_kv_pause(struct loco_kvstore *kv)
+{
+    unsigned rounds = 0;
+
+    while (!begin_reading(kv))
+        loci_wait_round(kv->rt, &rounds);
+}
+
+void loci_kv_resume(struct loco_kvstore *kv)
+{
+    end_reading(kv);
+}
+
+/* From which ring on to look at LOOKS of them. Threads may overwrite each other's count: each ring
+ * has its turn all the same. */
+static int first_look(struct loco_kvstore *kv)
+{
+    unsigned turn;
+
+    if (kv->nreaders <= LOOKS)
+        return 0;
+    turn = atomic_load_explicit(&kv->looks, memory_order_relaxed);
+    atomic_store_explicit(&kv->looks, turn + LOOKS, memory_order_relaxed);
+    return (int)(turn % (unsigned)kv->nreaders);
+}
+
+/* Where releases are stores: over lanes, those of two threads could overtake each other. */
+void loci_kv_help(struct loco_kvstore *kv)
+{
+    int looks = kv->nreaders < LOOKS ? kv->nreaders : LOOKS, at;
+
+    if (!kv->rt->ops->synchronous || looks == 0)
+        return;
+    at = first_look(kv);
+    for (int i = 0; i < looks; i++, at = at + 1 < kv->nreaders ? at + 1 : 0) {
+        if (has_ended(kv, at) || !loci_ringbuffer_shows_news(kv->readers[at]))
+            continue;
+        if (begin_reading(kv)) {
+            read_rings(kv);
+            end_reading(kv);
+        }
+        return;
+    }
+}
+
+/* ---- the thread's loop ---- */
+
+/* 1: to be stopped, or a ring has something, or somebody reads. */
 static int has_news(void *arg)
 {
     struct loco_kvstore *kv = arg;
-    const void *message;
-    size_t bytes;
 
-    if (atomic_load_explicit(&kv->stop, memory_order_acquire))
+    if (atomic_load_explicit(&kv->stop, memory_order_acquire) || atomic_load(&kv->reading))
         return 1;
     for (int i = 0; i < kv->nreaders; i++)
-        if (loci_ringbuffer_is_connected(kv->readers[i])
-            && loco_ringbuffer_peek(kv->readers[i], &message, &bytes) != LOCO_ERR_AGAIN)
+        if (!has_ended(kv, i) && loci_ringbuffer_is_connected(kv->readers[i])
+            && loci_ringbuffer_has_news(kv->readers[i]))
             return 1;
     return 0;
 }
@@ -117,11 +201,15 @@ static void track(void *arg)
         .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC, .announce = announce,
     };
 
-    while (kv->nreaders > 0 && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
+    while (atomic_load_explicit(&kv->unended, memory_order_relaxed) > 0
+           && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
         loci_wait(kv->rt, &why, has_news, kv);
-        for (int i = kv->nreaders - 1; i >= 0; i--)
-            if (!read_ring(kv, kv->readers[i]))
-                kv->readers[i] = kv->readers[--kv->nreaders];
+        if (begin_reading(kv)) {
+            read_rings(kv);
+            end_reading(kv);
+        } else {
+            loci_wait_round(kv->rt, &(unsigned){ UINT_MAX / 2 });
+        }
     }
 }
 
@@ -136,7 +224,8 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
         return LOCO_OK;
     kv->ring = calloc((size_t)size, sizeof kv->ring[0]);
     kv->readers = calloc((size_t)size, sizeof kv->readers[0]);
-    if (kv->ring == NULL || kv->readers == NULL)
+    kv->ended = calloc((size_t)size, sizeof kv->ended[0]);
+    if (kv->ring == NULL || kv->readers == NULL || kv->ended == NULL)
         return LOCO_ERR_NO_MEMORY;
     for (int rank = 0; rank < size && status == LOCO_OK; rank++) {
         snprintf(name, sizeof name, "tracker%d", rank);
@@ -144,7 +233,10 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
                                         LOCO_RINGBUFFER_SLEEP, &kv->ring[rank]);
         if (status == LOCO_OK && rank != kv->ep->group.rank)
             kv->readers[kv->nreaders++] = kv->ring[rank];
+        if (status == LOCO_OK && rank == kv->ep->group.rank)
+            loci_ringbuffer_wake_later(kv->ring[rank]);
     }
+    atomic_init(&kv->unended, kv->nreaders);
     return status == LOCO_OK ? loci_worker_start(kv->rt, "loco-kv", track, kv, &kv->worker)
            : status;
 }
@@ -160,6 +252,7 @@ void loci_kv_tracker_close(struct loco_kvstore *kv)
         loco_ringbuffer_destroy(kv->ring[rank]);
     free(kv->ring);
     free(kv->readers);
+    free(kv->ended);
 }
 
 /* ---- telling ---- */
@@ -170,17 +263,41 @@ static int but_for_the_dead(int status)
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }
 
+/* The others' threads may be at it in a moment, without being woken; and they may wait for this
+ * process in the same way. Where this is all there is to do, it is done sooner than a thread is
+ * woken. */
+static int wait_awake(struct loco_kvstore *kv, loco_ringbuffer_t *mine, uint64_t number)
+{
+    unsigned rounds = 0;
+    int status;
+
+    do {
+        status = loco_ringbuffer_acknowledged(mine, number);
+        if (status != LOCO_IN_PROGRESS)
+            return status;
+        loci_kv_help(kv);
+        loci_wait_round(kv->rt, &rounds);
+    } while (rounds < (unsigned)kv->rt->tunables.spin);
+    return LOCO_IN_PROGRESS;
+}
+
 int loci_kv_tell(struct loco_kvstore *kv, struct loci_kv_message *message, bool wait)
 {
     size_t bytes = LOCI_KV_HEADER + message->n * sizeof message->record[0];
+    int status, done = LOCO_IN_PROGRESS;
     loco_ringbuffer_t *mine;
     uint64_t number = 0;
-    int status;
 
     if (kv->ring == NULL)
         return LOCO_OK;
     mine = kv->ring[kv->ep->group.rank];
     status = loco_ringbuffer_send(mine, message, bytes, &number);
+    if (status == LOCO_OK && wait && kv->rt->ops->synchronous)
+        done = wait_awake(kv, mine, number);
+    if (status == LOCO_OK && done == LOCO_IN_PROGRESS)
+        status = loci_ringbuffer_wake(mine);
+    else if (status == LOCO_OK)
+        return but_for_the_dead(done);
     if (status == LOCO_OK && wait)
         status = loco_ringbuffer_wait_acknowledged(mine, number);
     return but_for_the_dead(status);

@@ -223,6 +223,9 @@ static void begin_noted(struct loco_kvstore_window *w)
     uint64_t word[AHEAD];
     int n = noted->n;
 
+    if (n == 0)
+        return;
+    loci_kv_help(w->kv);
     w->noted.n = 0;         /* nothing is noted while these are begun */
     look_up(w->kv, n, noted->key, word);
     for (int i = 0; i < n; i++)
@@ -291,6 +294,7 @@ static void get_some(struct loco_kvstore *kv, struct loco_kvstore_window **w, in
 {
     uint64_t word[AHEAD];
 
+    loci_kv_help(kv);
     for (int i = 0; i < n; i++)
         loci_kv_index_soon(&kv->index, keys[i]);
     look_up(kv, n, keys, word);

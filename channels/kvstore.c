@@ -85,6 +85,7 @@ int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
 
     if (len != kv->value_bytes)
         return LOCO_ERR_SIZE;
+    loci_kv_help(kv);
     word = loci_kv_index_find(&kv->index, key);
     if (word == 0)
         return LOCO_ERR_NOT_FOUND;

@@ -66,8 +66,12 @@ struct loco_kvstore {
 
     /* The tracker. */
     loco_ringbuffer_t **ring;           /* by rank of the writer; none in a group of one */
-    loco_ringbuffer_t **readers;        /* those of others that may still have something */
+    loco_ringbuffer_t **readers;        /* those of others */
+    _Atomic bool *ended;                /* of them: nothing will come any more */
     int nreaders;
+    _Atomic int unended;
+    _Atomic bool reading;               /* somebody reads them */
+    _Atomic unsigned looks;             /* so many looks were taken by who passed by */
     struct loci_worker *worker;
     _Atomic bool stop;
 };
@@ -130,6 +134,11 @@ static inline int loci_kv_lock_of(const struct loco_kvstore *kv, uint64_t key)
 
 int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, size_t bytes);
 void loci_kv_tracker_close(struct loco_kvstore *kv);
+/* Read what has come, if something has and nobody does. For threads that are at the store. */
+void loci_kv_help(struct loco_kvstore *kv);
+/* Nobody reads from the one to the other: only this process's calls change the index. */
+void loci_kv_pause(struct loco_kvstore *kv);
+void loci_kv_resume(struct loco_kvstore *kv);
 /* Tell all others; `wait`: until all who live have done it. */
 int loci_kv_tell(struct loco_kvstore *kv, struct loci_kv_message *message, bool wait);
 

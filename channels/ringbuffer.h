@@ -42,6 +42,7 @@ struct loco_ringbuffer {
     size_t capacity;
     uint64_t len;                       /* of the ring in bytes: a power of two */
     bool awake;                         /* nobody sleeps */
+    bool wakes_later;                   /* sending wakes nobody: loci_ringbuffer_wake does */
 
     /* The writer's. */
     unsigned char *own;                 /* its ring */
@@ -101,6 +102,21 @@ static inline bool loci_ringbuffer_is_connected(const struct loco_ringbuffer *rb
 
 /* A reader's part of struct loci_reason's `announce`, for who waits for rings and other things. */
 void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change);
+
+/* Whether a look has something to say; from any thread. The second for who looks often: not before
+ * another has looked in the first way, and nothing of deaths. */
+bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb);
+static inline bool loci_ringbuffer_shows_news(struct loco_ringbuffer *rb)
+{
+    const unsigned char *source = atomic_load_explicit(&rb->source, memory_order_acquire);
+    uint64_t released = atomic_load_explicit(&rb->released, memory_order_relaxed);
+
+    return source != NULL && loci_load64(source + loci_ring_place(rb, released)) != 0;
+}
+
+/* The writer's: from now on sending wakes nobody; wake those who sleep. */
+void loci_ringbuffer_wake_later(struct loco_ringbuffer *rb);
+int loci_ringbuffer_wake(struct loco_ringbuffer *rb);
 
 static inline bool loci_ring_alive(const struct loco_ringbuffer *rb, int rank)
 {

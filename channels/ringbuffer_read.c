@@ -93,8 +93,7 @@ static int look(struct loco_ringbuffer *rb, uint64_t *position, loco_ringbuffer_
     return LOCO_ERR_PEER_DEAD;
 }
 
-/* Whether a look has something to say. */
-static bool has_news(struct loco_ringbuffer *rb)
+bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb)
 {
     bool alive = loci_ring_alive(rb, rb->writer);
 
@@ -103,7 +102,7 @@ static bool has_news(struct loco_ringbuffer *rb)
 
 static int one_has_news(void *arg)
 {
-    return has_news(arg);
+    return loci_ringbuffer_has_news(arg);
 }
 
 /* Total order with the next look: ringbuffer.c. */
@@ -279,7 +278,7 @@ static int any_has_news(void *arg)
     for (int i = 0; i < wait->n; i++) {
         int at = (wait->first + i) % wait->n;
 
-        if (has_news(wait->rbs[at])) {
+        if (loci_ringbuffer_has_news(wait->rbs[at])) {
             wait->found = at;
             return 1;
         }

@@ -450,6 +450,16 @@ static int commit(struct loco_ringbuffer *rb, const struct batch *batch)
     loci_store64(rb->own + loci_ring_place(rb, batch->first), batch->first_header);
     rb->head = batch->end;
     atomic_store_explicit(&rb->sent, batch->end, memory_order_release);
+    return rb->wakes_later ? LOCO_OK : wake_sleepers(rb);
+}
+
+void loci_ringbuffer_wake_later(struct loco_ringbuffer *rb)
+{
+    rb->wakes_later = true;
+}
+
+int loci_ringbuffer_wake(struct loco_ringbuffer *rb)
+{
     return wake_sleepers(rb);
 }
 
