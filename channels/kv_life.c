@@ -129,10 +129,9 @@ int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void 
 {
     int result;
 
-    /* The visitor may get, and a get may read what others tell, which changes the index. */
-    loci_kv_pause(kv);
+    loci_kv_visit(kv);
     result = loci_kv_index_each(&kv->index, visit, ctx);
-    loci_kv_resume(kv);
+    loci_kv_visited(kv);
     return result;
 }
 

@@ -95,7 +95,7 @@ static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
 
 static bool begin_reading(struct loco_kvstore *kv)
 {
-    return !atomic_exchange_explicit(&kv->reading, true, memory_order_acquire);
+    return !atomic_exchange(&kv->reading, true);
 }
 
 static void end_reading(struct loco_kvstore *kv)
@@ -117,17 +117,19 @@ static void read_rings(struct loco_kvstore *kv)
         }
 }
 
-void loci_kv_pause(struct loco_kvstore *kv)
+/* In total order, here and in loci_kv_help: who begins to help sees the visitor, or is seen. */
+void loci_kv_visit(struct loco_kvstore *kv)
 {
     unsigned rounds = 0;
 
-    while (!begin_reading(kv))
+    atomic_fetch_add(&kv->visitors, 1);
+    while (atomic_load(&kv->reading))
         loci_wait_round(kv->rt, &rounds);
 }
 
-void loci_kv_resume(struct loco_kvstore *kv)
+void loci_kv_visited(struct loco_kvstore *kv)
 {
-    end_reading(kv);
+    atomic_fetch_sub(&kv->visitors, 1);
 }
 
 /* From which ring on to look at LOOKS of them. Threads may overwrite each other's count: each ring
@@ -155,7 +157,8 @@ void loci_kv_help(struct loco_kvstore *kv)
         if (has_ended(kv, at) || !loci_ringbuffer_shows_news(kv->readers[at]))
             continue;
         if (begin_reading(kv)) {
-            read_rings(kv);
+            if (atomic_load(&kv->visitors) == 0)
+                read_rings(kv);
             end_reading(kv);
         }
         return;

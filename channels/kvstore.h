@@ -71,6 +71,7 @@ struct loco_kvstore {
     int nreaders;
     _Atomic int unended;
     _Atomic bool reading;               /* somebody reads them */
+    _Atomic int visitors;               /* threads that iterate, with the index's lock */
     _Atomic unsigned looks;             /* so many looks were taken by who passed by */
     struct loci_worker *worker;
     _Atomic bool stop;
@@ -136,9 +137,10 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
 void loci_kv_tracker_close(struct loco_kvstore *kv);
 /* Read what has come, if something has and nobody does. For threads that are at the store. */
 void loci_kv_help(struct loco_kvstore *kv);
-/* Nobody reads from the one to the other: only this process's calls change the index. */
-void loci_kv_pause(struct loco_kvstore *kv);
-void loci_kv_resume(struct loco_kvstore *kv);
+/* From the one to the other nobody helps: who has the index's lock may get, and must not wait for
+ * it then; nor must others who get. */
+void loci_kv_visit(struct loco_kvstore *kv);
+void loci_kv_visited(struct loco_kvstore *kv);
 /* Tell all others; `wait`: until all who live have done it. */
 int loci_kv_tell(struct loco_kvstore *kv, struct loci_kv_message *message, bool wait);
 

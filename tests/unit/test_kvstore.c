@@ -258,6 +258,60 @@ Test(kvstore, does_many_at_once, .timeout = 120)
     cr_assert_eq(run_on(RUN_WEAK, 2, 5, NULL, many_body, NULL), 0);
 }
 
+/* ---- visits ---- */
+
+#define VISITS 400
+#define VISITS_EACH 100         /* of a visitor, in the time of an insert or two */
+#define COMERS 8
+
+struct visit {
+    loco_kvstore_t *kv;
+    uint64_t n;
+};
+
+/* A visitor may get, while others put keys in and take them out. */
+static int visit_and_get(void *ctx, uint64_t key)
+{
+    struct visit *visit = ctx;
+    uint64_t value = 0;
+    int status = loco_kvstore_get(visit->kv, key, &value, sizeof value);
+
+    visit->n += status == LOCO_OK;
+    return status == LOCO_ERR_NOT_FOUND || (status == LOCO_OK && value == key) ? 0 : 1;
+}
+
+static int visits_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t mine = 1000 * (uint64_t)rank;
+    struct visit visit = { .n = 0 };
+
+    (void)arg;
+    CHECK_OK(make(rt, sizeof mine, 2 * COMERS, &visit.kv));
+    CHECK_OK(loco_kvstore_insert(visit.kv, mine, &mine, sizeof mine));
+    MEET();
+    for (int i = 0; i < VISITS; i++) {
+        uint64_t key = mine + 1 + (uint64_t)i % COMERS;
+
+        if (rank % 2 == 0) {
+            for (int k = 0; k < VISITS_EACH; k++)
+                CHECK_OK(loco_kvstore_iterate(visit.kv, visit_and_get, &visit));
+            continue;
+        }
+        if (i >= COMERS)
+            CHECK_OK(loco_kvstore_delete(visit.kv, key));
+        CHECK_OK(loco_kvstore_insert(visit.kv, key, &key, sizeof key));
+    }
+    CHECK(rank % 2 == 1 || visit.n >= VISITS);
+    MEET();
+    loco_kvstore_destroy(visit.kv);
+    return 0;
+}
+
+Test(kvstore, visitors_get_while_keys_come_and_go, .timeout = 60)
+{
+    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, visits_body, NULL), 0);
+}
+
 /* ---- threads ---- */
 
 #define THREADS 4
