@@ -171,15 +171,17 @@ static void reap(struct run *run, int statement)
         keep(run, statement, -1, op->result.block, op->result.bytes);
 }
 
-/* Those on a window (to a target, if it is not -1) that began before this thread's call. */
-static void reap_window(struct run *run, int thread, int win, int target)
+/* Those on a window (to a target, if it is not -1) that began before this thread's call: its own,
+ * what was before a join, and where the call closes the epoch, all. Nothing may be under way in it
+ * then: another thread's may be before the call by another window's complete and wait, too. */
+static void reap_window(struct run *run, int thread, bool closes, int win, int target)
 {
     pthread_mutex_lock(&run->lock);
     for (int i = 0; i < run->p->n; i++) {
         const struct statement *s = &run->p->s[i];
         const struct operation *op = &run->op[i];
         if (op->started && !op->reaped && s->win == win && (target < 0 || s->target == target) &&
-            (op->thread == thread || op->joins < run->joins))
+            (closes || op->thread == thread || op->joins < run->joins))
             reap(run, i);
     }
     pthread_mutex_unlock(&run->lock);
@@ -627,11 +629,17 @@ static void do_sync(struct run *run, const struct statement *s, int thread)
 {
     must(run, number_of(run, s), synchronise(run, s), verb_name(s->verb));
     switch (s->verb) {
-    case V_FENCE: case V_COMPLETE: case V_UNLOCK_ALL: case V_FLUSH_ALL: case V_FLUSH_LOCAL_ALL:
-        reap_window(run, thread, s->win, -1);
+    case V_FENCE: case V_COMPLETE: case V_UNLOCK_ALL:
+        reap_window(run, thread, true, s->win, -1);
         break;
-    case V_UNLOCK: case V_FLUSH: case V_FLUSH_LOCAL:
-        reap_window(run, thread, s->win, s->target);
+    case V_UNLOCK:
+        reap_window(run, thread, true, s->win, s->target);
+        break;
+    case V_FLUSH_ALL: case V_FLUSH_LOCAL_ALL:
+        reap_window(run, thread, false, s->win, -1);
+        break;
+    case V_FLUSH: case V_FLUSH_LOCAL:
+        reap_window(run, thread, false, s->win, s->target);
         break;
     default:
         break;
