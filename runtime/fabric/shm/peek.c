@@ -73,17 +73,18 @@ static int open_memory(const struct loci_address *a)
     return fd;
 }
 
-/* The descriptor, opened on first use; below 0: there is none to be had. */
+/* The descriptor, opened on first use; below 0: there is none to be had. Acquire and release: who
+ * reads through it comes after its opening. */
 static int memory_of(struct shm_peer *p)
 {
-    int fd = atomic_load_explicit(&p->mem_fd, memory_order_relaxed), unopened = SHM_MEM_UNOPENED;
+    int fd = atomic_load_explicit(&p->mem_fd, memory_order_acquire), unopened = SHM_MEM_UNOPENED;
 
     if (fd != SHM_MEM_UNOPENED)
         return fd;
     fd = open_memory(&p->peer->address);
     if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &unopened,
                                                 fd < 0 ? SHM_MEM_NONE : fd,
-                                                memory_order_relaxed, memory_order_relaxed))
+                                                memory_order_acq_rel, memory_order_acquire))
         return fd;
     if (fd >= 0)
         close(fd);          /* another thread was first */
@@ -168,7 +169,7 @@ bool loci_shm_poke(struct shm_peer *p, uint64_t at, const void *local, size_t le
 
 void loci_shm_peek_close(struct shm_peer *p)
 {
-    int fd = atomic_load_explicit(&p->mem_fd, memory_order_relaxed);
+    int fd = atomic_load_explicit(&p->mem_fd, memory_order_acquire);
 
     if (fd >= 0)
         close(fd);
