@@ -13,7 +13,6 @@
 #include "kv_value.h"
 
 #define AHEAD 16                        /* keys whose memory is fetched together */
-#define LINE 64                         /* bytes that are fetched at a time */
 #define MOST_AHEAD 256                  /* bytes of a value; the rest follows by itself */
 #define SPARE_SIZE 64                   /* reads under way of a _get_many */
 
@@ -82,7 +81,7 @@ static void fetch_place(const struct loco_kvstore *kv, const unsigned char *plac
 {
     size_t len = kv->stride < MOST_AHEAD ? kv->stride : MOST_AHEAD;
 
-    for (size_t at = 0; at < len; at += LINE)
+    for (size_t at = 0; at < len; at += LOCI_CACHE_LINE)
         __builtin_prefetch(place + at);
     __builtin_prefetch(place + len - 1);
 }
@@ -98,6 +97,16 @@ static void look_up(struct loco_kvstore *kv, int n, const uint64_t *keys, uint64
         if (base != NULL)
             fetch_place(kv, base + loci_kv_offset(kv, word[i]));
     }
+}
+
+/* LOCI_KV_TORN: it has to be read over a lane. */
+static int get_here(struct loco_kvstore *kv, uint64_t key, uint64_t word, void *value)
+{
+    int got = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+
+    if (got == LOCI_KV_TORN && (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL))
+        got = loci_kv_read_value(kv, key, word, value);
+    return got;
 }
 
 /* ---- calls under way ---- */
@@ -206,11 +215,8 @@ static void begin(struct loco_kvstore_window *w, uint64_t key, uint64_t word, vo
 static void begin_one(struct loco_kvstore_window *w, uint64_t key, uint64_t word, void *value,
                       int *status)
 {
-    struct loco_kvstore *kv = w->kv;
-    int got = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+    int got = get_here(w->kv, key, word, value);
 
-    if (got == LOCI_KV_TORN && (loci_kv_is_lost(kv, word) || loci_kv_mapped(kv, word) != NULL))
-        got = loci_kv_read_value(kv, key, word, value);
     if (got != LOCI_KV_TORN)
         *status = got;
     else
@@ -280,12 +286,12 @@ static void give_back(struct loco_kvstore *kv, struct loco_kvstore_window *w)
 static void get_one(struct loco_kvstore *kv, struct loco_kvstore_window **w, uint64_t key,
                     uint64_t word, void *value, int *status)
 {
-    *status = word == 0 ? LOCO_ERR_NOT_FOUND : loci_kv_get_mapped(kv, word, value);
+    *status = get_here(kv, key, word, value);
     if (*status != LOCI_KV_TORN)
         return;
     *status = borrow(kv, w);
     if (*status == LOCO_OK)
-        begin_one(*w, key, word, value, status);
+        begin(*w, key, word, value, status);
 }
 
 /* At most AHEAD keys. */
