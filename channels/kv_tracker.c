@@ -11,7 +11,6 @@
 
 #include "config.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 #include "ringbuffer.h"
 #include "wait.h"
 
-#define LOOKS 4                         /* rings that one who passes by looks at */
+#define AWAKE_ROUNDS 100u               /* for which nobody is woken, at most */
 
 /* ---- messages ---- */
 
@@ -110,14 +109,22 @@ static bool has_ended(const struct loco_kvstore *kv, int i)
 
 static void read_rings(struct loco_kvstore *kv)
 {
-    for (int i = 0; i < kv->nreaders; i++)
-        if (!has_ended(kv, i) && !read_ring(kv, kv->readers[i])) {
+    for (int i = 0; i < kv->nreaders; i++) {
+        if (has_ended(kv, i))
+            continue;
+        if (!read_ring(kv, kv->readers[i])) {
             atomic_store_explicit(&kv->ended[i], true, memory_order_relaxed);
             atomic_fetch_sub_explicit(&kv->unended, 1, memory_order_relaxed);
         }
+        /* Only where releases are stores: over lanes, two threads' could overtake each other. */
+        if (kv->rt->ops->synchronous)
+            atomic_store_explicit(&kv->next[i], has_ended(kv, i) ? NULL
+                                  : loci_ringbuffer_next(kv->readers[i]), memory_order_relaxed);
+    }
 }
 
-/* In total order, here and in loci_kv_help: who begins to help sees the visitor, or is seen. */
+/* In total order, here and in loci_kv_read_passing: who begins to read sees the visitor, or is
+ * seen. */
 void loci_kv_visit(struct loco_kvstore *kv)
 {
     unsigned rounds = 0;
@@ -132,37 +139,13 @@ void loci_kv_visited(struct loco_kvstore *kv)
     atomic_fetch_sub(&kv->visitors, 1);
 }
 
-/* From which ring on to look at LOOKS of them. Threads may overwrite each other's count: each ring
- * has its turn all the same. */
-static int first_look(struct loco_kvstore *kv)
+void loci_kv_read_passing(struct loco_kvstore *kv)
 {
-    unsigned turn;
-
-    if (kv->nreaders <= LOOKS)
-        return 0;
-    turn = atomic_load_explicit(&kv->looks, memory_order_relaxed);
-    atomic_store_explicit(&kv->looks, turn + LOOKS, memory_order_relaxed);
-    return (int)(turn % (unsigned)kv->nreaders);
-}
-
-/* Where releases are stores: over lanes, those of two threads could overtake each other. */
-void loci_kv_help(struct loco_kvstore *kv)
-{
-    int looks = kv->nreaders < LOOKS ? kv->nreaders : LOOKS, at;
-
-    if (!kv->rt->ops->synchronous || looks == 0)
+    if (!begin_reading(kv))
         return;
-    at = first_look(kv);
-    for (int i = 0; i < looks; i++, at = at + 1 < kv->nreaders ? at + 1 : 0) {
-        if (has_ended(kv, at) || !loci_ringbuffer_shows_news(kv->readers[at]))
-            continue;
-        if (begin_reading(kv)) {
-            if (atomic_load(&kv->visitors) == 0)
-                read_rings(kv);
-            end_reading(kv);
-        }
-        return;
-    }
+    if (atomic_load(&kv->visitors) == 0)
+        read_rings(kv);
+    end_reading(kv);
 }
 
 /* ---- the thread's loop ---- */
@@ -203,16 +186,18 @@ static void track(void *arg)
         .what = "messages about keys", .peer = -1, .broken = whoever_dies,
         .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC, .announce = announce,
     };
+    unsigned rounds = 0;
 
     while (atomic_load_explicit(&kv->unended, memory_order_relaxed) > 0
            && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
         loci_wait(kv->rt, &why, has_news, kv);
-        if (begin_reading(kv)) {
-            read_rings(kv);
-            end_reading(kv);
-        } else {
-            loci_wait_round(kv->rt, &(unsigned){ UINT_MAX / 2 });
+        if (!begin_reading(kv)) {
+            loci_wait_round(kv->rt, &rounds);
+            continue;
         }
+        read_rings(kv);
+        end_reading(kv);
+        rounds = 0;
     }
 }
 
@@ -228,7 +213,8 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
     kv->ring = calloc((size_t)size, sizeof kv->ring[0]);
     kv->readers = calloc((size_t)size, sizeof kv->readers[0]);
     kv->ended = calloc((size_t)size, sizeof kv->ended[0]);
-    if (kv->ring == NULL || kv->readers == NULL || kv->ended == NULL)
+    kv->next = calloc((size_t)size, sizeof kv->next[0]);
+    if (kv->ring == NULL || kv->readers == NULL || kv->ended == NULL || kv->next == NULL)
         return LOCO_ERR_NO_MEMORY;
     for (int rank = 0; rank < size && status == LOCO_OK; rank++) {
         snprintf(name, sizeof name, "tracker%d", rank);
@@ -256,6 +242,7 @@ void loci_kv_tracker_close(struct loco_kvstore *kv)
     free(kv->ring);
     free(kv->readers);
     free(kv->ended);
+    free(kv->next);
 }
 
 /* ---- telling ---- */
@@ -266,12 +253,12 @@ static int but_for_the_dead(int status)
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }
 
-/* The others' threads may be at it in a moment, without being woken; and they may wait for this
- * process in the same way. Where this is all there is to do, it is done sooner than a thread is
- * woken. */
+/* The others' threads may be at it in a moment, without being woken, and they may wait for this
+ * process in the same way: that takes less than waking a thread. */
 static int wait_awake(struct loco_kvstore *kv, loco_ringbuffer_t *mine, uint64_t number)
 {
-    unsigned rounds = 0;
+    unsigned spin = (unsigned)kv->rt->tunables.spin, rounds = 0;
+    unsigned most = spin < AWAKE_ROUNDS ? spin : AWAKE_ROUNDS;
     int status;
 
     do {
@@ -280,27 +267,29 @@ static int wait_awake(struct loco_kvstore *kv, loco_ringbuffer_t *mine, uint64_t
             return status;
         loci_kv_help(kv);
         loci_wait_round(kv->rt, &rounds);
-    } while (rounds < (unsigned)kv->rt->tunables.spin);
+    } while (rounds < most);
     return LOCO_IN_PROGRESS;
 }
 
 int loci_kv_tell(struct loco_kvstore *kv, struct loci_kv_message *message, bool wait)
 {
     size_t bytes = LOCI_KV_HEADER + message->n * sizeof message->record[0];
-    int status, done = LOCO_IN_PROGRESS;
     loco_ringbuffer_t *mine;
     uint64_t number = 0;
+    int status;
 
     if (kv->ring == NULL)
         return LOCO_OK;
     mine = kv->ring[kv->ep->group.rank];
     status = loco_ringbuffer_send(mine, message, bytes, &number);
-    if (status == LOCO_OK && wait && kv->rt->ops->synchronous)
-        done = wait_awake(kv, mine, number);
-    if (status == LOCO_OK && done == LOCO_IN_PROGRESS)
+    if (status == LOCO_OK && wait && kv->rt->ops->synchronous) {
+        int done = wait_awake(kv, mine, number);
+
+        if (done != LOCO_IN_PROGRESS)
+            return but_for_the_dead(done);
+    }
+    if (status == LOCO_OK)
         status = loci_ringbuffer_wake(mine);
-    else if (status == LOCO_OK)
-        return but_for_the_dead(done);
     if (status == LOCO_OK && wait)
         status = loco_ringbuffer_wait_acknowledged(mine, number);
     return but_for_the_dead(status);

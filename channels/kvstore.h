@@ -23,6 +23,7 @@
 #define LOCI_KV_BUSY UINT64_C(1)
 
 #define LOCI_KV_BATCH 250       /* keys in one message */
+#define LOCI_KV_LOOKS 4         /* rings that one who passes by looks at */
 #define LOCI_KV_HEADER 8        /* bytes of a message before its records */
 #define LOCI_KV_MESSAGE (LOCI_KV_HEADER + LOCI_KV_BATCH * sizeof(struct loci_kv_record))
 
@@ -68,6 +69,8 @@ struct loco_kvstore {
     loco_ringbuffer_t **ring;           /* by rank of the writer; none in a group of one */
     loco_ringbuffer_t **readers;        /* those of others */
     _Atomic bool *ended;                /* of them: nothing will come any more */
+    _Atomic(const unsigned char *) *next;   /* where the next message will be; NULL: not to be
+                                             * read by who passes by */
     int nreaders;
     _Atomic int unended;
     _Atomic bool reading;               /* somebody reads them */
@@ -135,8 +138,32 @@ static inline int loci_kv_lock_of(const struct loco_kvstore *kv, uint64_t key)
 
 int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, size_t bytes);
 void loci_kv_tracker_close(struct loco_kvstore *kv);
-/* Read what has come, if something has and nobody does. For threads that are at the store. */
-void loci_kv_help(struct loco_kvstore *kv);
+/* Read what has come, if nobody does. */
+void loci_kv_read_passing(struct loco_kvstore *kv);
+
+/* For threads that are at the store: if something has come, that. In the way of each get, so it is
+ * a load or two for each of a few rings, of which there may be many. Threads may overwrite each
+ * other's count: each ring has its turn all the same. */
+static inline void loci_kv_help(struct loco_kvstore *kv)
+{
+    int n = kv->nreaders, at = 0;
+
+    if (n > LOCI_KV_LOOKS) {
+        unsigned turn = atomic_load_explicit(&kv->looks, memory_order_relaxed);
+
+        atomic_store_explicit(&kv->looks, turn + LOCI_KV_LOOKS, memory_order_relaxed);
+        at = (int)(turn % (unsigned)n);
+    }
+    for (int i = 0; i < n && i < LOCI_KV_LOOKS; i++, at = at + 1 < n ? at + 1 : 0) {
+        const unsigned char *next = atomic_load_explicit(&kv->next[at], memory_order_relaxed);
+
+        if (next != NULL && loci_load64(next) != 0) {
+            loci_kv_read_passing(kv);
+            return;
+        }
+    }
+}
+
 /* From the one to the other nobody helps: who has the index's lock may get, and must not wait for
  * it then; nor must others who get. */
 void loci_kv_visit(struct loco_kvstore *kv);

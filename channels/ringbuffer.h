@@ -103,15 +103,16 @@ static inline bool loci_ringbuffer_is_connected(const struct loco_ringbuffer *rb
 /* A reader's part of struct loci_reason's `announce`, for who waits for rings and other things. */
 void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change);
 
-/* Whether a look has something to say; from any thread. The second for who looks often: not before
- * another has looked in the first way, and nothing of deaths. */
+/* Whether a look has something to say; from any thread. */
 bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb);
-static inline bool loci_ringbuffer_shows_news(struct loco_ringbuffer *rb)
+/* A reader's, with nobody else reading: where the next message begins, a word that is 0 until it
+ * has come. NULL before the first look. */
+static inline const unsigned char *loci_ringbuffer_next(const struct loco_ringbuffer *rb)
 {
     const unsigned char *source = atomic_load_explicit(&rb->source, memory_order_acquire);
     uint64_t released = atomic_load_explicit(&rb->released, memory_order_relaxed);
 
-    return source != NULL && loci_load64(source + loci_ring_place(rb, released)) != 0;
+    return source == NULL ? NULL : source + loci_ring_place(rb, released);
 }
 
 /* The writer's: from now on sending wakes nobody; wake those who sleep. */

@@ -418,7 +418,7 @@ static int wake_by_lane(struct loco_ringbuffer *rb)
 }
 
 /* Whoever sleeps did not see this batch, or will look before it does (ringbuffer.c). */
-static int wake_sleepers(struct loco_ringbuffer *rb)
+int loci_ringbuffer_wake(struct loco_ringbuffer *rb)
 {
     bool far = false;
     int status = LOCO_OK;
@@ -450,17 +450,12 @@ static int commit(struct loco_ringbuffer *rb, const struct batch *batch)
     loci_store64(rb->own + loci_ring_place(rb, batch->first), batch->first_header);
     rb->head = batch->end;
     atomic_store_explicit(&rb->sent, batch->end, memory_order_release);
-    return rb->wakes_later ? LOCO_OK : wake_sleepers(rb);
+    return rb->wakes_later ? LOCO_OK : loci_ringbuffer_wake(rb);
 }
 
 void loci_ringbuffer_wake_later(struct loco_ringbuffer *rb)
 {
     rb->wakes_later = true;
-}
-
-int loci_ringbuffer_wake(struct loco_ringbuffer *rb)
-{
-    return wake_sleepers(rb);
 }
 
 /* ---- sending ---- */
