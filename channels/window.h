@@ -200,7 +200,14 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
 int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind kind,
                             const struct loco_span *spans, size_t n);
 
-/* window_strips.c: leave an accumulate to the target, if it happens to be waiting; under the lock.
+/* Where the strips are, if that is one piece of memory: LOCO_OK, and *p is where byte 0 of them is
+ * mapped, or 0. LOCO_ERR_AGAIN. */
+int loci_window_locate_strips(struct loco_window *win, int rank, struct loci_strided *op,
+                              struct loci_mem *room, uint64_t *p);
+/* Make the span one more block of the strip, if it is. */
+bool loci_window_add_block(struct loci_strip *strip, const struct loco_span *span);
+
+/* window_combine.c: leave an accumulate to the target, if it happens to be waiting; under the lock.
  * LOCO_ERR_AGAIN: it is not, nothing was done. And what the target then does. */
 int loci_window_combine_by_target(struct loco_window *win, int rank,
                                   const struct loco_accumulate *acc);

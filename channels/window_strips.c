@@ -6,13 +6,10 @@
 
 #include "config.h"
 
-#include <string.h>
-
 #include "strip.h"
 #include "window.h"
 
 #define SPANS 128
-#define COMBINE_BYTES 8192  /* of an accumulate that is left to the target */
 #define FEW 4               /* spans that are as fast one by one */
 
 static int check_and_move(struct loco_window *win, int rank, enum loci_op_kind kind,
@@ -66,10 +63,8 @@ static bool extent_of(const struct loci_strip *strips, int n, uint64_t *low, uin
     return n > 0;
 }
 
-/* Where the strips are, if that is one piece of memory: LOCO_OK, and *p is where byte 0 of them is
- * mapped, or 0. LOCO_ERR_AGAIN. */
-static int locate(struct loco_window *win, int rank, struct loci_strided *op,
-                  struct loci_mem *room, uint64_t *p)
+int loci_window_locate_strips(struct loco_window *win, int rank, struct loci_strided *op,
+                              struct loci_mem *room, uint64_t *p)
 {
     uint64_t low, high, offset;
     struct loci_mem *mem;
@@ -94,7 +89,7 @@ static int move_together(struct loco_window *win, int rank, struct loci_strided 
 {
     struct loci_mem room;
     uint64_t p;
-    int status = locate(win, rank, op, &room, &p);
+    int status = loci_window_locate_strips(win, rank, op, &room, &p);
 
     if (status != LOCO_OK)
         return status;
@@ -141,8 +136,7 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
 
 /* ---- spans as strips ---- */
 
-/* Make the span one more block of the strip, if it is. */
-static bool add_block(struct loci_strip *strip, const struct loco_span *span)
+bool loci_window_add_block(struct loci_strip *strip, const struct loco_span *span)
 {
     int64_t step = (int64_t)(span->offset - strip->at);
 
@@ -169,7 +163,7 @@ int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind
     for (size_t i = 0; status == LOCO_OK && i < n; i++) {
         bool fits = bytes + spans[i].len <= LOCI_STRIDED_BYTES;
 
-        if (fits && count > 0 && add_block(&strips[count - 1], &spans[i])) {
+        if (fits && count > 0 && loci_window_add_block(&strips[count - 1], &spans[i])) {
             bytes += spans[i].len;
             continue;
         }
@@ -184,68 +178,4 @@ int loci_window_move_packed(struct loco_window *win, int rank, enum loci_op_kind
     }
     return status == LOCO_OK
            ? move_strips(win, rank, kind, strips, count, packed, bytes) : status;
-}
-
-/* ---- accumulates ---- */
-
-#define FETCH 0x10000u          /* of what the owner is told: old values, too */
-#define OLD_BYTES 512
-
-/* Of types without padding only, so that operands and elements are alike. */
-bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len)
-{
-    enum loco_type type_id = (enum loco_type)(what & 0xff);
-    enum loco_op op = (enum loco_op)(what >> 8 & 0xff);
-    const struct loci_type *type = loci_type(type_id);
-    loci_reduce_fn *reduce = loci_reduce(op, type_id);
-    unsigned char *to = target, *from = operand, old[OLD_BYTES];
-
-    if (type == NULL || reduce == NULL || !type->plain || len % type->extent != 0)
-        return false;
-    if (target == NULL)
-        return true;
-    if ((what & FETCH) == 0) {
-        reduce(to, from, len / type->extent);
-        return true;
-    }
-    for (size_t part; len > 0; len -= part, to += part, from += part) {
-        part = len < OLD_BYTES ? len : OLD_BYTES;
-        memcpy(old, to, part);
-        reduce(to, from, part / type->extent);
-        memcpy(from, old, part);
-    }
-    return true;
-}
-
-int loci_window_combine_by_target(struct loco_window *win, int rank,
-                                  const struct loco_accumulate *acc)
-{
-    struct loci_strip strips[LOCI_STRIDED_STRIPS];
-    struct loci_strided op = {
-        .kind = LOCI_WRITE, .strips = strips, .packed = (unsigned char *)(uintptr_t)acc->operand,
-        .what = (uint32_t)acc->type | (uint32_t)acc->op << 8 | (acc->result != NULL ? FETCH : 0),
-        .old = acc->result,
-    };
-    struct loci_mem room;
-    uint64_t p;
-    int status;
-
-    if (win->rt->ops->combine == NULL || acc->op == LOCO_OP_NO_OP || !loci_type(acc->type)->plain)
-        return LOCO_ERR_AGAIN;
-    for (size_t i = 0; i < acc->nspans; i++) {
-        const struct loco_span *span = &acc->spans[i];
-
-        op.bytes += span->len;
-        if (op.bytes > COMBINE_BYTES)
-            return LOCO_ERR_AGAIN;
-        if (span->len == 0 || (op.n > 0 && add_block(&strips[op.n - 1], span)))
-            continue;
-        if (op.n == LOCI_STRIDED_STRIPS)
-            return LOCO_ERR_AGAIN;
-        strips[op.n++] = (struct loci_strip){ span->offset, span->len, 0, 1 };
-    }
-    status = loci_window_send(win);
-    if (status == LOCO_OK)
-        status = locate(win, rank, &op, &room, &p);
-    return status != LOCO_OK ? status : p != 0 ? LOCO_ERR_AGAIN : loci_try_combine(win->rt, &op);
 }
