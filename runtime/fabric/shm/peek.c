@@ -3,13 +3,14 @@
 /* Short copies from and to a peer's user memory, through its /proc/PID/mem.
  *
  * process_vm_readv and _writev find the process and ask whether we may look at it in each call; a
- * descriptor has that behind it, so a word comes about a sixth sooner. The system copies through a
- * page of its own, though, so that from a few kilobytes on it is the slower way.
+ * descriptor has that behind it, so a word is read a sixth sooner and written a tenth. The system
+ * copies through a page of its own, though, so that from a few kilobytes on it is the slower way.
  *
  * As debuggers want it, this way writes to memory that is mapped for reading only, too, where
  * process_vm_writev refuses. So before it is used to write somewhere, the system is asked what the
- * peer's mapping there is, and one answer is remembered for all that lies in the same mapping.
- * Kernels before 6.11 cannot be asked so; there, writes are process_vm_writev's.
+ * peer's mapping there is, and one answer is remembered for all that lies in the same mapping: who
+ * protects memory that he has put into a window finds it written all the same. Kernels before 6.11
+ * cannot be asked so; there, writes are process_vm_writev's.
  *
  * The descriptor belongs to the memory, not to the pid: of a process that has ended it reads and
  * writes nothing, whoever has its pid then. That it is the right process's is made sure when it is
@@ -136,11 +137,12 @@ static bool ask(const struct loci_address *a, uint64_t at, uint64_t *from, uint6
 static void learn_writable(struct shm_peer *p, uint64_t at)
 {
     struct shm_writable *w = &p->writable;
-    unsigned strange = atomic_fetch_add_explicit(&w->strange, 1, memory_order_relaxed) + 1;
     unsigned turn = atomic_load_explicit(&w->turn, memory_order_relaxed);
     uint64_t from, to;
 
-    if (strange % WRITES_TO_ASK != 0 || turn % 2 != 0
+    if (turn % 2 != 0)
+        return;
+    if ((atomic_fetch_add_explicit(&w->strange, 1, memory_order_relaxed) + 1) % WRITES_TO_ASK != 0
         || !atomic_compare_exchange_strong_explicit(&w->turn, &turn, turn + 1,
                                                     memory_order_acquire, memory_order_relaxed))
         return;
