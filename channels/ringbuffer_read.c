@@ -96,8 +96,9 @@ static int look(struct loco_ringbuffer *rb, uint64_t *position, loco_ringbuffer_
 bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb)
 {
     bool alive = loci_ring_alive(rb, rb->writer);
+    const unsigned char *source = source_of(rb);    /* first, whatever the compiler */
 
-    return header_at(rb, source_of(rb), released_of(rb)) != 0 || !alive;
+    return header_at(rb, source, released_of(rb)) != 0 || !alive;
 }
 
 static int one_has_news(void *arg)
