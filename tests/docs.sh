@@ -151,6 +151,8 @@ compare_options() {
 }
 compare_options loco-info >"$work/bad"
 check "the options of loco-info are those of its page" "$work/bad"
+compare_options loco-perf >"$work/bad"
+check "the options of loco-perf are those of its page" "$work/bad"
 compare_options loco-sim list explore replay litmus scale >"$work/bad"
 check "the options of loco-sim are those of its page" "$work/bad"
 compare_options loco-trace-merge >"$work/bad"
