@@ -51,6 +51,12 @@ part_contract() {
     check_function "the contract, 4 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 4"
 }
 
+# What each call costs, against the simulation and by the devices' own count.
+part_counts() {
+    check_function 'operations of each call' 300 \
+        "cd '$builddir' && srcdir='$srcdir/tests' builddir=. over_verbs sh '$srcdir/tests/simulation/counts'"
+}
+
 # The unit tests of channels, whose processes go over the wire.
 part_channels() {
     local name

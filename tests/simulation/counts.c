@@ -24,7 +24,10 @@ struct channels {
     loco_atomic_var_t *atomic;
     loco_owned_var_t *word, *big;
     loco_window_t *window;
+    loco_kvstore_t *kv;
 };
+
+#define KEY 5                           /* its value is at rank 0 */
 
 static int barrier(struct channels *c)
 {
@@ -168,6 +171,20 @@ static int compare_and_swap(struct channels *c)
     return loco_window_compare_swap(c->window, 0, LOCO_TYPE_U64, 0, &expected, &desired, &old);
 }
 
+static int kv_get(struct channels *c)
+{
+    uint64_t value[4];
+
+    return loco_kvstore_get(c->kv, KEY, value, sizeof value);
+}
+
+static int kv_update(struct channels *c)
+{
+    static const uint64_t value[4] = { 1, 2, 3, 4 };
+
+    return loco_kvstore_update(c->kv, KEY, value, sizeof value);
+}
+
 /* `by`: who calls, or ALL. The window's are called in an epoch of rank 1. */
 static const struct {
     const char *name;
@@ -195,9 +212,12 @@ static const struct {
     { "window lock and unlock", 1, false, lock },
     { "window put", 1, true, put },
     { "window flush after it", 1, true, flush },
+    { "window flush of nothing", 1, true, flush },
     { "window get", 1, true, get },
     { "window fetch_and_op", 1, true, fetch_and_op },
     { "window compare_and_swap", 1, true, compare_and_swap },
+    { "kvstore get", 1, false, kv_get },
+    { "kvstore update", 1, false, kv_update },
 };
 #define CALLS (sizeof calls / sizeof calls[0])
 _Static_assert(CALLS < COUNTS_ROWS, "one row more, which ends them");
@@ -206,6 +226,8 @@ static int make(struct channels *c)
 {
     static const struct loco_window_spec spec = { .kind = LOCO_WINDOW_ALLOCATE, .size = 64,
                                                   .disp_unit = 8, .one_thread = true };
+    static const loco_kvstore_options_t values = { .value_bytes = 32, .capacity = 4 };
+    static const uint64_t value[4] = { 0 };
     loco_runtime_t *rt = c->m->rt;
     const loco_group_t *all = loco_everyone(rt);
 
@@ -218,12 +240,16 @@ static int make(struct channels *c)
                                     &c->word) == LOCO_OK
            && loco_owned_var_create(rt, NULL, "big", all, 0, 32, LOCO_OWNED_PUSH,
                                     &c->big) == LOCO_OK
+           && loco_kvstore_create(rt, NULL, "kv", all, &values, &c->kv) == LOCO_OK
            && loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK
-           && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK;
+           && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK
+           && (c->m->rank != 0
+               || loco_kvstore_insert(c->kv, KEY, value, sizeof value) == LOCO_OK);
 }
 
 static void destroy(struct channels *c)
 {
+    loco_kvstore_destroy(c->kv);
     loco_window_destroy(c->window);
     loco_owned_var_destroy(c->big);
     loco_owned_var_destroy(c->word);
@@ -253,6 +279,9 @@ static int one_call(struct channels *c, size_t i)
     int status = LOCO_OK;
 
     m->meet(m);
+    if (m->packets != NULL && m->rank == 0)
+        row->packets = m->packets();
+    m->meet(m);
     counted(m, before);
     if (m->carried != NULL)
         m->carried(m, carried);
@@ -268,6 +297,9 @@ static int one_call(struct channels *c, size_t i)
         row->n[k] -= before[k];
         row->carried[k] -= carried[k];
     }
+    m->meet(m);
+    if (m->packets != NULL && m->rank == 0)
+        row->packets = m->packets() - row->packets;
     m->meet(m);
     return status;
 }

@@ -4,11 +4,11 @@
 
 #include <loco/runtime.h>
 
-/* The same calls over shared memory and in the simulator, one at a time and so without contention,
+/* The same calls over a real fabric and in the simulator, one at a time and so without contention,
  * with what each process's runtime counted for each. counts.c is compiled for either. */
 
 #define COUNTS_PROCESSES 3
-#define COUNTS_ROWS 24
+#define COUNTS_ROWS 32
 
 enum { COUNTS_WRITES, COUNTS_READS, COUNTS_ATOMICS, COUNTS_OWN_ATOMICS, COUNTS_PLACES, COUNTS_ALL };
 
@@ -17,6 +17,8 @@ struct counts_row {
     unsigned long long n[COUNTS_ALL];
     /* Simulation only: what its network carried of that process. */
     unsigned long long carried[COUNTS_ALL];
+    /* RDMA only: packets that all devices sent; of rank 0. */
+    unsigned long long packets;
 };
 
 struct counts_member {
@@ -25,7 +27,9 @@ struct counts_member {
     struct counts_row *row;             /* [COUNTS_ROWS] */
     /* Come together, outside the network. */
     void (*meet)(struct counts_member *m);
-    void (*carried)(struct counts_member *m, unsigned long long *n);    /* NULL over shm */
+    void (*carried)(struct counts_member *m, unsigned long long *n);    /* NULL: no simulation */
+    /* How many packets all devices have sent, once no more follow. NULL: no device. */
+    unsigned long long (*packets)(void);
     const struct loco_exchange *exchange;
 };
 
