@@ -31,7 +31,7 @@ static const struct loci_tunable_row rows[] = {
       "writes up to this size go to an RDMA device with their data, if it can" },
     { "LOCO_RDMA_TIMEOUT", "67ms", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL,
       FIELD(rdma_timeout),
-      "time until an RDMA device sends again what was not acknowledged, 7 times before it gives "
+      "time until an RDMA device sends again what was not acknowledged; after 7 times it gives "
       "up" },
     { "LOCO_MEM_LIMIT", "inf", LOCI_TUNABLE_SIZE, 2 * MiB, LOCI_INFINITE, NULL, FIELD(mem_limit),
       "network memory that one process may have, beside what machine and control group allow" },

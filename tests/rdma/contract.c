@@ -6,8 +6,10 @@
  *
  * Rounds are fewer by TEST_SCALE of the environment.
  *
- *   contract [PROCESSES [CASE]]      2 and all cases but `unfenced`, which on a network that loses
- *                                    packets shows what a missing fence does */
+ *   contract [PROCESSES [CASE]]      2, and all cases but these:
+ *       unfenced     what a missing fence does on a network that loses packets
+ *       held_up      passes if the network is cut for less than the device tries again
+ *       cut_off      passes if it is cut for good, and everybody is told */
 
 #include "config.h"
 
@@ -462,6 +464,100 @@ static int death(struct member *m)
     return 0;
 }
 
+/* ---- the wire: by name only, since somebody else has to cut it ---- */
+
+#define HELD_UP INT64_C(8000000000)     /* ns */
+
+/* Cut for less than the device tries: nobody notices. */
+static int held_up(struct member *m)
+{
+    struct world w;
+    int64_t begin;
+    uint64_t i = 0, back;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK_OK(together(&w));
+    begin = run_now();
+    while (run_now() - begin < HELD_UP) {
+        i++;
+        CHECK_OK(loci_write64(w.rt, &w.pools[next_of(&w)], 8, i, NULL));
+        CHECK_OK(loci_read64(w.rt, &w.pools[next_of(&w)], 8, &back, NULL));
+        CHECK_EQ(back, i);
+    }
+    return leave(&w);
+}
+
+/* Cut for good: everybody who waits for the other side is told, whatever he waits for. */
+enum { BY_WRITE, BY_READ, BY_ATOMIC, BY_WAIT, WAYS };
+
+struct cut {
+    struct world *w;
+    int status[WAYS];
+    int64_t told[WAYS];
+    _Atomic int64_t spoke;              /* when the other side was last heard */
+};
+
+static int never(void *word)
+{
+    return loci_load64(word) != 0;
+}
+
+static int until_told(struct cut *cut, int way)
+{
+    struct world *w = cut->w;
+    struct loci_mem *to = &w->users[next_of(w)];
+    uint64_t value;
+    int status;
+
+    if (way == BY_WAIT) {
+        const struct loci_reason why = {
+            .what = "a word that nobody writes", .peer = to->peer, .timeout_ns = LOCO_FOREVER,
+            .kind = LOCI_WAIT_SYNC,
+        };
+
+        return loci_wait(w->rt, &why, never, loci_mem_ptr(&w->pool) + 64);
+    }
+    for (;;) {
+        if (way == BY_ATOMIC) {
+            status = loci_fetch_add(w->rt, &w->pools[next_of(w)], 128, 1, &value, NULL);
+        } else if (way == BY_READ) {
+            status = loci_read64(w->rt, to, 8, &value, NULL);
+        } else {
+            status = loci_write64(w->rt, to, 8, 1, NULL);
+            if (status == LOCO_OK)
+                status = loci_fence_peer(w->rt, LOCO_FENCE_THREAD, -1);
+        }
+        if (status != LOCO_OK)
+            return status;
+        atomic_store(&cut->spoke, run_now());
+    }
+}
+
+static int cut_thread(void *arg, int way)
+{
+    struct cut *cut = arg;
+
+    cut->status[way] = until_told(cut, way);
+    cut->told[way] = run_now();
+    return 0;
+}
+
+static int cut_off(struct member *m)
+{
+    struct world w;
+    struct cut cut = { .w = &w };
+
+    CHECK(enter(&w, m, LEN) == 0);
+    CHECK(run_threads(WAYS, cut_thread, &cut) == 0);
+    for (int way = 0; way < WAYS; way++) {
+        CHECK_EQ(cut.status[way], LOCO_ERR_PEER_DEAD);
+        printf("# told after %.2f s of silence\n",
+               (double)(cut.told[way] - atomic_load(&cut.spoke)) / 1e9);
+        CHECK(cut.told[way] - atomic_load(&cut.spoke) < run_limit(NOTICED));
+    }
+    return 0;
+}
+
 /* ---- all of it ---- */
 
 static const struct test_case {
@@ -479,6 +575,8 @@ static const struct test_case {
     { "last_words", last_words, false, false },
     { "death", death, false, true },
     { "unfenced", unfenced, true, false },
+    { "held_up", held_up, true, false },
+    { "cut_off", cut_off, true, false },
 };
 #define CASES (int)(sizeof cases / sizeof cases[0])
 

@@ -39,8 +39,11 @@ crosses_the_wire() {
 
 both_up() { [ "$(rdma link | grep -c 'rxe[01]/1 state ACTIVE')" -eq 2 ]; }
 
-# over_verbs COMMAND...: with all data through the devices, which the processes take in turn.
-over_verbs() { LOCO_FABRIC=verbs LOCO_DEVICE=rxe0,rxe1 "$@"; }
+# over_verbs COMMAND...: with all data through the devices, which the processes take in turn. On a busy
+# host the machine stands still for a while now and then: peers are not lost so soon.
+over_verbs() {
+    LOCO_FABRIC=verbs LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT=${LOCO_RDMA_TIMEOUT:-268ms} "$@"
+}
 export -f over_verbs
 
 part_pair() {
@@ -70,7 +73,7 @@ part_channels() {
 # A wire that loses, delays and reorders: the same results. Without its fence message passing through
 # two lanes fails there, so the litmus test is one that can.
 part_bad_wire() {
-    export TEST_SCALE=4         # what is lost is sent again after some 70 ms
+    export TEST_SCALE=4 LOCO_RDMA_TIMEOUT=67ms      # after that what is lost is sent again
     check_function 'the contract on a bad wire' 600 "over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'a missing fence is seen on a bad wire' 400 \
         "TEST_SCALE=1 over_verbs '$builddir/tests/rdma/contract' 2 unfenced"
@@ -82,7 +85,8 @@ part_mpi() {
     local program arguments
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 \
         OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo TL_REFUSED_IS_SKIP=1 \
-        TL_TIMEOUT_SCALE=10 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" LOCO_DEVICE=rxe0,rxe1
+        TL_TIMEOUT_SCALE=10 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" LOCO_DEVICE=rxe0,rxe1 \
+        LOCO_RDMA_TIMEOUT=268ms
     while read -r program arguments; do
         # shellcheck disable=SC2086
         check "MPI: $program $arguments, 2 ranks on 2 nodes" 900 env TL_RANKS=2 RANKS_A_NODE=1 \
@@ -95,6 +99,59 @@ atomic --only tickets --flavor allocate
 passive --only exclusive_counter --flavor create
 passive --only message_passing --flavor dynamic
 LINES
+}
+
+# refuses WORDS COMMAND...: it fails by itself, and says these words.
+refuses() {
+    local words=$1 status=0
+    shift
+    "$@" >/tmp/refused 2>&1 || status=$?
+    cat /tmp/refused
+    [ $status -ne 0 ] && [ $status -lt 124 ] && grep -q -F -- "$words" /tmp/refused
+}
+
+# wire LOSS: both ends lose that part of what they send.
+wire() {
+    local i
+    modprobe sch_netem
+    for i in 0 1; do tc qdisc replace dev veth$i root netem loss "$1" || return; done
+}
+
+# during SECONDS FUNCTION ARGUMENTS...: the contract's case, with this done to the wire so many seconds
+# after its begin.
+during() {
+    local case=$1 seconds=$2 pid
+    shift 2
+    over_verbs "$builddir/tests/rdma/contract" 2 "$case" &
+    pid=$!
+    sleep "$seconds"
+    "$@"
+    wait $pid
+}
+briefly() { wire 100% && sleep 0.2 && wire 0%; }
+unplug() { ip link set veth1 down; }
+silence() { wire 100%; }
+export -f refuses wire during briefly unplug silence
+
+# What can be wrong, and that it is said.
+part_failures() {
+    export LOCO_LOG=error LOCO_RDMA_TIMEOUT=67ms
+    local contract="over_verbs '$builddir/tests/rdma/contract' 2 moves"
+    check_function 'no such device' 60 \
+        "refuses 'no RDMA device can be used (LOCO_DEVICE=mlx5_7)' \
+         env LOCO_FABRIC=verbs LOCO_DEVICE=mlx5_7 '$builddir/tests/rdma/contract' 2 moves"
+    check_function 'a device without atomics' 60 \
+        "export LD_PRELOAD='$builddir/tests/rdma/.libs/no_atomics.so'; \
+         refuses 'rxe0:1: it has no atomics' $contract"
+    check_function 'memory that may not be locked' 60 \
+        "ulimit -l 64; refuses 'raise the limit of locked memory' over_verbs \
+         setpriv --bounding-set=-ipc_lock '$builddir/tests/rdma/contract' 2 moves"
+    check_function 'a wire that is cut for a moment' 120 \
+        "LOCO_RDMA_TIMEOUT=500ms during held_up 4 briefly"
+    check_function 'a wire that is cut' 120 "during cut_off 4 silence"
+    wire 0%
+    check_function 'an interface that goes down' 120 "during cut_off 4 unplug"
+    check_function 'an interface that is down' 60 "refuses 'its link is not up' $contract"
 }
 
 part_smoke() {
