@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static int side_open(const struct perf_member *m, void **state)
 
     if (s == NULL || (s->large = calloc(1, PERF_LARGE)) == NULL) {
         free(s);
+        perror("loco-perf: raw: memory");
         return 1;
     }
     s->shared = (unsigned char *)m->shared + PERF_LARGE;
