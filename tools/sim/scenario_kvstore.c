@@ -98,17 +98,29 @@ static void forget(const struct client *c, int at)
     c->u->s->history.ops[at].op = LINEAR_LOOKUP;
 }
 
+/* Its keeper may be another one than when the call began. */
+static bool inserted_since(const struct loci_history *h, const struct loci_op *call)
+{
+    for (size_t i = 0; i < h->nops; i++)
+        if (h->ops[i].op == LINEAR_INSERT && h->ops[i].key == call->key
+            && h->ops[i].ret > call->call)
+            return true;
+    return false;
+}
+
 /* That a call needs the dead is no end; but a value of one's own can be read. */
-static int told_of_death(const struct client *c, int op, uint64_t key, const char *name)
+static int told_of_death(const struct client *c, const struct loci_op *call, const char *name)
 {
     const struct user *u = c->u;
+    const uint64_t key = call->key;
     int told = sim_check(u->run, LOCO_ERR_PEER_DEAD, name), keeper;
 
     if (told != SIM_TOLD)
         return told;
     keeper = sim_kv_keeper(u->kv, key);
     /* Larger ones may have been left torn; and over a lane any, for the sum is a second word. */
-    WANT(op != LINEAR_LOOKUP || u->s->options.value_bytes > 8 || keeper != u->rank,
+    WANT(call->op != LINEAR_LOOKUP || u->s->options.value_bytes > 8 || keeper != u->rank
+         || inserted_since(&u->s->history, call),
          "p%d cannot read key %llu, which it keeps itself, for a death", u->rank,
          (unsigned long long)key);
     return SIM_FINE;
@@ -121,7 +133,7 @@ static int returned(struct client *c, int at, int status, int no, uint64_t resul
     struct loci_history *h = &c->u->s->history;
 
     if (status == LOCO_ERR_PEER_DEAD)
-        return told_of_death(c, h->ops[at].op, h->ops[at].key, name);
+        return told_of_death(c, &h->ops[at], name);
     if (status == no)
         loci_history_return(h, at, false, 0);
     else if (status == LOCO_ERR_FULL && h->ops[at].op == LINEAR_INSERT)
