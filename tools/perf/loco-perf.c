@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include <getopt.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,28 @@ static double now(void)
 }
 
 /* ---- both processes ---- */
+
+#define SPIN 100
+#define LOOK 1024               /* rounds between two looks at the clock */
+
+int perf_wait_turn(const _Atomic uint64_t *word, uint64_t mine)
+{
+    double begin = 0;
+
+    for (uint64_t rounds = 1; atomic_load_explicit(word, memory_order_acquire) != mine; rounds++) {
+        if (rounds % SPIN == 0)
+            sched_yield();
+        if (rounds % LOOK != 0)
+            continue;
+        if (begin == 0)
+            begin = now();
+        if (now() - begin > PERF_PATIENCE) {
+            fputs("loco-perf: raw: the other process does not answer\n", stderr);
+            return 1;
+        }
+    }
+    return 0;
+}
 
 static int agree(struct bench *b, struct command *c)
 {
@@ -171,7 +194,7 @@ static int measure(struct bench *b, enum perf_row row)
     return b->o->gate > 0 && ratio > b->o->gate;
 }
 
-static int command(struct bench *b)
+static int measure_all(struct bench *b)
 {
     struct command end = { END, 0, 0 };
     int above = 0;
@@ -212,7 +235,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
     while (opened < SIDES && b.side[opened]->open(&b.m, &b.state[opened]) == 0)
         opened++;
     if (opened == SIDES)
-        result = b.m.rank == 0 ? command(&b) : serve(&b);
+        result = b.m.rank == 0 ? measure_all(&b) : serve(&b);
     while (opened-- > 0)
         b.side[opened]->close(b.state[opened]);
     return result;
@@ -333,6 +356,11 @@ int main(int argc, char **argv)
         perror("loco-perf: memory");
         return 2;
     }
-    loco_fork_run(2, member, &o, statuses);
-    return statuses[0] == 0 && statuses[1] != 0 ? 2 : statuses[0] < 0 ? 2 : statuses[0];
+    status = loco_fork_run(2, member, &o, statuses);
+    if (status != LOCO_OK && status != LOCO_ERR_PEER_DEAD)      /* else members have said why */
+        fprintf(stderr, "loco-perf: no processes: %s\n", loco_strerror(status));
+    for (int i = 0; i < 2; i++)
+        if (statuses[i] < 0)
+            fprintf(stderr, "loco-perf: process %d was ended by signal %d\n", i, -statuses[i]);
+    return statuses[1] != 0 ? 2 : statuses[0] < 0 ? 2 : statuses[0];
 }

@@ -2,6 +2,7 @@
 #ifndef PERF_H
 #define PERF_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <loco/runtime.h>
@@ -42,13 +43,18 @@ struct perf_member {
 #define PERF_SHARED (2 * PERF_LARGE)
 
 struct perf_side {
-    const char *name;
     /* Both processes, together. 0, or a line on stderr said why not. */
     int (*open)(const struct perf_member *m, void **state);
     /* `n` operations, a multiple of perf_batch(row). 0, or a line was said. */
     int (*run)(void *state, enum perf_row row, uint64_t n);
     void (*close)(void *state);
 };
+
+/* Raw sides, in PERF_HAND_OVER: until the word is `mine`. Yields; 0, or a line was said, since the
+ * other process has not answered for PERF_PATIENCE. */
+int perf_wait_turn(const _Atomic uint64_t *word, uint64_t mine);
+
+#define PERF_PATIENCE 30.0      /* seconds */
 
 extern const struct perf_side perf_libloco, perf_memory, perf_verbs;
 

@@ -148,4 +148,4 @@ static int side_run(void *state, enum perf_row row, uint64_t n)
     return told("a call", status);
 }
 
-const struct perf_side perf_libloco = { "libloco", side_open, side_run, side_close };
+const struct perf_side perf_libloco = { side_open, side_run, side_close };

@@ -2,15 +2,12 @@
 /* loco-perf: the raw operations on memory that two processes share. */
 #include "config.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "perf.h"
-
-#define SPIN 100
 
 struct side {
     _Atomic uint64_t *word, *turn;
@@ -46,18 +43,16 @@ static void side_close(void *state)
 }
 
 /* The word goes back and forth; each process's turn comes n times. */
-static void hand_over(struct side *s, uint64_t n)
+static int hand_over(struct side *s, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++, s->handed++) {
-        unsigned spins = 0;
+        uint64_t mine = 2 * s->handed + (uint64_t)s->rank;
 
-        while (atomic_load_explicit(s->turn, memory_order_acquire)
-               != 2 * s->handed + (uint64_t)s->rank)
-            if (++spins % SPIN == 0)
-                sched_yield();
-        atomic_store_explicit(s->turn, 2 * s->handed + (uint64_t)s->rank + 1,
-                              memory_order_release);
+        if (perf_wait_turn(s->turn, mine) != 0)
+            return 1;
+        atomic_store_explicit(s->turn, mine + 1, memory_order_release);
     }
+    return 0;
 }
 
 /* The compiler must not think that a copy has no effect, or move it. */
@@ -72,10 +67,8 @@ static int side_run(void *state, enum perf_row row, uint64_t n)
     struct side *s = state;
     uint64_t expected;
 
-    if (row == PERF_HAND_OVER) {
-        hand_over(s, n);
-        return 0;
-    }
+    if (row == PERF_HAND_OVER)
+        return hand_over(s, n);
     for (uint64_t i = 0; i < n; i++) {
         switch (row) {
         case PERF_GET: (void)atomic_load_explicit(s->word, memory_order_acquire); break;
@@ -94,4 +87,4 @@ static int side_run(void *state, enum perf_row row, uint64_t n)
     return 0;
 }
 
-const struct perf_side perf_memory = { "raw", side_open, side_run, side_close };
+const struct perf_side perf_memory = { side_open, side_run, side_close };

@@ -5,7 +5,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,7 +19,6 @@
 #define WORDS 4096                          /* bytes; then what others write, then what we read */
 #define BYTES (WORDS + 2 * PERF_LARGE)
 #define DEPTH 256
-#define SPIN 100
 
 enum { WORD = 0, SWAPPED = 64, TURN = 128, RESULT = 192, SOURCE = 256 };
 
@@ -311,7 +309,7 @@ static int atomics(struct side *s, struct request r, uint64_t n)
     return 0;
 }
 
-/* A word goes back and forth, each time by one write. Here both poll memory, so they yield. */
+/* A word goes back and forth, each time by one write. */
 static int hand_over(struct side *s, uint64_t n)
 {
     _Atomic uint64_t *turn = (_Atomic uint64_t *)(void *)(s->memory + TURN);
@@ -322,11 +320,9 @@ static int hand_over(struct side *s, uint64_t n)
 
     for (uint64_t i = 0; i < n; i++, s->handed++) {
         uint64_t mine = 2 * s->handed + (uint64_t)s->m->rank;
-        unsigned spins = 0;
 
-        while (atomic_load_explicit(turn, memory_order_acquire) != mine)
-            if (++spins % SPIN == 0)
-                sched_yield();
+        if (perf_wait_turn(turn, mine) != 0)
+            return 1;
         *source = mine + 1;
         r.signal = ++s->unsignaled % (DEPTH / 2) == 0;
         if (post(s, &r) != 0 || (r.signal && complete_one(s) != 0))
@@ -370,4 +366,4 @@ static int side_run(void *state, enum perf_row row, uint64_t n)
     }
 }
 
-const struct perf_side perf_verbs = { "raw", side_open, side_run, side_close };
+const struct perf_side perf_verbs = { side_open, side_run, side_close };
