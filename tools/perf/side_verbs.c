@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loco-perf: the raw operations of an RDMA device, with nothing of libloco's but the choice of the
- * device. One queue pair, registered buffers, one completion for all that goes before a flush, and
+ * device and how a queue pair is set up. One queue pair, registered buffers, one completion for all that goes before a flush, and
  * a poll that does not yield: the limit. */
 #include "config.h"
 
@@ -14,20 +14,22 @@
 #include <infiniband/verbs.h>
 
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/qp.h"
 #include "perf.h"
 
 #define WORDS 4096                          /* bytes; then what others write, then what we read */
 #define BYTES (WORDS + 2 * PERF_LARGE)
 #define DEPTH 256
+#define PSN 1
+#define TIMEOUT INT64_C(268000000)          /* ns until a device sends again */
 
 enum { WORD = 0, SWAPPED = 64, TURN = 128, RESULT = 192, SOURCE = 256 };
 
 /* What the other one has to know. */
-struct place {
-    unsigned char gid[16];
-    uint32_t qpn, rkey;
+struct greeting {
+    struct loci_qp_place place;
     uint64_t base;
-    uint32_t lid, mtu, depth, ready;
+    uint32_t rkey, ready;
 };
 
 struct side {
@@ -39,7 +41,7 @@ struct side {
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     unsigned char *memory;
-    struct place other;
+    struct greeting other;
     uint64_t handed;
     uint32_t unsignaled;
 };
@@ -69,19 +71,6 @@ static int choose(struct side *s)
     return 1;
 }
 
-static struct ibv_context *open_named(const char *name)
-{
-    struct ibv_device **all = ibv_get_device_list(NULL);
-    struct ibv_context *context = NULL;
-
-    for (int i = 0; all != NULL && all[i] != NULL; i++)
-        if (context == NULL && strcmp(ibv_get_device_name(all[i]), name) == 0)
-            context = ibv_open_device(all[i]);
-    if (all != NULL)
-        ibv_free_device_list(all);
-    return context;
-}
-
 static bool make(struct side *s)
 {
     struct ibv_qp_init_attr init = {
@@ -90,7 +79,7 @@ static bool make(struct side *s)
                  .max_inline_data = 64 },
     };
 
-    s->context = open_named(s->port.device);
+    s->context = loci_device_open(s->port.device);
     s->memory = aligned_alloc(4096, BYTES);
     if (s->context == NULL || s->memory == NULL)
         return false;
@@ -106,63 +95,28 @@ static bool make(struct side *s)
     return s->qp != NULL;
 }
 
-static bool fill_place(struct side *s, struct place *mine)
+static bool greet(const struct side *s, struct greeting *mine)
 {
     union ibv_gid gid;
 
     if (ibv_query_gid(s->context, (uint8_t)s->port.port, s->port.gid_index, &gid) != 0)
         return false;
-    memcpy(mine->gid, gid.raw, sizeof mine->gid);
-    mine->qpn = s->qp->qp_num;
-    mine->rkey = s->mr->rkey;
+    loci_qp_fill_place(&s->port, &gid, s->qp->qp_num, PSN, &mine->place);
     mine->base = (uintptr_t)s->memory;
-    mine->lid = s->port.lid;
-    mine->mtu = s->port.mtu;
-    mine->depth = (uint32_t)(s->port.read_depth < 255 ? s->port.read_depth : 255);
+    mine->rkey = s->mr->rkey;
     mine->ready = 1;
     return true;
 }
 
-static enum ibv_mtu mtu_of(uint32_t bytes)
+static bool connect_qp(struct side *s)
 {
-    enum ibv_mtu mtu = IBV_MTU_256;
-
-    while (mtu < IBV_MTU_4096 && (256u << (mtu - IBV_MTU_256)) < bytes)
-        mtu++;
-    return mtu;
-}
-
-static bool connect_qp(struct side *s, const struct place *mine)
-{
-    const struct place *to = &s->other;
-    uint32_t mtu = mine->mtu < to->mtu ? mine->mtu : to->mtu;
-    struct ibv_qp_attr init = {
-        .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)s->port.port,
-        .qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-                           | IBV_ACCESS_REMOTE_ATOMIC,
-    };
-    struct ibv_qp_attr receive = {
-        .qp_state = IBV_QPS_RTR, .path_mtu = mtu_of(mtu), .dest_qp_num = to->qpn,
-        .max_dest_rd_atomic = (uint8_t)mine->depth, .min_rnr_timer = 12,
-        .ah_attr = { .dlid = (uint16_t)to->lid, .port_num = (uint8_t)s->port.port,
-                     .is_global = s->port.ethernet || to->lid == 0 },
-    };
-    struct ibv_qp_attr send = {
-        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-        .max_rd_atomic = (uint8_t)to->depth,
-    };
-
-    memcpy(receive.ah_attr.grh.dgid.raw, to->gid, sizeof to->gid);
-    receive.ah_attr.grh.sgid_index = (uint8_t)s->port.gid_index;
-    receive.ah_attr.grh.hop_limit = 64;
-    return (errno = ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
-                                  | IBV_QP_ACCESS_FLAGS)) == 0
-           && (errno = ibv_modify_qp(s->qp, &receive, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU
-                                     | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
-                                     | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) == 0
-           && (errno = ibv_modify_qp(s->qp, &send, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT
-                                     | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
-                                     | IBV_QP_MAX_QP_RD_ATOMIC)) == 0;
+    errno = loci_qp_to_init(s->qp, &s->port, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                             | IBV_ACCESS_REMOTE_ATOMIC);
+    if (errno == 0)
+        errno = loci_qp_to_receive(s->qp, &s->port, &s->other.place);
+    if (errno == 0)
+        errno = loci_qp_to_send(s->qp, &s->port, PSN, &s->other.place, TIMEOUT);
+    return errno == 0;
 }
 
 static void side_close(void *state)
@@ -187,15 +141,15 @@ static void side_close(void *state)
 static int meet(struct side *s)
 {
     const struct loco_exchange *x = &s->m->boot->exchange;
-    struct place mine = { .ready = 0 }, all[2];
-    bool made = make(s) && fill_place(s, &mine);
+    struct greeting mine = { .ready = 0 }, all[2];
+    bool made = make(s) && greet(s, &mine);
 
     if (!made)
         told(s->port.device);
     if (x->allgather(x->ctx, &mine, sizeof mine, all) != LOCO_OK || !all[0].ready || !all[1].ready)
         return 1;
     s->other = all[1 - s->m->rank];
-    made = connect_qp(s, &mine);
+    made = connect_qp(s);
     if (!made)
         told("connection");
     mine.ready = made;

@@ -17,29 +17,19 @@
 #include "../../service.h"
 #include "../../wait.h"
 #include "../shm/shm.h"
+#include "qp.h"
 #include "verbs.h"
 
 #define PATIENCE INT64_C(60000000000)   /* ns for a peer to make its end */
-#define RETRIES 6               /* the most: 7 is for ever on soft-RoCE, for rnr_retry everywhere */
 
 enum verbs_message_kind { VERBS_CONNECT = 1, VERBS_ACCEPT, VERBS_REFUSE };
-
-/* How to reach a queue pair, and what its device does. */
-struct verbs_place {
-    unsigned char gid[16];
-    uint32_t qpn, psn;
-    uint16_t lid;
-    uint8_t mtu;                /* enum ibv_mtu */
-    uint8_t ethernet;
-    uint32_t read_depth;        /* that it answers */
-};
 
 struct verbs_message {
     uint32_t kind;
     uint32_t anchor_key;        /* ACCEPT */
     uint64_t call;
     uint64_t anchor;            /* ACCEPT */
-    struct verbs_place place;
+    struct loci_qp_place place;
 };
 
 struct verbs_call {
@@ -50,95 +40,14 @@ struct verbs_call {
     struct verbs_call *next;
 };
 
-/* ---- states of a queue pair ---- */
-
-static enum ibv_mtu own_mtu(const struct verbs_fabric *f)
-{
-    enum ibv_mtu mtu = IBV_MTU_256;
-
-    while (mtu < IBV_MTU_4096 && (256u << (mtu - IBV_MTU_256)) < f->port.mtu)
-        mtu++;
-    return mtu;
-}
-
-static void fill_place(const struct verbs_fabric *f, uint32_t qpn, uint32_t psn,
-                       struct verbs_place *place)
-{
-    memset(place, 0, sizeof *place);
-    memcpy(place->gid, f->gid.raw, sizeof place->gid);
-    place->qpn = qpn;
-    place->psn = psn;
-    place->lid = (uint16_t)f->port.lid;
-    place->mtu = (uint8_t)own_mtu(f);
-    place->ethernet = f->port.ethernet;
-    place->read_depth = (uint32_t)f->port.read_depth;
-}
-
 static uint32_t new_psn(struct verbs_fabric *f)
 {
     return (uint32_t)loci_random(f->rt) & 0xffffff;
 }
 
-static int to_init(struct verbs_fabric *f, struct ibv_qp *qp, unsigned access)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)f->port.port, .qp_access_flags = access,
-    };
-
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
-                                    | IBV_QP_ACCESS_FLAGS);
-}
-
-static int to_receive(struct verbs_fabric *f, struct ibv_qp *qp, const struct verbs_place *to)
-{
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTR,
-        .path_mtu = to->mtu < own_mtu(f) ? (enum ibv_mtu)to->mtu : own_mtu(f),
-        .dest_qp_num = to->qpn, .rq_psn = to->psn,
-        .max_dest_rd_atomic = (uint8_t)(f->port.read_depth > 255 ? 255 : f->port.read_depth),
-        .min_rnr_timer = 12,
-        .ah_attr = { .dlid = to->lid, .port_num = (uint8_t)f->port.port },
-    };
-
-    if (f->port.ethernet || to->lid == 0) {
-        attr.ah_attr.is_global = 1;
-        memcpy(attr.ah_attr.grh.dgid.raw, to->gid, sizeof to->gid);
-        attr.ah_attr.grh.sgid_index = (uint8_t)f->port.gid_index;
-        attr.ah_attr.grh.hop_limit = 64;
-    }
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
-                                    | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC
-                                    | IBV_QP_MIN_RNR_TIMER);
-}
-
-/* 4.096 us times a power of two, as the standard has it: at least what was asked for. */
-static uint8_t timeout_code(const struct verbs_fabric *f)
-{
-    uint8_t code = 1;
-
-    while (code < 31 && (INT64_C(4096) << code) < f->rt->tunables.rdma_timeout)
-        code++;
-    return code;
-}
-
-static int to_send(struct verbs_fabric *f, struct ibv_qp *qp, uint32_t psn, uint32_t its_depth)
-{
-    uint32_t depth = (uint32_t)f->port.read_depth;
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = timeout_code(f),
-        .retry_cnt = RETRIES, .rnr_retry = RETRIES,
-    };
-
-    depth = its_depth < depth ? its_depth : depth;
-    attr.max_rd_atomic = (uint8_t)(depth > 255 ? 255 : depth);
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT
-                                    | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
-                                    | IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
 /* ---- ends: they answer ---- */
 
-static int make_end(struct verbs_fabric *f, const struct verbs_place *to, struct verbs_place *mine)
+static int make_end(struct verbs_fabric *f, const struct loci_qp_place *to, struct loci_qp_place *mine)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
@@ -153,17 +62,17 @@ static int make_end(struct verbs_fabric *f, const struct verbs_place *to, struct
     end->qp = ibv_create_qp(f->pd, &init);
     error = end->qp == NULL ? errno : 0;
     if (error == 0)
-        error = to_init(f, end->qp, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-                                    | IBV_ACCESS_REMOTE_ATOMIC);
+        error = loci_qp_to_init(end->qp, &f->port, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                                   | IBV_ACCESS_REMOTE_ATOMIC);
     if (error == 0)
-        error = to_receive(f, end->qp, to);
+        error = loci_qp_to_receive(end->qp, &f->port, to);
     if (error != 0) {
         if (end->qp != NULL)
             ibv_destroy_qp(end->qp);
         free(end);
         return error;
     }
-    fill_place(f, end->qp->qp_num, psn, mine);
+    loci_qp_fill_place(&f->port, &f->gid, end->qp->qp_num, psn, mine);
     pthread_mutex_lock(&f->lock);
     end->next = f->ends;
     f->ends = end;
@@ -184,7 +93,7 @@ void loci_verbs_ends_close(struct verbs_fabric *f)
 
 /* ---- messages ---- */
 
-static bool place_is_sound(const struct verbs_fabric *f, const struct verbs_place *place)
+static bool place_is_sound(const struct verbs_fabric *f, const struct loci_qp_place *place)
 {
     return place->mtu >= IBV_MTU_256 && place->mtu <= IBV_MTU_4096 && place->read_depth > 0
            && place->ethernet == f->port.ethernet && place->qpn <= 0xffffff
@@ -323,7 +232,7 @@ static struct ibv_qp *make_qp(struct verbs_fabric *f, struct verbs_lane *l)
 /* The other end, at the peer or here; *m says how to reach it. */
 static int other_end(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_message *m)
 {
-    struct verbs_place mine = m->place;
+    struct loci_qp_place mine = m->place;
 
     if (peer->index != LOCI_SELF)
         return ask(f, peer, m);
@@ -342,18 +251,18 @@ static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l)
     l->qp = make_qp(f, l);
     if (l->qp == NULL)
         return LOCO_ERR_SYSTEM;
-    errno = to_init(f, l->qp, 0);
+    errno = loci_qp_to_init(l->qp, &f->port, 0);
     if (errno != 0)
         return LOCO_ERR_SYSTEM;
-    fill_place(f, l->qp->qp_num, psn, &m.place);
+    loci_qp_fill_place(&f->port, &f->gid, l->qp->qp_num, psn, &m.place);
     status = other_end(f, l->lane->peer, &m);
     if (status != LOCO_OK)
         return status;
     l->anchor = m.anchor;
     l->anchor_key = m.anchor_key;
-    errno = to_receive(f, l->qp, &m.place);
+    errno = loci_qp_to_receive(l->qp, &f->port, &m.place);
     if (errno == 0)
-        errno = to_send(f, l->qp, psn, m.place.read_depth);
+        errno = loci_qp_to_send(l->qp, &f->port, psn, &m.place, f->rt->tunables.rdma_timeout);
     return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
 }
 

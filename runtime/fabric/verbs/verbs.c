@@ -15,6 +15,7 @@
 #include "../../rma.h"
 #include "../../service.h"
 #include "../shm/shm.h"
+#include "qp.h"
 #include "verbs.h"
 
 #define PAGE 4096
@@ -42,22 +43,9 @@ static int choose(struct verbs_fabric *f)
     return LOCO_ERR_UNSUPPORTED;
 }
 
-static struct ibv_context *open_named(const char *name)
-{
-    struct ibv_device **all = ibv_get_device_list(NULL);
-    struct ibv_context *context = NULL;
-
-    for (int i = 0; all != NULL && all[i] != NULL; i++)
-        if (context == NULL && strcmp(ibv_get_device_name(all[i]), name) == 0)
-            context = ibv_open_device(all[i]);
-    if (all != NULL)
-        ibv_free_device_list(all);
-    return context;
-}
-
 static bool open_device(struct verbs_fabric *f)
 {
-    f->context = open_named(f->port.device);
+    f->context = loci_device_open(f->port.device);
     if (f->context == NULL)
         return false;
     f->pd = ibv_alloc_pd(f->context);

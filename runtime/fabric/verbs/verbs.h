@@ -16,6 +16,7 @@
  *   device.c    which devices there are and which is taken
  *   verbs.c     life, peers; what it leaves to shm
  *   register.c  own memory, made known to the device
+ *   qp.c        a queue pair's states, with nothing of the runtime
  *   connect.c   queue pairs: opened when a thread first speaks to a peer
  *   thread.c    what a thread posts through: completion queue, buffers
  *   post.c      requests
