@@ -165,8 +165,9 @@ static int place(struct verbs_lane *l, const struct loci_op *op)
 }
 
 /* The requests of a long one; the last tells the slot and lets the registration go. That there is
- * room for all was seen. Where the device does not take one after others, the last that it took
- * has the registration, since they are under way. */
+ * room for all was seen. Where the device does not take one after others, the caller lets the
+ * registration go under those: they fail, and with them the lane, so that nothing touches memory
+ * which is the user's again. */
 static int move_pieces(struct verbs_lane *l, const struct loci_op *op, struct ibv_mr *mr,
                        size_t piece)
 {
@@ -188,14 +189,8 @@ static int move_pieces(struct verbs_lane *l, const struct loci_op *op, struct ib
         sge.length = (uint32_t)len;
         sge.lkey = mr->lkey;
         status = give(l, &wr, &what, last);
-        if (status != LOCO_OK && at == 0) {
-            ibv_dereg_mr(mr);
-            return status;
-        }
-        if (status != LOCO_OK) {
-            l->ring[(l->posted - 1) % l->depth].mr = mr;
-            return LOCO_ERR_SYSTEM;
-        }
+        if (status != LOCO_OK)
+            return at == 0 ? status : LOCO_ERR_SYSTEM;
     }
     return LOCO_IN_PROGRESS;
 }
@@ -207,6 +202,7 @@ static int move_registered(struct verbs_lane *l, const struct loci_op *op)
                                                              : (size_t)1 << 30;
     size_t pieces = (op->len + piece - 1) / piece;
     struct ibv_mr *mr;
+    int status;
 
     if (pieces > l->depth || pieces > l->thread->entries) {
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes are more than %s moves at once", op->len,
@@ -221,7 +217,10 @@ static int move_registered(struct verbs_lane *l, const struct loci_op *op)
                  op->len, f->port.device);
         return LOCO_ERR_NO_MEMORY;
     }
-    return move_pieces(l, op, mr, piece);
+    status = move_pieces(l, op, mr, piece);
+    if (status < 0)
+        ibv_dereg_mr(mr);
+    return status;
 }
 
 /* ---- chains ---- */
