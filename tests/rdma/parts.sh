@@ -125,13 +125,16 @@ during() {
     over_verbs "$builddir/tests/rdma/contract" 2 "$case" &
     pid=$!
     sleep "$seconds"
-    "$@"
+    "$@" || { echo "$*: failed"; wait $pid; return 1; }
     wait $pid
 }
-briefly() { wire 100% && sleep 0.2 && wire 0%; }
+
+# lost: how many packets the wire has lost.
+lost() { tc -s qdisc show dev veth0 | sed -n 's/.*dropped \([0-9]*\).*/\1/p'; }
+briefly() { wire 100% && sleep 0.2 && echo "$(lost) packets lost" && [ "$(lost)" -gt 0 ] && wire 0%; }
 unplug() { ip link set veth1 down; }
 silence() { wire 100%; }
-export -f refuses wire during briefly unplug silence
+export -f refuses wire during lost briefly unplug silence
 
 # What can be wrong, and that it is said.
 part_failures() {
