@@ -103,7 +103,8 @@ static bool inserted_since(const struct loci_history *h, const struct loci_op *c
 {
     for (size_t i = 0; i < h->nops; i++)
         if (h->ops[i].op == LINEAR_INSERT && h->ops[i].key == call->key
-            && h->ops[i].ret > call->call)
+            && (h->ops[i].ret == LOCI_NEVER
+                || (h->ops[i].ret > call->call && h->ops[i].status != 0)))
             return true;
     return false;
 }
