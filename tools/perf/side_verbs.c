@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loco-perf: the raw operations of an RDMA device, with nothing of libloco's but the choice of the
- * device and how a queue pair is set up. One queue pair, registered buffers, one completion for all that goes before a flush, and
- * a poll that does not yield: the limit. */
+ * device and how a queue pair is set up. One queue pair, registered buffers, one completion for all
+ * that goes before a flush, and a poll that does not yield: the limit. The device ends that poll,
+ * by an error, when the other process is gone. */
 #include "config.h"
 
 #include <errno.h>

@@ -47,7 +47,8 @@ static uint32_t new_psn(struct verbs_fabric *f)
 
 /* ---- ends: they answer ---- */
 
-static int make_end(struct verbs_fabric *f, const struct loci_qp_place *to, struct loci_qp_place *mine)
+static int make_end(struct verbs_fabric *f, const struct loci_qp_place *to,
+                    struct loci_qp_place *mine)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
