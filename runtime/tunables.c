@@ -29,6 +29,9 @@ static const struct loci_tunable_row rows[] = {
       "requests that a thread may have in flight to one peer over RDMA" },
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
       "writes up to this size go to an RDMA device with their data, if it can" },
+    { "LOCO_RDMA_READ_AHEAD", "256K", LOCI_TUNABLE_SIZE, 64 * KiB, LOCI_INFINITE, NULL,
+      FIELD(rdma_read_ahead),
+      "bytes of long reads that a thread may have asked of one peer over RDMA and not got yet" },
     { "LOCO_RDMA_TIMEOUT", "67ms", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL,
       FIELD(rdma_timeout),
       "time until an RDMA device sends again what was not acknowledged; after 7 times it gives "

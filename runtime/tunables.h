@@ -41,6 +41,7 @@ struct loci_tunables {
     char device[LOCI_TUNABLE_TEXT];     /* "auto", or name[:port],... */
     int64_t rdma_depth;                 /* requests */
     int64_t rdma_inline;                /* bytes */
+    int64_t rdma_read_ahead;            /* bytes */
     int64_t rdma_timeout;               /* ns */
     int64_t mem_limit;                  /* bytes; LOCI_INFINITE: the machine's limit alone */
     int huge_pages;                     /* enum loci_huge_pages */

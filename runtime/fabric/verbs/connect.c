@@ -314,6 +314,7 @@ void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
     (void)fabric;
     ibv_destroy_qp(l->qp);
     l->qp = NULL;
+    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
     loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
     free_lane(l);
     lane->fabric_data = NULL;

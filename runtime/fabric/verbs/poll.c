@@ -43,6 +43,7 @@ static void retire(struct verbs_lane *l, int status)
     }
     if (r->mr != NULL)
         ibv_dereg_mr(r->mr);
+    l->unanswered -= r->answer;
     l->retired++;
     l->thread->outstanding--;
     if (r->slot != NULL)
@@ -57,13 +58,13 @@ void loci_verbs_retire_all(struct verbs_lane *l, int status)
 
 /* ---- failures ---- */
 
-/* Nothing more is posted; who waits for the lane sees why. */
-static void break_lane(struct verbs_lane *l, int status)
+void loci_verbs_break(struct verbs_lane *l, int status)
 {
     int none = LOCO_OK;
 
     l->broken = true;
     atomic_compare_exchange_strong(&l->lane->failed, &none, status);
+    loci_verbs_long_fail(l, status);
 }
 
 static int status_of(enum ibv_wc_status what)
@@ -102,7 +103,7 @@ static void fail(struct verbs_lane *l, const struct verbs_request *r, enum ibv_w
              "(pid %d) through %s failed: %s", kind_name(r->kind), r->len,
              (unsigned long long)peer->address.identity, (int)peer->address.pid, f->port.device,
              ibv_wc_status_str(what));
-    break_lane(l, known ? LOCO_ERR_PEER_DEAD : status_of(what));
+    loci_verbs_break(l, known ? LOCO_ERR_PEER_DEAD : status_of(what));
     if (!known && status_of(what) == LOCO_ERR_PEER_DEAD)
         tell_service(f, peer);
 }
@@ -124,6 +125,8 @@ static void complete(const struct ibv_wc *wc)
         retire(l, l->broken && wc->status == IBV_WC_WR_FLUSH_ERR ? status : LOCO_OK);
     if (l->retired != l->posted)
         retire(l, status);
+    if (l->rest.len != 0)
+        loci_verbs_long_posted(l);
 }
 
 /* ---- polling ---- */
@@ -133,8 +136,8 @@ static void flush(struct verbs_lane *l)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-    break_lane(l, LOCO_ERR_PEER_DEAD);
     ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+    loci_verbs_break(l, LOCO_ERR_PEER_DEAD);
 }
 
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
@@ -143,8 +146,9 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     struct ibv_wc wc[BATCH];
     int n;
 
-    if (l == NULL || l->posted == l->retired)
+    if (l == NULL || (l->posted == l->retired && l->rest.len == 0))
         return 0;
+    loci_verbs_long_posted(l);      /* where the device took no more of it at the last completion */
     n = ibv_poll_cq(l->thread->cq, BATCH, wc);
     for (int i = 0; i < n; i++)
         complete(&wc[i]);

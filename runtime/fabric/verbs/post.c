@@ -4,12 +4,9 @@
  *
  *   write up to the inline size   with its data; done when posted
  *   write up to a block           copied to a buffer; done when posted
- *   longer write                  its source is registered until it completes
- *   read, atomic                  into a buffer that is copied out on completion, or, when long,
- *                                 into its destination, registered until it completes
+ *   read up to a block, atomic    into a buffer that is copied out on completion
  *   place                         a read of nothing
- *
- * A long one is as many requests as the device's longest message asks for. */
+ *   longer write or read          long.c */
 
 #include "config.h"
 
@@ -21,10 +18,9 @@
 
 /* ---- room ---- */
 
-static bool has_room(const struct verbs_lane *l, uint32_t requests)
+bool loci_verbs_has_room(const struct verbs_lane *l)
 {
-    return l->depth - (l->posted - l->retired) >= requests
-           && l->thread->entries - l->thread->outstanding >= requests;
+    return l->depth != l->posted - l->retired && l->thread->entries != l->thread->outstanding;
 }
 
 /* From half of any room on, so that what was posted without holds one half at most. */
@@ -52,10 +48,8 @@ static void begin(struct verbs_lane *l, const struct loci_op *op, struct ibv_sen
     (void)l;
 }
 
-/* Give it to the device, and remember what is to be done on completion. The caller has seen that
- * there is room. */
-static int give(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_request *what,
-                bool ask)
+int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
+                    const struct verbs_request *what, bool ask)
 {
     struct verbs_request *r = &l->ring[l->posted % l->depth];
     struct ibv_send_wr *bad;
@@ -107,7 +101,7 @@ static int write_copied(struct verbs_lane *l, const struct loci_op *op)
         sge.addr = (uintptr_t)what.buffer->base;
         sge.lkey = l->thread->mr->lkey;
     }
-    status = give(l, &wr, &what, false);
+    status = loci_verbs_give(l, &wr, &what, false);
     if (status != LOCO_OK && what.buffer != NULL)
         loci_verbs_buffer_give(l->thread, what.buffer);
     return status;
@@ -142,7 +136,7 @@ static int fetch_copied(struct verbs_lane *l, const struct loci_op *op)
     sge.addr = (uintptr_t)what.buffer->base;
     sge.length = (uint32_t)what.len;
     sge.lkey = l->thread->mr->lkey;
-    status = give(l, &wr, &what, true);
+    status = loci_verbs_give(l, &wr, &what, true);
     if (status != LOCO_OK)
         loci_verbs_buffer_give(l->thread, what.buffer);
     return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
@@ -160,67 +154,8 @@ static int place(struct verbs_lane *l, const struct loci_op *op)
     wr.opcode = IBV_WR_RDMA_READ;
     wr.wr.rdma.remote_addr = l->anchor;
     wr.wr.rdma.rkey = l->anchor_key;
-    status = give(l, &wr, &what, true);
+    status = loci_verbs_give(l, &wr, &what, true);
     return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
-}
-
-/* The requests of a long one; the last tells the slot and lets the registration go. That there is
- * room for all was seen. Where the device does not take one after others, the caller lets the
- * registration go under those: they fail, and with them the lane, so that nothing touches memory
- * which is the user's again. */
-static int move_pieces(struct verbs_lane *l, const struct loci_op *op, struct ibv_mr *mr,
-                       size_t piece)
-{
-    for (size_t at = 0; at < op->len; at += piece) {
-        size_t len = op->len - at < piece ? op->len - at : piece;
-        bool last = at + len == op->len;
-        const struct verbs_request what = {
-            .slot = last ? op->slot : NULL, .kind = op->kind, .len = len, .mr = last ? mr : NULL,
-        };
-        struct ibv_send_wr wr;
-        struct ibv_sge sge;
-        int status;
-
-        begin(l, op, &wr, &sge);
-        wr.opcode = op->kind == LOCI_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-        wr.wr.rdma.remote_addr += at;
-        wr.num_sge = 1;
-        sge.addr = (uintptr_t)op->local + at;
-        sge.length = (uint32_t)len;
-        sge.lkey = mr->lkey;
-        status = give(l, &wr, &what, last);
-        if (status != LOCO_OK)
-            return at == 0 ? status : LOCO_ERR_SYSTEM;
-    }
-    return LOCO_IN_PROGRESS;
-}
-
-static int move_registered(struct verbs_lane *l, const struct loci_op *op)
-{
-    struct verbs_fabric *f = l->thread->fabric;
-    size_t piece = f->port.max_message < (UINT64_C(1) << 30) ? f->port.max_message
-                                                             : (size_t)1 << 30;
-    size_t pieces = (op->len + piece - 1) / piece;
-    struct ibv_mr *mr;
-    int status;
-
-    if (pieces > l->depth || pieces > l->thread->entries) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes are more than %s moves at once", op->len,
-                 f->port.device);
-        return LOCO_ERR_UNSUPPORTED;
-    }
-    if (!has_room(l, (uint32_t)pieces))
-        return LOCO_ERR_AGAIN;
-    mr = ibv_reg_mr(f->pd, op->local, op->len, op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0);
-    if (mr == NULL) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m",
-                 op->len, f->port.device);
-        return LOCO_ERR_NO_MEMORY;
-    }
-    status = move_pieces(l, op, mr, piece);
-    if (status < 0)
-        ibv_dereg_mr(mr);
-    return status;
 }
 
 /* ---- chains ---- */
@@ -236,10 +171,12 @@ static int post_one(struct verbs_lane *l, struct loci_op *op)
 {
     int posted;
 
+    if (!loci_verbs_long_posted(l))
+        return LOCO_ERR_AGAIN;      /* in order */
     if (l->broken)
         return LOCO_ERR_PEER_DEAD;
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
-        return has_room(l, 1) ? place(l, op) : LOCO_ERR_AGAIN;
+        return loci_verbs_has_room(l) ? place(l, op) : LOCO_ERR_AGAIN;
     if (op->kind == LOCI_WRITE && op->len == 0)
         return LOCO_OK;
     if (is_owners(op))
@@ -247,16 +184,16 @@ static int post_one(struct verbs_lane *l, struct loci_op *op)
                              &posted);
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
-    if (!has_room(l, 1))
+    if (!loci_verbs_has_room(l))
         return LOCO_ERR_AGAIN;
     switch (op->kind) {
     case LOCI_FETCH_ADD:
     case LOCI_COMPARE_SWAP:
         return (op->mem->key.base + op->offset) % 8 == 0 ? fetch_copied(l, op) : LOCO_ERR_ARG;
-    case LOCI_READ: return op->len <= VERBS_BLOCK ? fetch_copied(l, op) : move_registered(l, op);
+    case LOCI_READ: return op->len <= VERBS_BLOCK ? fetch_copied(l, op) : loci_verbs_long(l, op);
     default:
         return op->len <= VERBS_BLOCK || op->len <= l->max_inline ? write_copied(l, op)
-                                                                  : move_registered(l, op);
+                                                                  : loci_verbs_long(l, op);
     }
 }
 

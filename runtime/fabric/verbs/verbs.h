@@ -20,6 +20,7 @@
  *   connect.c   queue pairs: opened when a thread first speaks to a peer
  *   thread.c    what a thread posts through: completion queue, buffers
  *   post.c      requests
+ *   long.c      those of many pieces
  *   poll.c      completions; failures
  *
  * It stands on shm, which has the memory itself, the control messages and the knowledge of who is
@@ -64,6 +65,18 @@ struct verbs_request {
     void *to;                       /* where a read or an atomic puts what the buffer gets */
     struct verbs_buffer *buffer;
     struct ibv_mr *mr;              /* of a registered source or destination, its last request's */
+    size_t answer;                  /* bytes of an answer that counts in the lane's `unanswered` */
+};
+
+/* A long write or read, of which not all pieces are posted; len 0: there is none. */
+struct verbs_long {
+    enum loci_op_kind kind;
+    unsigned char *local;
+    uint64_t remote;
+    uint32_t rkey;
+    size_t len, at;
+    struct ibv_mr *mr;
+    struct loci_slot *slot;
 };
 
 /* What one thread posts through. */
@@ -89,6 +102,8 @@ struct verbs_lane {
     uint32_t depth, max_inline;
     uint32_t posted, retired;       /* requests since it was opened */
     uint32_t asked;                 /* posted, when a completion was asked for last */
+    size_t unanswered;              /* bytes of long reads in flight */
+    struct verbs_long rest;
     bool broken;                    /* nothing is posted any more */
     struct verbs_request *ring;
 };
@@ -166,9 +181,24 @@ void loci_verbs_buffer_give(struct verbs_thread *t, struct verbs_buffer *buffer)
 /* post.c */
 int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                     int *posted);
+bool loci_verbs_has_room(const struct verbs_lane *l);
+/* Give it to the device, and remember what is to be done on completion. The caller has seen that
+ * there is room. `ask`: its completion is wanted, as that of one with a slot always is. */
+int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
+                    const struct verbs_request *what, bool ask);
+
+/* long.c */
+/* Take a long write or read; some of it may be posted only when the lane is polled. */
+int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op);
+/* Go on with it; false: not all of it is posted yet, and nothing else may be. */
+bool loci_verbs_long_posted(struct verbs_lane *l);
+/* The lane posts nothing any more: who waits for it is told why. */
+void loci_verbs_long_fail(struct verbs_lane *l, int status);
 
 /* poll.c */
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane);
+/* Nothing more is posted; who waits for the lane sees why. */
+void loci_verbs_break(struct verbs_lane *l, int status);
 /* Retire what is left of a lane whose queue pair is no more. */
 void loci_verbs_retire_all(struct verbs_lane *l, int status);
 

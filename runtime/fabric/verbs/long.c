@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Long writes and reads: to and from the user's own memory, registered until the last piece is
+ * done. A piece is as much as the device's longest message may have, of a read as much as keeps
+ * the bytes that were asked for and have not come within LOCO_RDMA_READ_AHEAD: the answer to a
+ * read is one burst, which the queues of a network without flow control, and of soft-RoCE, do not
+ * take at any length. What does not go at once is left in the lane, and goes when completions have
+ * made room; until then nothing else is posted there, so that order is kept. */
+
+#include "config.h"
+
+#include <string.h>
+
+#include "verbs.h"
+
+#define PIECE_MAX ((size_t)1 << 30)
+#define READS_AHEAD 4           /* pieces of a read in flight */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t piece_of(const struct verbs_fabric *f, enum loci_op_kind kind)
+{
+    size_t most = least(f->port.max_message, PIECE_MAX);
+
+    return kind == LOCI_WRITE ? most
+                              : least(most, (size_t)f->rt->tunables.rdma_read_ahead / READS_AHEAD);
+}
+
+/* The next piece; the last tells the slot and lets the registration go. */
+static int give_piece(struct verbs_lane *l, size_t len)
+{
+    const struct verbs_long *m = &l->rest;
+    bool last = m->at + len == m->len;
+    const struct verbs_request what = {
+        .slot = last ? m->slot : NULL, .kind = m->kind, .len = len, .mr = last ? m->mr : NULL,
+        .answer = m->kind == LOCI_READ ? len : 0,
+    };
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)m->local + m->at, .length = (uint32_t)len, .lkey = m->mr->lkey,
+    };
+    struct ibv_send_wr wr;
+    int status;
+
+    memset(&wr, 0, sizeof wr);
+    wr.opcode = m->kind == LOCI_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.wr.rdma.remote_addr = m->remote + m->at;
+    wr.wr.rdma.rkey = m->rkey;
+    status = loci_verbs_give(l, &wr, &what, last || m->kind == LOCI_READ);
+    if (status == LOCO_OK)
+        l->unanswered += what.answer;
+    return status;
+}
+
+/* As many pieces as there is room for; LOCO_ERR_AGAIN: there are more. */
+static int push(struct verbs_lane *l)
+{
+    const struct verbs_fabric *f = l->thread->fabric;
+    size_t ahead = (size_t)f->rt->tunables.rdma_read_ahead;
+
+    while (l->rest.at < l->rest.len) {
+        size_t len = least(piece_of(f, l->rest.kind), l->rest.len - l->rest.at);
+        int status = LOCO_ERR_AGAIN;
+
+        if (loci_verbs_has_room(l)
+            && (l->rest.kind == LOCI_WRITE || l->unanswered == 0 || l->unanswered + len <= ahead))
+            status = give_piece(l, len);
+        if (status != LOCO_OK)
+            return status;
+        l->rest.at += len;
+    }
+    l->rest.len = 0;
+    return LOCO_OK;
+}
+
+int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
+{
+    struct verbs_fabric *f = l->thread->fabric;
+    int status;
+
+    l->rest = (struct verbs_long){
+        .kind = op->kind, .local = op->local, .remote = op->mem->key.base + op->offset,
+        .rkey = (uint32_t)op->mem->key.device, .len = op->len, .slot = op->slot,
+        .mr = ibv_reg_mr(f->pd, op->local, op->len,
+                         op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
+    };
+    if (l->rest.mr == NULL) {
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m",
+                 op->len, f->port.device);
+        l->rest.len = 0;
+        return LOCO_ERR_NO_MEMORY;
+    }
+    status = push(l);
+    if (status == LOCO_OK || l->rest.at > 0) {
+        if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
+            loci_verbs_break(l, status);
+        return LOCO_IN_PROGRESS;
+    }
+    ibv_dereg_mr(l->rest.mr);       /* nothing of it was taken */
+    l->rest.len = 0;
+    return status;
+}
+
+bool loci_verbs_long_posted(struct verbs_lane *l)
+{
+    int status = l->rest.len == 0 ? LOCO_OK : push(l);
+
+    if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
+        loci_verbs_break(l, status);
+    return status != LOCO_ERR_AGAIN;
+}
+
+/* The registration goes before anybody is told, so that no piece in flight touches memory that is
+ * the user's again. */
+void loci_verbs_long_fail(struct verbs_lane *l, int status)
+{
+    if (l->rest.len == 0)
+        return;
+    l->rest.len = 0;
+    ibv_dereg_mr(l->rest.mr);
+    loci_slot_done(l->rest.slot, status);
+}
