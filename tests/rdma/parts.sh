@@ -134,6 +134,26 @@ passive --only message_passing --flavor dynamic
 LINES
 }
 
+# scale PROCESSES THREADS: everybody writes to everybody; each thread has then a queue pair of its own to
+# every other process, which has one that answers it. What a process registers and pins: a page for
+# fences to read of, its pool, and buffers of each thread.
+scale() {
+    local n=$1 t=$2 said
+    said=$(over_verbs "$builddir/tests/rdma/scale" "$n" "$t" | grep '^scale|') || return
+    echo "$said" | tee -a /tmp/scale
+    [ "${said%|*|*}" = "scale|$n|$t|$((2 * n * (n - 1) * t))|$((n * (1 + t)))|$((n * (2 + t)))" ] || return
+    [ "${said##*|}" -eq $((16 * 1024 + 4 + 528 * t)) ]
+}
+
+# What the numbers of processes and threads cost, as the guide has it.
+part_scale() {
+    local n
+    for n in '2 1' '4 1' '8 1' '16 1' '4 4'; do
+        check_function "queue pairs and memory of ${n% *} processes, ${n#* } threads each" 120 "scale $n"
+    done
+    grep -h '^scale' /tmp/scale | sed 's/^/# /'
+}
+
 # refuses WORDS COMMAND...: it fails by itself, and says these words.
 refuses() {
     local words=$1 status=0
@@ -167,7 +187,7 @@ lost() { tc -s qdisc show dev veth0 | sed -n 's/.*dropped \([0-9]*\).*/\1/p'; }
 briefly() { wire 100% && sleep 0.2 && echo "$(lost) packets lost" && [ "$(lost)" -gt 0 ] && wire 0%; }
 unplug() { ip link set veth1 down; }
 silence() { wire 100%; }
-export -f refuses wire during lost briefly unplug silence
+export -f scale refuses wire during lost briefly unplug silence
 
 # What can be wrong, and that it is said.
 part_failures() {
