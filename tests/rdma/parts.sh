@@ -199,6 +199,9 @@ part_failures() {
     check_function 'a device without atomics' 60 \
         "export LD_PRELOAD='$builddir/tests/rdma/.libs/no_atomics.so'; \
          refuses 'rxe0:1: it has no atomics' $contract"
+    check_function 'an address that nobody has' 60 \
+        "export LD_PRELOAD='$builddir/tests/rdma/.libs/wrong_gid.so'; \
+         refuses 'at 10.99.99.99: Connection timed out' $contract"
     check_function 'memory that may not be locked' 60 \
         "ulimit -l 64; refuses 'raise the limit of locked memory' over_verbs \
          setpriv --bounding-set=-ipc_lock '$builddir/tests/rdma/contract' 2 moves"

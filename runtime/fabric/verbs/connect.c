@@ -108,13 +108,15 @@ static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
         .kind = VERBS_REFUSE, .call = m->call, .anchor = (uintptr_t)f->anchor,
         .anchor_key = f->anchor_mr->rkey,
     };
+    char address[LOCI_GID_TEXT];
 
+    loci_gid_text(m->place.gid, address);
     errno = place_is_sound(f, &m->place) ? make_end(f, &m->place, &answer.place) : EPROTO;
     if (errno == 0)
         answer.kind = VERBS_ACCEPT;
     else
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx: %m", f->port.device,
-                 (unsigned long long)peer->address.identity);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx at %s: %m",
+                 f->port.device, (unsigned long long)peer->address.identity, address);
     loci_shm_device_send(peer, &answer, sizeof answer);
 }
 

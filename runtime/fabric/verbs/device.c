@@ -20,11 +20,19 @@
 
 /* ---- what a port can do ---- */
 
-static bool is_ipv4(const union ibv_gid *gid)
+static bool is_ipv4(const unsigned char *gid)
 {
     static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
 
-    return memcmp(gid->raw, mapped, sizeof mapped) == 0;
+    return memcmp(gid, mapped, sizeof mapped) == 0;
+}
+
+void loci_gid_text(const unsigned char gid[16], char text[LOCI_GID_TEXT])
+{
+    if (is_ipv4(gid))
+        inet_ntop(AF_INET, gid + 12, text, LOCI_GID_TEXT);
+    else
+        inet_ntop(AF_INET6, gid, text, LOCI_GID_TEXT);
 }
 
 static bool is_link_local(const union ibv_gid *gid)
@@ -44,8 +52,8 @@ static int rank_gid(const struct ibv_gid_entry *e, const char **kind)
         *kind = "RoCE v1";
         return 1;
     }
-    *kind = is_ipv4(&e->gid) ? "RoCE v2, IPv4" : "RoCE v2, IPv6";
-    return is_ipv4(&e->gid) ? 4 : is_link_local(&e->gid) ? 2 : 3;
+    *kind = is_ipv4(e->gid.raw) ? "RoCE v2, IPv4" : "RoCE v2, IPv6";
+    return is_ipv4(e->gid.raw) ? 4 : is_link_local(&e->gid) ? 2 : 3;
 }
 
 static void find_gid(struct ibv_context *context, struct loci_device_port *p)
@@ -65,10 +73,7 @@ static void find_gid(struct ibv_context *context, struct loci_device_port *p)
         p->gid_rank = rank;
         p->gid_kind = kind;
         p->gid_index = (int)entry[i].gid_index;
-        if (is_ipv4(&entry[i].gid))
-            inet_ntop(AF_INET, entry[i].gid.raw + 12, p->gid, sizeof p->gid);
-        else
-            inet_ntop(AF_INET6, entry[i].gid.raw, p->gid, sizeof p->gid);
+        loci_gid_text(entry[i].gid.raw, p->gid);
     }
 }
 

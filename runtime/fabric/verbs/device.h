@@ -10,6 +10,7 @@
 
 #define LOCI_DEVICE_NAME 64
 #define LOCI_DEVICES_MAX 64
+#define LOCI_GID_TEXT 48
 
 struct loci_device_port {
     char device[LOCI_DEVICE_NAME];
@@ -17,7 +18,7 @@ struct loci_device_port {
     char why_not[128];              /* empty: it can be used */
     bool chosen;                    /* by a process that is told nothing but `wanted` */
     bool ethernet;                  /* RoCE, else InfiniBand */
-    char gid[48];                   /* as an address; empty: none */
+    char gid[LOCI_GID_TEXT];        /* as an address; empty: none */
     int gid_index;
     const char *gid_kind;           /* "RoCE v2, IPv4" */
     int gid_rank;                   /* the higher the better */
@@ -36,5 +37,8 @@ struct loci_device_port {
  * the process whose turn it is. Returns how many; *why: a static text where there are none. */
 int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
                       const char **why);
+
+/* A GID as an address. */
+void loci_gid_text(const unsigned char gid[16], char text[LOCI_GID_TEXT]);
 
 #endif
