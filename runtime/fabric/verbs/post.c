@@ -35,8 +35,7 @@ static bool should_ask(const struct verbs_lane *l)
 /* ---- one request ---- */
 
 /* What is common to all that follows; the caller fills in the data. */
-static void begin(struct verbs_lane *l, const struct loci_op *op, struct ibv_send_wr *wr,
-                  struct ibv_sge *sge)
+static void begin(const struct loci_op *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
     memset(wr, 0, sizeof *wr);
     memset(sge, 0, sizeof *sge);
@@ -45,7 +44,6 @@ static void begin(struct verbs_lane *l, const struct loci_op *op, struct ibv_sen
         return;
     wr->wr.rdma.remote_addr = op->mem->key.base + op->offset;
     wr->wr.rdma.rkey = (uint32_t)op->mem->key.device;
-    (void)l;
 }
 
 int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
@@ -86,7 +84,7 @@ static int write_copied(struct verbs_lane *l, const struct loci_op *op)
     struct ibv_sge sge;
     int status;
 
-    begin(l, op, &wr, &sge);
+    begin(op, &wr, &sge);
     wr.opcode = IBV_WR_RDMA_WRITE;
     wr.num_sge = 1;
     sge.length = (uint32_t)op->len;
@@ -117,7 +115,7 @@ static int fetch_copied(struct verbs_lane *l, const struct loci_op *op)
     struct ibv_sge sge;
     int status;
 
-    begin(l, op, &wr, &sge);
+    begin(op, &wr, &sge);
     wr.opcode = IBV_WR_RDMA_READ;
     if (op->kind != LOCI_READ) {
         wr.opcode = op->kind == LOCI_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
