@@ -37,6 +37,8 @@ make_work() {
 # mpi LIMIT COMPONENT RANKS PROGRAM...: the component may be one of ours or Open MPI's. Naming one
 # overrides the list of those that Debian's system file excludes. In the foreground: what ends the
 # script's process group, a Ctrl-C for one, ends mpirun too, which would go on in a group of its own.
+# `rank_command`: what runs each rank's program.
+rank_command=()
 mpi() {
     local limit=$1 component=$2 ranks=$3 with=()
     shift 3
@@ -45,7 +47,7 @@ mpi() {
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     fi
     timeout --foreground -k 5 "$limit" "${with[@]}" mpirun --mca osc "$component" --oversubscribe \
-        -np "$ranks" "$@" </dev/null
+        -np "$ranks" "${rank_command[@]}" "$@" </dev/null
 }
 
 # Progress on stderr: over itself on a terminal, line by line elsewhere.
