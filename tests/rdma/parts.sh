@@ -48,6 +48,8 @@ export -f over_verbs
 
 part_pair() {
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function 'long requests of more pieces than there is room for' 120 \
+        "LOCO_RDMA_DEPTH=16 LOCO_RDMA_READ_AHEAD=64K over_verbs '$builddir/tests/rdma/contract' 2 large"
 }
 
 # overruns COMMAND...: packets that the kernel has dropped meanwhile because its queue was full; what the
@@ -112,26 +114,32 @@ part_bad_wire() {
         "TEST_SCALE=1 over_verbs '$builddir/tests/rdma/contract' 2 unfenced"
 }
 
-# MPI programs, each rank a node of its own; Open MPI itself keeps to shared memory and the loopback
-# interface. A few cases so far, each some hundreds to thousands of operations.
-part_mpi() {
-    local program arguments
+# mpi RANKS RANKS_A_NODE PROGRAM [ARGUMENTS...]: an MPI test, whose ranks are on nodes of their own, or so
+# many on one. Open MPI itself keeps to shared memory and the loopback interface.
+mpi() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 \
         OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo TL_REFUSED_IS_SKIP=1 \
-        TL_TIMEOUT_SCALE=10 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" LOCO_DEVICE=rxe0,rxe1 \
-        LOCO_RDMA_TIMEOUT=268ms
-    while read -r program arguments; do
-        # shellcheck disable=SC2086
-        check "MPI: $program $arguments, 2 ranks on 2 nodes" 900 env TL_RANKS=2 RANKS_A_NODE=1 \
-            "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" "$builddir/tests/mpi/$program" \
-            $arguments
-    done <<'LINES'
-putget --only mixed --flavor allocate
-windows --only self --flavor allocate
-atomic --only tickets --flavor allocate
-passive --only exclusive_counter --flavor create
-passive --only message_passing --flavor dynamic
-LINES
+        TL_TIMEOUT_SCALE=10 RUN_LIMIT=1800 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" \
+        LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT=268ms
+    local ranks=$1 together=$2 program=$3
+    shift 3
+    check "MPI: $program $*, $ranks ranks, $together a node" 3600 env TL_RANKS="$ranks" \
+        RANKS_A_NODE="$together" "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" \
+        "$builddir/tests/mpi/$program" "$@"
+}
+
+# The programs that need no more ranks, with all that they do; and of some a case with more ranks.
+part_mpi() {
+    local program
+    for program in ${TESTS:-putget windows passive active atomic batch dynamic objects hints errors \
+        misuse levels}; do
+        mpi 2 1 "$program"
+    done
+    mpi 4 1 atomic --only tickets --flavor allocate
+    mpi 4 2 atomic --only tickets --flavor allocate
+    mpi 4 2 putget --only mixed --flavor allocate
+    mpi 4 2 passive --only exclusive_counter --flavor create
+    mpi 4 2 passive --only message_passing --flavor dynamic
 }
 
 # scale PROCESSES THREADS: everybody writes to everybody; each thread has then a queue pair of its own to
