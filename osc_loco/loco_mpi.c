@@ -14,6 +14,7 @@
 #include "ompi/communicator/communicator.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/mca/coll/coll.h"
+#include "ompi/proc/proc.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
 #include "opal/runtime/opal_progress.h"
@@ -184,6 +185,12 @@ static const char *spin_for_cores(void)
     return yields && getenv("LOCO_SPIN") == NULL ? "LOCO_SPIN=0" : NULL;
 }
 
+/* A job of which not all processes are here. */
+static bool has_other_machines(void)
+{
+    return (int)opal_process_info.num_local_peers + 1 < (int)ompi_proc_world_size();
+}
+
 /* What the runtime is opened with, ended by NULL; later ones count more. NULL: no memory. */
 static const char **settings(char **given)
 {
@@ -225,6 +232,7 @@ static int open_runtime(void)
         .exchange = { .rank = 0, .size = 1, .allgather = allgather_alone },
         .log = log_line,
         .settings = all,
+        .other_machines = has_other_machines(),
     };
     int status = LOCO_ERR_NO_MEMORY;
 
@@ -253,6 +261,11 @@ int loci_mpi_open(loco_runtime_t **rt)
     }
     pthread_mutex_unlock(&process.lock);
     return status;
+}
+
+bool loci_mpi_spans_machines(const loco_runtime_t *rt)
+{
+    return rt->ops->spans;
 }
 
 void loci_mpi_close(void)

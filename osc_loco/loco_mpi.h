@@ -26,6 +26,8 @@ void loci_mpi_set_component(const struct loci_mpi_component *component);
  * Every success is ended by one loci_mpi_close. */
 int loci_mpi_open(loco_runtime_t **rt);
 void loci_mpi_close(void);
+/* Whether its fabric reaches processes of other machines. */
+bool loci_mpi_spans_machines(const loco_runtime_t *rt);
 
 /* Collective: each of the n values becomes the least that any member of `comm` brought (of
  * statuses the worst). Needs no memory, so that being short of it can be told. */

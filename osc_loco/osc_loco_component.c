@@ -343,20 +343,28 @@ static int component_finalize(void)
 /* ---- selection ---- */
 
 /* Told once, and aloud where the user asked for this component: then no other may be there. */
-static void tell_several_nodes(struct ompi_communicator_t *comm)
+static void tell_several_nodes(struct ompi_communicator_t *comm, const char *why)
 {
     bool aloud = is_asked_for() && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
 
     if (aloud)
         COMPONENT->told_several_nodes = true;
     opal_output_verbose(aloud ? 0 : 1, stream(aloud), "osc loco: declines a window whose members "
-                        "are on several nodes, for this version has no fabric between nodes: use a "
-                        "communicator of one node (MPI_Comm_split_type), or let other components "
-                        "serve it (--mca osc_loco_priority 200 instead of --mca osc loco)");
+                        "are on several nodes, for %s: use a communicator of one node "
+                        "(MPI_Comm_split_type), or let other components serve it (--mca "
+                        "osc_loco_priority 200 instead of --mca osc loco)", why);
 }
 
-/* Local, but equal at all members, for each sees at least one on another node if there is one.
- * What only the members together can find out fails in select, at all alike. */
+/* Collective over communicators of several nodes: whether all members have a way to the others. */
+static bool spans_machines(struct ompi_communicator_t *comm)
+{
+    int all = open_once() == LOCO_OK && loci_mpi_spans_machines(COMPONENT->rt);
+
+    return loci_mpi_agree(comm, &all, 1) == LOCO_OK && all == 1;
+}
+
+/* Equal at all members, for each sees at least one on another node if there is one. What only the
+ * members together can find out fails in select, at all alike. */
 static int component_query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
                            struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
@@ -365,9 +373,16 @@ static int component_query(struct ompi_win_t *win, void **base, size_t size, int
     (void)size;
     (void)disp_unit;
     (void)info;
-    if (ompi_group_have_remote_peers(comm->c_local_group)) {
-        tell_several_nodes(comm);
-        return flavor == MPI_WIN_FLAVOR_SHARED ? OMPI_ERR_RMA_SHARED : -1;
+    if (!ompi_group_have_remote_peers(comm->c_local_group))
+        return COMPONENT->priority;
+    if (flavor == MPI_WIN_FLAVOR_SHARED) {
+        tell_several_nodes(comm, "they share no memory");
+        return OMPI_ERR_RMA_SHARED;
+    }
+    if (!spans_machines(comm)) {
+        tell_several_nodes(comm, "not all of these have an RDMA device that can be used "
+                           "(loco-info)");
+        return -1;
     }
     return COMPONENT->priority;
 }
@@ -391,8 +406,9 @@ static void tell(int status)
     memcpy(cause, COMPONENT->first_error, sizeof cause);
     pthread_mutex_unlock(&COMPONENT->lock);
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
-        snprintf(cause, sizeof cause, "this version has no fabric between nodes, and members count "
-                 "as different nodes by LOCO_NODE, osc_loco_node, or their containers");
+        snprintf(cause, sizeof cause, "members count as different nodes by LOCO_NODE, "
+                 "osc_loco_node, or their containers, and there is no RDMA device to connect them "
+                 "(loco-info)");
     if (cause[0] == '\0')
         snprintf(cause, sizeof cause, "see what the other members say");
     opal_output(0, "osc loco: no window: %s: %s", loco_strerror(status), cause);

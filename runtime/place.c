@@ -72,11 +72,10 @@ void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *addr
 }
 
 #ifdef LOCO_HAVE_VERBS
-/* Who names its node expects others. Connections are made on one kernel only, so far: between
- * processes of several machines there is no fabric, whatever devices they have. */
+/* Who names its node expects others. */
 static bool has_other_nodes(const struct loco_runtime *rt)
 {
-    return strcmp(rt->tunables.node, "auto") != 0;
+    return rt->expects_machines || strcmp(rt->tunables.node, "auto") != 0;
 }
 
 static bool has_device(const struct loco_runtime *rt)

@@ -14,7 +14,7 @@
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 2
+#define ADDRESS_VERSION 3
 
 unsigned loco_api_version(void)
 {
@@ -84,6 +84,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
         return LOCO_ERR_NO_MEMORY;
     rt->host = host != NULL ? *host : loci_host_system;
     rt->bell = &rt->own_bell;
+    rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
     rt->log = (struct loci_log){ .fn = boot->log, .ctx = boot->log_ctx };
     status = loci_tunables_load(&rt->tunables, &rt->log);

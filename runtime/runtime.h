@@ -150,6 +150,7 @@ struct loco_runtime {
     _Atomic unsigned deaths;        /* grows with every peer that is lost: waiters look again */
     _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
+    bool expects_machines;          /* processes of other machines will be met */
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
     _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */

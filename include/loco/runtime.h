@@ -54,6 +54,9 @@ struct loco_bootstrap {
     void *log_ctx;
     const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: stronger than
                                          the environment; NULL: none */
+    bool other_machines;            /**< processes of other machines will be met: where LOCO_FABRIC
+                                         does not say otherwise, data goes through an RDMA device,
+                                         if there is one. The same at all who meet */
 };
 
 /** Open this process's runtime. Collective over the bootstrap's exchange; afterwards its

@@ -125,6 +125,8 @@ struct loci_address {
     uint32_t version;           /* of this record and of the control messages */
     uint64_t token;             /* random: part of the control socket's name */
     uint64_t fabric[3];         /* the fabric's own */
+    uint64_t link[3];           /* where other machines connect to it: IPv6 address (a version 4 one
+                                 * mapped to it), port in network order; 0: nowhere */
     uint64_t carrier;           /* which fabric that is: it must be the same everywhere */
 };
 
@@ -136,6 +138,7 @@ struct loci_fabric_ops {
     /* Pool memory of the same node can be mapped, so its words are of the cpu domain. Where that
      * is refused to a process all the same, what it posts there is done by the owner's CPU. */
     bool maps;
+    bool spans;                 /* reaches processes of other machines */
 
     /* Life. open: fills in the fabric's part of rt's own address. */
     int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);

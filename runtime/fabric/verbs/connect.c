@@ -16,7 +16,6 @@
 
 #include "../../service.h"
 #include "../../wait.h"
-#include "../shm/shm.h"
 #include "qp.h"
 #include "verbs.h"
 
@@ -117,7 +116,7 @@ static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
     else
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx at %s: %m",
                  f->port.device, (unsigned long long)peer->address.identity, address);
-    loci_shm_device_send(peer, &answer, sizeof answer);
+    loci_verbs_tell(peer, &answer, sizeof answer);
 }
 
 static void answered(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m)
@@ -190,7 +189,7 @@ static int ask(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_mess
     call.next = f->calls;
     f->calls = &call;
     pthread_mutex_unlock(&f->lock);
-    status = loci_shm_device_send(peer, m, sizeof *m);
+    status = loci_verbs_tell(peer, m, sizeof *m);
     if (status == LOCO_OK)
         status = loci_wait(f->rt, &why, is_answered, &call);
     leave_call(f, &call);

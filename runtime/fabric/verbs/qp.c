@@ -78,8 +78,7 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
                                     | IBV_QP_MIN_RNR_TIMER);
 }
 
-/* 4.096 us times a power of two, as the standard has it: at least what was asked for. */
-static uint8_t timeout_code(int64_t timeout_ns)
+uint8_t loci_qp_timeout(int64_t timeout_ns)
 {
     uint8_t code = 1;
 
@@ -93,7 +92,7 @@ int loci_qp_to_send(struct ibv_qp *qp, const struct loci_device_port *port, uint
 {
     uint32_t depth = (uint32_t)port->read_depth;
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = timeout_code(timeout_ns),
+        .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = loci_qp_timeout(timeout_ns),
         .retry_cnt = RETRIES, .rnr_retry = RETRIES,
     };
 

@@ -32,5 +32,7 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
                        const struct loci_qp_place *to);
 int loci_qp_to_send(struct ibv_qp *qp, const struct loci_device_port *port, uint32_t psn,
                     const struct loci_qp_place *to, int64_t timeout_ns);
+/* 4.096 us times a power of two, as the standard has it: at least what was asked for. */
+uint8_t loci_qp_timeout(int64_t timeout_ns);
 
 #endif

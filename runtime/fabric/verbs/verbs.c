@@ -15,8 +15,8 @@
 #include "../../rma.h"
 #include "../../service.h"
 #include "../shm/shm.h"
+#include "link.h"
 #include "qp.h"
-#include "verbs.h"
 
 #define PAGE 4096
 
@@ -63,6 +63,14 @@ static bool open_device(struct verbs_fabric *f)
 
 /* ---- what the service thread hears ---- */
 
+static void lost(struct verbs_peer *p)
+{
+    if (p->link != NULL)
+        loci_verbs_link_lost(p->link);
+    else
+        loci_shm_ended(p->peer->fabric_data, "its device does not answer");
+}
+
 static void peers_lost(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     int count = atomic_load_explicit(&rt->peer_count, memory_order_acquire);
@@ -77,7 +85,7 @@ static void peers_lost(struct loco_runtime *rt, void *ctx, int fd, uint32_t even
 
         /* Pairs with the release in tell_service(). */
         if (p != NULL && atomic_exchange_explicit(&p->lost, false, memory_order_acquire))
-            loci_shm_ended(p->peer->fabric_data, "its device does not answer");
+            lost(p);
     }
 }
 
@@ -164,6 +172,7 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
         free_fabric(f);
         return status;
     }
+    loci_verbs_links_open(f, mine);
     LOCI_LOG(rt, LOCO_LOG_INFO, "data goes through %s, port %d, %s (%s)", f->port.device,
              f->port.port, f->port.gid, f->port.gid_kind);
     *fabric = (struct loci_fabric *)f;
@@ -189,13 +198,14 @@ static void verbs_drain(struct loci_fabric *fabric)
     (void)loci_fence_peer(verbs_of(fabric)->rt, LOCO_FENCE_PROCESS, -1);
 }
 
-/* shm first: after that no handler runs. */
+/* Links and shm first: after that no handler runs. */
 static void verbs_close(struct loci_fabric *fabric)
 {
     struct verbs_fabric *f = verbs_of(fabric);
     int count = atomic_load_explicit(&f->rt->peer_count, memory_order_relaxed);
 
     loci_service_unwatch(f->rt, f->lost_fd);
+    loci_verbs_links_close(f);
     loci_fabric_shm.close(verbs_shm(fabric));
     for (int i = 0; i < count; i++) {
         free(loci_peer(f->rt, i)->device_data);
@@ -210,29 +220,43 @@ static int verbs_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct verbs_fabric *f = verbs_of(fabric);
     struct verbs_peer *p = calloc(1, sizeof *p);
-    int status;
 
     if (p == NULL)
         return LOCO_ERR_NO_MEMORY;
     p->peer = peer;
     peer->device_data = p;      /* its messages may be here already */
-    status = loci_fabric_shm.peer_add(verbs_shm(fabric), peer);
-    if (status == LOCO_ERR_UNSUPPORTED && peer->address.kernel != f->rt->address.kernel)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "process %016llx runs on another kernel: this version "
-                 "makes RDMA connections on one kernel only",
-                 (unsigned long long)peer->address.identity);
-    return status;
+    if (peer->address.kernel != f->rt->address.kernel)
+        return loci_verbs_link_add(f, peer, &p->link);
+    return loci_fabric_shm.peer_add(verbs_shm(fabric), peer);
 }
 
 static void verbs_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
 {
-    loci_fabric_shm.peer_remove(verbs_shm(fabric), peer);
+    struct verbs_peer *p = peer->device_data;
+
+    if (p != NULL && p->link != NULL)
+        loci_verbs_link_part(p->link);
+    else
+        loci_fabric_shm.peer_remove(verbs_shm(fabric), peer);
 }
 
 static int verbs_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
                               const void *message, size_t len)
 {
+    struct verbs_peer *p = peer->device_data;
+
+    if (p != NULL && p->link != NULL)
+        return loci_verbs_link_send(p->link, LINK_CONTROL, message, len);
     return loci_fabric_shm.control_send(verbs_shm(fabric), peer, message, len);
+}
+
+int loci_verbs_tell(struct loci_peer *peer, const void *message, size_t len)
+{
+    struct verbs_peer *p = peer->device_data;
+
+    if (p != NULL && p->link != NULL)
+        return loci_verbs_link_send(p->link, LINK_DEVICE, message, len);
+    return loci_shm_device_send(peer, message, len);
 }
 
 static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_mem *mem)
@@ -250,9 +274,12 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
     .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove, .map = verbs_map,     \
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
-    .post = loci_verbs_post, .poll = loci_verbs_poll, .control_send = verbs_control_send
+    .post = loci_verbs_post, .poll = loci_verbs_poll, .control_send = verbs_control_send,   \
+    .spans = true
 
-const struct loci_fabric_ops loci_fabric_verbs = { .name = "verbs", .open = open_alone, COMMON };
+const struct loci_fabric_ops loci_fabric_verbs = {
+    .name = "verbs", .open = open_alone, COMMON
+};
 
 const struct loci_fabric_ops loci_fabric_verbs_and_shm = {
     .name = "verbs and shm", .maps = true, .open = open_beside, COMMON

@@ -22,9 +22,11 @@
  *   post.c      requests
  *   long.c      those of many pieces
  *   poll.c      completions; failures
+ *   link.h      messages to other machines (link*.c)
  *
- * It stands on shm, which has the memory itself, the control messages and the knowledge of who is
- * alive; so it reaches the processes of one kernel, of several nodes by LOCO_NODE.
+ * It stands on shm, which has the memory itself and, among the processes of one kernel (of several
+ * nodes by LOCO_NODE), the control messages and the knowledge of who is alive. Between machines
+ * both are the links'.
  *
  * A lane is a queue pair that this process posts on and its peer never does; at the peer it ends
  * in one that only answers. Its requests complete in order, so a completion is asked for now and
@@ -49,6 +51,8 @@
 
 struct shm_fabric;
 struct verbs_lane;
+struct verbs_link;
+struct verbs_links;
 
 /* A buffer that the device may read and write; in one of its thread's lists while free. */
 struct verbs_buffer {
@@ -117,6 +121,7 @@ struct verbs_end {
 struct verbs_peer {
     struct loci_peer *peer;
     _Atomic bool lost;              /* the device gave up: for the service thread */
+    struct verbs_link *link;        /* NULL: it runs on this kernel */
 };
 
 /* Registered memory of the user. */
@@ -142,6 +147,8 @@ struct verbs_fabric {
     unsigned char *anchor;          /* a page for peers to read nothing of */
     struct ibv_mr *anchor_mr;
     int lost_fd;                    /* eventfd: a peer was lost */
+    struct verbs_links *links;      /* NULL: none can be made */
+    const char *no_links;           /* why not */
 
     pthread_mutex_t lock;           /* all that follows */
     struct verbs_thread *threads;
@@ -152,6 +159,24 @@ struct verbs_fabric {
 };
 
 #define VERBS_REGISTERED (UINT64_C(1) << 32)    /* in loci_memkey.device, beside the rkey */
+
+/* verbs.c */
+/* A message to connect.c at the peer. */
+int loci_verbs_tell(struct loci_peer *peer, const void *message, size_t len);
+
+/* link.c */
+/* Be there for other machines, and say where in *mine. Where that cannot be, there are none. */
+void loci_verbs_links_open(struct verbs_fabric *f, struct loci_address *mine);
+/* Sends what is queued, for a second at most. */
+void loci_verbs_links_close(struct verbs_fabric *f);
+int loci_verbs_link_add(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_link **link);
+/* Say goodbye. */
+void loci_verbs_link_part(struct verbs_link *link);
+/* Service thread: the device has given up on the peer. */
+void loci_verbs_link_lost(struct verbs_link *link);
+/* Any thread; `type` as in link.h. Reliable and in order; may wait for a bounded time while very
+ * many messages are queued, but not in the service thread. */
+int loci_verbs_link_send(struct verbs_link *link, unsigned type, const void *message, size_t len);
 
 /* register.c */
 int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Links: connections, by librdmacm; the service thread's, but for the beginning.
+ *
+ * Of two processes the one with the lower identity connects to where the other listens. A request
+ * may come from a process that is not in our table yet: it is parked until it is. One that fails is
+ * tried again a second later. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../service.h"
+#include "link.h"
+#include "qp.h"
+
+#define BACKLOG 1024
+#define RESOLVE_MS 3000
+#define PARKED_MANY 65536
+#define RETRIES 6                   /* as in qp.c */
+#define RETRIES_RNR 7               /* for ever */
+#define RNR_TIMER 12                /* 0.64 ms; that of librdmacm is 655 */
+#define NOBODY_LISTENS 8            /* what a refusal says then: invalid service id */
+
+/* ---- addresses ---- */
+
+/* A version 6 address in network order, or a version 4 one mapped to it, as in a GID; the port. */
+static bool tell_address(const struct sockaddr *a, uint16_t port, uint64_t link[3])
+{
+    unsigned char bytes[16] = { [10] = 0xff, [11] = 0xff };
+
+    if (a->sa_family == AF_INET)
+        memcpy(bytes + 12, &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+    else
+        memcpy(bytes, &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, 16);
+    memcpy(link, bytes, sizeof bytes);
+    link[2] = port;
+    return port != 0;
+}
+
+static void read_address(const uint64_t link[3], struct sockaddr_storage *a)
+{
+    const struct in6_addr *address = (const struct in6_addr *)(const void *)link;
+
+    memset(a, 0, sizeof *a);
+    if (IN6_IS_ADDR_V4MAPPED(address)) {
+        struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)a;
+
+        v4->sin_family = AF_INET;
+        memcpy(&v4->sin_addr, (const unsigned char *)link + 12, 4);
+        v4->sin_port = (in_port_t)link[2];
+    } else {
+        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)a;
+
+        v6->sin6_family = AF_INET6;
+        v6->sin6_addr = *address;
+        v6->sin6_port = (in_port_t)link[2];
+    }
+}
+
+/* Addresses of one network interface alone, or of none, say nothing to another machine. */
+static bool is_of_use(const struct ifaddrs *i)
+{
+    if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0)
+        return false;
+    if (i->ifa_addr->sa_family == AF_INET6)
+        return !IN6_IS_ADDR_LINKLOCAL(
+            &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr);
+    return i->ifa_addr->sa_family == AF_INET;
+}
+
+/* An id at that address, if the address leads to our device and port. */
+static struct rdma_cm_id *bind_to(struct verbs_links *links, struct sockaddr *address)
+{
+    const struct loci_device_port *port = &links->fabric->port;
+    struct rdma_cm_id *id;
+
+    if (rdma_create_id(links->channel, &id, NULL, RDMA_PS_TCP) != 0)
+        return NULL;
+    if (rdma_bind_addr(id, address) == 0 && id->verbs != NULL && id->port_num == port->port
+        && strcmp(ibv_get_device_name(id->verbs->device), port->device) == 0)
+        return id;
+    rdma_destroy_id(id);
+    return NULL;
+}
+
+/* With RoCE the device's address is that of its interface; with InfiniBand it is any address of IP
+ * over it. The device's own counts more. */
+static struct rdma_cm_id *bind_any(struct verbs_links *links, struct loci_address *mine)
+{
+    struct rdma_cm_id *best = NULL;
+    struct ifaddrs *all = NULL;
+
+    if (getifaddrs(&all) != 0)
+        return NULL;
+    for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+        struct rdma_cm_id *id = is_of_use(i) ? bind_to(links, i->ifa_addr) : NULL;
+        uint64_t link[3];
+
+        if (id == NULL)
+            continue;
+        tell_address(i->ifa_addr, rdma_get_src_port(id), link);
+        if (best != NULL && memcmp(link, links->fabric->gid.raw, 16) != 0) {
+            rdma_destroy_id(id);
+            continue;
+        }
+        if (best != NULL)
+            rdma_destroy_id(best);
+        best = id;
+        memcpy(mine->link, link, sizeof link);
+    }
+    freeifaddrs(all);
+    return best;
+}
+
+bool loci_link_listen(struct verbs_links *links, struct loci_address *mine, const char **why)
+{
+    int flags;
+
+    links->channel = rdma_create_event_channel();
+    *why = "librdmacm finds no kernel support (modprobe rdma_ucm)";
+    if (links->channel == NULL)
+        return false;
+    flags = fcntl(links->channel->fd, F_GETFL);
+    if (flags < 0 || fcntl(links->channel->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return false;
+    *why = "no IP address belongs to its RDMA device";
+    links->listener = bind_any(links, mine);
+    if (links->listener == NULL)
+        return false;
+    *why = "the device cannot be listened on";
+    return rdma_listen(links->listener, BACKLOG) == 0;
+}
+
+/* ---- both sides ---- */
+
+static bool make_qp(struct verbs_link *l)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = l->links->cq, .recv_cq = l->links->cq, .srq = l->links->srq,
+        .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = LINK_DEPTH, .max_send_sge = 1 },
+    };
+
+    return rdma_create_qp(l->id, l->links->pd, &init) == 0;
+}
+
+static void fill_hello(const struct verbs_link *l, struct link_hello *hello)
+{
+    const struct loci_address *me = &l->links->fabric->rt->address, *it = &l->peer->address;
+
+    *hello = (struct link_hello){
+        .magic = LINK_MAGIC, .version = LINK_VERSION, .from = me->identity,
+        .from_token = me->token, .to = it->identity, .to_token = it->token,
+    };
+}
+
+static struct rdma_conn_param parameters(const struct link_hello *hello)
+{
+    return (struct rdma_conn_param){
+        .private_data = hello, .private_data_len = sizeof *hello, .retry_count = RETRIES,
+        .rnr_retry_count = RETRIES_RNR,
+    };
+}
+
+/* As long as data is waited for. */
+static void set_timeout(struct verbs_link *l)
+{
+    uint8_t code = loci_qp_timeout(l->links->fabric->rt->tunables.rdma_timeout);
+
+    rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &code, sizeof code);
+}
+
+void loci_link_disconnect(struct verbs_link *l)
+{
+    if (l->id == NULL)
+        return;
+    rdma_disconnect(l->id);
+    if (l->id->qp != NULL)
+        rdma_destroy_qp(l->id);
+    rdma_destroy_id(l->id);
+    l->id = NULL;
+    loci_link_forget(l);
+}
+
+static void failed(struct verbs_link *l, const char *what, int error)
+{
+    snprintf(l->why, sizeof l->why, "%s: %s.", what, strerror(error));
+    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connecting to process %016llx: %s",
+             (unsigned long long)l->peer->address.identity, l->why);
+    loci_link_disconnect(l);
+    l->state = LINK_NEW;
+}
+
+static bool calls(const struct verbs_link *l)
+{
+    return l->links->fabric->rt->address.identity < l->peer->address.identity;
+}
+
+/* ---- who calls ---- */
+
+static void call(struct verbs_link *l)
+{
+    struct sockaddr_storage from, to;
+
+    if (rdma_create_id(l->links->channel, &l->id, l, RDMA_PS_TCP) != 0) {
+        l->id = NULL;
+        failed(l, "no identifier", errno);
+        return;
+    }
+    l->state = LINK_CONNECTING;
+    read_address(l->links->fabric->rt->address.link, &from);
+    ((struct sockaddr_in *)(void *)&from)->sin_port = 0;    /* at the same place in version 6 */
+    read_address(l->peer->address.link, &to);
+    if (rdma_resolve_addr(l->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS) != 0)
+        failed(l, "its address is not found", errno);
+}
+
+static void find_route(struct verbs_link *l)
+{
+    set_timeout(l);
+    if (rdma_resolve_route(l->id, RESOLVE_MS) != 0)
+        failed(l, "there is no route", errno);
+}
+
+static void request(struct verbs_link *l)
+{
+    struct link_hello hello;
+    struct rdma_conn_param param;
+
+    if (!make_qp(l)) {
+        failed(l, "no queue pair", errno);
+        return;
+    }
+    fill_hello(l, &hello);
+    param = parameters(&hello);
+    if (rdma_connect(l->id, &param) != 0)
+        failed(l, "it cannot be asked", errno);
+}
+
+/* ---- who is called ---- */
+
+/* An earlier call that the caller has given up may still be there. */
+static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
+{
+    struct link_hello hello;
+    struct rdma_conn_param param;
+
+    loci_link_disconnect(l);
+    l->id = id;
+    id->context = l;
+    l->state = LINK_CONNECTING;
+    set_timeout(l);
+    if (!make_qp(l)) {
+        failed(l, "no queue pair", errno);
+        return;
+    }
+    fill_hello(l, &hello);
+    param = parameters(&hello);
+    if (rdma_accept(id, &param) != 0)
+        failed(l, "its call cannot be accepted", errno);
+}
+
+static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct link_hello *hello)
+{
+    struct link_parked *p = links->nparked < PARKED_MANY ? malloc(sizeof *p) : NULL;
+
+    if (p == NULL) {
+        rdma_reject(id, NULL, 0);
+        rdma_destroy_id(id);
+        return;
+    }
+    *p = (struct link_parked){ id, hello->from, hello->from_token, links->parked };
+    id->context = NULL;
+    links->parked = p;
+    links->nparked++;
+}
+
+static void unpark(struct verbs_link *l)
+{
+    struct link_parked **at = &l->links->parked;
+
+    while (*at != NULL && l->state == LINK_NEW) {
+        struct link_parked *p = *at;
+
+        if (p->identity != l->peer->address.identity || p->token != l->peer->address.token) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        l->links->nparked--;
+        accept_call(l, p->id);
+        free(p);
+    }
+}
+
+static bool is_for_us(const struct verbs_links *links, const struct link_hello *hello)
+{
+    const struct loci_address *me = &links->fabric->rt->address;
+
+    return hello->magic == LINK_MAGIC && hello->version == LINK_VERSION
+           && hello->to == me->identity && hello->to_token == me->token
+           && hello->from < me->identity;
+}
+
+static void called(struct verbs_links *links, struct rdma_cm_id *id,
+                   const struct link_hello *hello)
+{
+    struct verbs_link *l;
+
+    if (!is_for_us(links, hello)) {
+        LOCI_LOG(links->fabric->rt, LOCO_LOG_WARN, "a stranger's call is refused");
+        rdma_reject(id, NULL, 0);
+        rdma_destroy_id(id);
+        return;
+    }
+    l = loci_link_find(links, hello->from, hello->from_token);
+    if (l == NULL) {
+        park(links, id, hello);
+    } else if (l->state == LINK_NEW || l->state == LINK_CONNECTING) {
+        accept_call(l, id);
+    } else {
+        rdma_reject(id, NULL, 0);
+        rdma_destroy_id(id);
+    }
+}
+
+void loci_link_connect(struct verbs_link *l)
+{
+    if (calls(l))
+        call(l);
+    else
+        unpark(l);
+}
+
+/* ---- events ---- */
+
+static void established(struct verbs_link *l)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .min_rnr_timer = RNR_TIMER };
+
+    ibv_modify_qp(l->id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
+    l->state = LINK_READY;
+    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connected to process %016llx, %s",
+             (unsigned long long)l->peer->address.identity, calls(l) ? "by our call" : "by its call");
+    loci_link_pump(l);
+}
+
+/* What an event says; who answers a call knows our token, or is none of ours. */
+struct answer {
+    enum rdma_cm_event_type type;
+    int status;
+    struct link_hello hello;
+};
+
+static bool is_answer(const struct verbs_link *l, const struct link_hello *hello)
+{
+    const struct loci_address *me = &l->links->fabric->rt->address, *it = &l->peer->address;
+
+    return hello->magic == LINK_MAGIC && hello->version == LINK_VERSION
+           && hello->from == it->identity && hello->from_token == it->token
+           && hello->to == me->identity && hello->to_token == me->token;
+}
+
+static void refused(struct verbs_link *l, int status)
+{
+    failed(l, "it refuses", ECONNREFUSED);
+    if (status == NOBODY_LISTENS)
+        loci_link_ended(l, "its process has ended");
+}
+
+static void event_of(struct verbs_link *l, const struct answer *a)
+{
+    int error = a->status < 0 ? -a->status : ETIMEDOUT;
+
+    switch (a->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED: find_route(l); break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED: request(l); break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        if (!calls(l) || is_answer(l, &a->hello))
+            established(l);
+        else
+            failed(l, "somebody else answers there", EPROTO);
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR: failed(l, "its address is not found", error); break;
+    case RDMA_CM_EVENT_ROUTE_ERROR: failed(l, "there is no route", error); break;
+    case RDMA_CM_EVENT_REJECTED: refused(l, a->status); break;
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE: failed(l, "it does not answer", error); break;
+    case RDMA_CM_EVENT_DISCONNECTED: loci_link_ended(l, "its connection has ended"); break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: loci_link_ended(l, "our device is gone"); break;
+    default: break;
+    }
+}
+
+void loci_link_connect_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct verbs_links *links = ctx;
+    struct rdma_cm_event *event;
+    struct answer a = { .status = 0 };
+    struct rdma_cm_id *id;
+
+    (void)rt;
+    (void)fd;
+    (void)events;
+    if (rdma_get_cm_event(links->channel, &event) != 0)
+        return;
+    a.type = event->event;
+    a.status = event->status;
+    id = event->id;
+    if ((a.type == RDMA_CM_EVENT_CONNECT_REQUEST || a.type == RDMA_CM_EVENT_ESTABLISHED)
+        && event->param.conn.private_data != NULL
+        && event->param.conn.private_data_len >= sizeof a.hello)
+        memcpy(&a.hello, event->param.conn.private_data, sizeof a.hello);
+    rdma_ack_cm_event(event);       /* or its id could not be destroyed */
+    if (a.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+        called(links, id, &a.hello);
+    else if (id->context != NULL)
+        event_of(id->context, &a);
+}
+
+void loci_link_connect_close(struct verbs_links *links)
+{
+    while (links->parked != NULL) {
+        struct link_parked *p = links->parked;
+
+        links->parked = p->next;
+        rdma_reject(p->id, NULL, 0);
+        rdma_destroy_id(p->id);
+        free(p);
+    }
+    if (links->listener != NULL)
+        rdma_destroy_id(links->listener);
+    if (links->channel != NULL)
+        rdma_destroy_event_channel(links->channel);
+}

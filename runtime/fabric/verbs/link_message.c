@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Links: the buffers of all of them, sends and receives; the service thread's. Nothing that comes
+ * is believed before it was looked at. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../service.h"
+#include "link.h"
+
+#define PAGE 4096
+#define BATCH 16
+#define BUFFERS (LINK_RECEIVES + LINK_SENDS)
+#define IS_SEND (UINT64_C(1) << 63)     /* in a work request's id, beside turn and number */
+
+static unsigned char *buffer_of(const struct verbs_links *links, unsigned number)
+{
+    return links->memory + number * LINK_BYTES;
+}
+
+/* ---- life ---- */
+
+static bool give_back(struct verbs_links *links, unsigned number)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)buffer_of(links, number), .length = LINK_BYTES,
+        .lkey = links->mr->lkey,
+    };
+    struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+    return ibv_post_srq_recv(links->srq, &wr, &bad) == 0;
+}
+
+static bool make_queues(struct verbs_links *links, struct ibv_context *context)
+{
+    struct ibv_srq_init_attr srq = { .attr = { .max_wr = LINK_RECEIVES, .max_sge = 1 } };
+    size_t len = (BUFFERS * LINK_BYTES + PAGE - 1) / PAGE * PAGE;
+    int flags;
+
+    links->pd = ibv_alloc_pd(context);
+    links->done = ibv_create_comp_channel(context);
+    if (links->pd == NULL || links->done == NULL)
+        return false;
+    flags = fcntl(links->done->fd, F_GETFL);
+    if (flags < 0 || fcntl(links->done->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return false;
+    links->cq = ibv_create_cq(context, BUFFERS, NULL, links->done, 0);
+    links->srq = ibv_create_srq(links->pd, &srq);
+    links->memory = aligned_alloc(PAGE, len);
+    if (links->cq == NULL || links->srq == NULL || links->memory == NULL)
+        return false;
+    memset(links->memory, 0, len);
+    links->mr = ibv_reg_mr(links->pd, links->memory, len, IBV_ACCESS_LOCAL_WRITE);
+    return links->mr != NULL && ibv_req_notify_cq(links->cq, 0) == 0;
+}
+
+bool loci_link_queues_open(struct verbs_links *links, struct ibv_context *context)
+{
+    bool made = make_queues(links, context);
+
+    for (unsigned i = 0; made && i < LINK_RECEIVES; i++)
+        made = give_back(links, i);
+    if (!made) {
+        int error = errno;
+
+        loci_link_queues_close(links);
+        errno = error;
+    }
+    return made;
+}
+
+/* After all queue pairs. */
+void loci_link_queues_close(struct verbs_links *links)
+{
+    if (links->srq != NULL)
+        ibv_destroy_srq(links->srq);
+    if (links->cq != NULL)
+        ibv_destroy_cq(links->cq);
+    if (links->done != NULL)
+        ibv_destroy_comp_channel(links->done);
+    if (links->mr != NULL)
+        ibv_dereg_mr(links->mr);
+    if (links->pd != NULL)
+        ibv_dealloc_pd(links->pd);
+    free(links->memory);
+    links->srq = NULL;
+    links->cq = NULL;
+    links->done = NULL;
+    links->mr = NULL;
+    links->pd = NULL;
+    links->memory = NULL;
+}
+
+/* ---- sends ---- */
+
+static struct link_buffer *free_buffer(struct verbs_links *links)
+{
+    for (unsigned i = 0; i < LINK_SENDS; i++)
+        if (links->sends[i].link == NULL)
+            return &links->sends[i];
+    return NULL;
+}
+
+static struct link_queued *next_queued(struct verbs_link *l)
+{
+    struct link_queued *q;
+
+    pthread_mutex_lock(&l->links->lock);
+    q = l->first;
+    if (q != NULL) {
+        l->first = q->next;
+        if (l->first == NULL)
+            l->last = &l->first;
+    }
+    pthread_mutex_unlock(&l->links->lock);
+    return q;
+}
+
+static int send_message(struct verbs_link *l, struct link_buffer *buffer,
+                        const struct link_queued *q)
+{
+    struct verbs_links *links = l->links;
+    unsigned at = (unsigned)(buffer - links->sends);
+    unsigned char *bytes = buffer_of(links, LINK_RECEIVES + at);
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)bytes, .length = (uint32_t)(sizeof q->head + q->head.len),
+        .lkey = links->mr->lkey,
+    };
+    struct ibv_send_wr wr = {
+        .wr_id = IS_SEND | (uint64_t)(buffer->turn + 1) << 16 | at, .sg_list = &sge, .num_sge = 1,
+        .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+    }, *bad;
+    int error;
+
+    memcpy(bytes, &q->head, sizeof q->head);
+    memcpy(bytes + sizeof q->head, q->body, q->head.len);
+    error = ibv_post_send(l->id->qp, &wr, &bad);
+    if (error == 0) {
+        buffer->turn++;
+        buffer->link = l;
+        l->in_flight++;
+        l->spoke = true;
+    }
+    return error;
+}
+
+/* What came from it before that is among the completions that are being taken, perhaps. */
+static void fail(struct verbs_link *l, const char *how)
+{
+    if (l->failure == NULL)
+        l->failure = how;
+    loci_link_attend(l);
+}
+
+void loci_link_pump(struct verbs_link *l)
+{
+    while (l->state == LINK_READY && l->failure == NULL && l->in_flight < LINK_DEPTH) {
+        struct link_buffer *buffer = free_buffer(l->links);
+        struct link_queued *q;
+        int error;
+
+        if (buffer == NULL) {
+            l->links->starved = true;
+            return;
+        }
+        q = next_queued(l);
+        if (q == NULL)
+            return;
+        error = send_message(l, buffer, q);
+        free(q);
+        if (error != 0) {
+            fail(l, "its device takes no message");
+            return;
+        }
+    }
+}
+
+void loci_link_forget(struct verbs_link *l)
+{
+    for (unsigned i = 0; i < LINK_SENDS; i++)
+        if (l->links->sends[i].link == l)
+            l->links->sends[i].link = NULL;
+    l->in_flight = 0;
+}
+
+static void pump_all(struct verbs_links *links)
+{
+    struct verbs_link *l;
+
+    links->starved = false;
+    pthread_mutex_lock(&links->lock);
+    l = links->all;
+    pthread_mutex_unlock(&links->lock);
+    for (; l != NULL; l = l->next)
+        if (atomic_load_explicit(&l->queued, memory_order_relaxed) > 0)
+            loci_link_pump(l);
+}
+
+static void sent(struct verbs_links *links, const struct ibv_wc *wc)
+{
+    struct link_buffer *buffer = &links->sends[wc->wr_id & 0xffff];
+    struct verbs_link *l = buffer->link;
+
+    if (l == NULL || buffer->turn != (uint32_t)(wc->wr_id >> 16))
+        return;         /* of a link that has ended */
+    buffer->link = NULL;
+    l->in_flight--;
+    if (wc->status != IBV_WC_SUCCESS) {
+        fail(l, wc->status == IBV_WC_RETRY_EXC_ERR ? "its machine does not answer"
+                : wc->status == IBV_WC_WR_FLUSH_ERR ? "its connection has ended"
+                : ibv_wc_status_str(wc->status));
+        return;
+    }
+    atomic_fetch_sub_explicit(&l->queued, 1, memory_order_relaxed);
+    if (links->starved)
+        pump_all(links);
+    else
+        loci_link_pump(l);
+}
+
+/* ---- receives ---- */
+
+static void said_goodbye(struct verbs_link *l)
+{
+    l->goodbye = true;
+    if (l->gone)
+        return;
+    l->gone = true;
+    loci_peer_gone(l->links->fabric->rt, l->peer, LOCI_PEER_LEFT, "it has closed its runtime");
+}
+
+/* Whose message that is: its sender's, if it came by the sender's connection. */
+static struct verbs_link *link_of(struct verbs_links *links, const struct link_head *head,
+                                  uint32_t qpn)
+{
+    struct loco_runtime *rt = links->fabric->rt;
+    int index = loci_peer_find(rt, head->from);
+    struct verbs_peer *p = index < 0 ? NULL : loci_peer(rt, index)->device_data;
+    struct verbs_link *l = p != NULL ? p->link : NULL;
+
+    return l != NULL && l->id != NULL && l->id->qp != NULL && l->id->qp->qp_num == qpn ? l : NULL;
+}
+
+static const char *hand_on(struct verbs_link *l, const struct link_head *head, const void *body)
+{
+    struct verbs_fabric *f = l->links->fabric;
+
+    switch (head->type) {
+    case LINK_CONTROL: loci_control_receive(f->rt, l->peer->index, body, head->len); break;
+    case LINK_DEVICE: loci_verbs_receive(f, l->peer, body, head->len); break;
+    case LINK_GOODBYE: said_goodbye(l); break;
+    case LINK_ALIVE: break;
+    default: return "unknown type";
+    }
+    return NULL;
+}
+
+static void received(struct verbs_links *links, const struct ibv_wc *wc)
+{
+    unsigned char *bytes = buffer_of(links, (unsigned)wc->wr_id);
+    const char *wrong = NULL;
+    struct link_head head = { .len = 0 };
+    struct verbs_link *l = NULL;
+
+    if (wc->status == IBV_WC_SUCCESS) {
+        if (wc->byte_len >= sizeof head)
+            memcpy(&head, bytes, sizeof head);
+        if (head.magic != LINK_MAGIC || head.version != LINK_VERSION
+            || wc->byte_len != sizeof head + head.len)
+            wrong = "not one of this release";
+        else if ((l = link_of(links, &head, wc->qp_num)) == NULL)
+            wrong = "not by its sender's connection";
+        else
+            wrong = hand_on(l, &head, bytes + sizeof head);
+        if (wrong != NULL)
+            LOCI_LOG(links->fabric->rt, LOCO_LOG_ERROR, "message of %u bytes from another machine "
+                     "dropped: %s", wc->byte_len, wrong);
+    }
+    if (!give_back(links, (unsigned)wc->wr_id))
+        LOCI_LOG(links->fabric->rt, LOCO_LOG_ERROR, "a buffer for messages is lost: %m");
+}
+
+/* ---- completions ---- */
+
+void loci_link_drain(struct verbs_links *links)
+{
+    struct ibv_wc wc[BATCH];
+    int n;
+
+    while ((n = ibv_poll_cq(links->cq, BATCH, wc)) > 0)
+        for (int i = 0; i < n; i++) {
+            if (wc[i].wr_id & IS_SEND)
+                sent(links, &wc[i]);
+            else
+                received(links, &wc[i]);
+        }
+}
+
+void loci_link_done_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct verbs_links *links = ctx;
+    struct ibv_cq *cq;
+    void *none;
+
+    (void)rt;
+    (void)fd;
+    (void)events;
+    if (ibv_get_cq_event(links->done, &cq, &none) != 0)
+        return;
+    ibv_ack_cq_events(cq, 1);
+    if (ibv_req_notify_cq(cq, 0) != 0)
+        LOCI_LOG(links->fabric->rt, LOCO_LOG_ERROR, "messages will not be heard of: %m");
+    loci_link_drain(links);
+}
