@@ -80,14 +80,7 @@ static bool has_other_nodes(const struct loco_runtime *rt)
 
 static bool has_device(const struct loco_runtime *rt)
 {
-    struct loci_device_port list[LOCI_DEVICES_MAX];
-    const char *why;
-    int n = loci_devices_list(list, LOCI_DEVICES_MAX, rt->tunables.device, 0, &why);
-
-    for (int i = 0; i < n; i++)
-        if (list[i].chosen)
-            return true;
-    return false;
+    return loci_devices_usable(rt->tunables.device);
 }
 #endif
 

@@ -249,24 +249,26 @@ static void add_port(struct info *info, const struct loci_device_port *p)
     static const char *const atomics[] = {
         "no atomics", "atomics of its own", "atomics together with the CPU's"
     };
-    char key[2 * TEXT];
+    char key[2 * TEXT], rate[32] = "", place[64] = "";
     struct item *item;
 
     snprintf(key, sizeof key, "verbs: %.64s:%d", p->device, p->port);
     item = add(info, "fabrics", key, "%s%s", p->gid[0] != '\0' ? p->gid : "no address",
                p->chosen ? ", would be chosen" : "");
-    if (p->why_not[0] != '\0')
-        snprintf(item->note, sizeof item->note, "not used: %s", p->why_not);
-    else if (p->chosen)
-        snprintf(item->note, sizeof item->note, "the first with this kind of address, %s, GID %d",
-                 p->gid_kind, p->gid_index);
+    if (p->usable)
+        snprintf(item->note, sizeof item->note, "%s, GID %d; %s%s", p->gid_kind, p->gid_index,
+                 p->chosen ? "" : "not chosen: ", p->chosen ? p->why : p->why_not);
     else
-        snprintf(item->note, sizeof item->note, "%s, GID %d", p->gid_kind, p->gid_index);
+        snprintf(item->note, sizeof item->note, "not used: %s", p->why_not);
     if (p->mtu == 0)
         return;
+    if (p->rate > 0)
+        snprintf(rate, sizeof rate, ", %g Gb/s", p->rate / 1000.0);
+    if (p->nodes[0] != '\0')
+        snprintf(place, sizeof place, ", at NUMA node %s", p->nodes);
     snprintf(key, sizeof key, "verbs: %.64s:%d can", p->device, p->port);
-    item = add(info, "fabrics", key, "%s, MTU %u, messages of %llu bytes, %s",
-               p->ethernet ? "Ethernet" : "InfiniBand", p->mtu,
+    item = add(info, "fabrics", key, "%s%s%s, MTU %u, messages of %llu bytes, %s",
+               p->ethernet ? "Ethernet" : "InfiniBand", rate, place, p->mtu,
                (unsigned long long)p->max_message, atomics[p->atomics]);
     snprintf(item->note, sizeof item->note, "%d queue pairs, %d requests each, %d reads and "
              "atomics in flight, %llu bytes of device memory, %sthread domains", p->max_queue_pairs,

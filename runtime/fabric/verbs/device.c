@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Which devices there are, what they can do, and which one is taken. */
+/* Which devices there are, and what they can do. */
 
 #include "config.h"
 
@@ -15,6 +15,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+
+#include "choose.h"
 
 #define GIDS 256
 
@@ -82,6 +84,22 @@ static unsigned mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
 }
 
+/* In Mb/s, of the specification's codes; 0: of none that was known here. */
+static unsigned rate(const struct ibv_port_attr *attr)
+{
+    static const unsigned speed[] = { 2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000 };
+    static const unsigned width[] = { 1, 4, 8, 12, 2 };
+    unsigned s = 0, w = 0;
+
+    while (s < sizeof speed / sizeof speed[0] && attr->active_speed != 1u << s)
+        s++;
+    while (w < sizeof width / sizeof width[0] && attr->active_width != 1u << w)
+        w++;
+    if (s == sizeof speed / sizeof speed[0] || w == sizeof width / sizeof width[0])
+        return 0;
+    return speed[s] * width[w];
+}
+
 /* What the device says of itself; the first thing that makes it useless here stays in why_not. */
 static void describe_device(struct ibv_context *context, struct loci_device_port *p)
 {
@@ -118,6 +136,7 @@ static void describe_port(struct ibv_context *context, struct loci_device_port *
         return;
     }
     p->ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    p->rate = rate(&attr);
     p->mtu = mtu_bytes(attr.active_mtu);
     p->lid = attr.lid;
     p->max_message = attr.max_msg_sz;
@@ -132,6 +151,7 @@ static void describe_port(struct ibv_context *context, struct loci_device_port *
                  "interface one");
     else if (p->mtu == 0 || p->max_message == 0)
         snprintf(p->why_not, sizeof p->why_not, "it names no MTU");
+    p->usable = p->why_not[0] == '\0';
 }
 
 static int ports_of(struct ibv_device *device)
@@ -156,6 +176,7 @@ static void describe(struct ibv_device *device, int port, struct loci_device_por
     snprintf(p->device, sizeof p->device, "%s", ibv_get_device_name(device));
     p->port = port;
     p->gid_kind = "";
+    p->distance = LOCI_DISTANCE_UNKNOWN;
     context = ibv_open_device(device);
     if (context == NULL) {
         snprintf(p->why_not, sizeof p->why_not, "it cannot be opened: %s", strerror(errno));
@@ -166,58 +187,9 @@ static void describe(struct ibv_device *device, int port, struct loci_device_por
     ibv_close_device(context);
 }
 
-/* ---- choosing ---- */
+/* ---- all of them ---- */
 
-/* This turn's entry of "name[:port],name[:port]"; false: any device will do. */
-static bool entry_of(const char *wanted, unsigned turn, char *entry, size_t len)
-{
-    unsigned n = 1;
-
-    if (strcmp(wanted, "auto") == 0 || wanted[0] == '\0')
-        return false;
-    for (const char *c = wanted; *c != '\0'; c++)
-        n += *c == ',';
-    for (unsigned skip = turn % n; skip > 0; skip--)
-        wanted = strchr(wanted, ',') + 1;
-    snprintf(entry, len, "%.*s", (int)strcspn(wanted, ","), wanted);
-    return true;
-}
-
-static bool is_entry(const struct loci_device_port *p, const char *entry)
-{
-    size_t name = strcspn(entry, ":");
-
-    if (strlen(p->device) != name || strncmp(p->device, entry, name) != 0)
-        return false;
-    return entry[name] == '\0' || atoi(entry + name + 1) == p->port;
-}
-
-/* The first that can be used, of those that are wanted, with the best kind of address. */
-static void choose(struct loci_device_port *list, int n, const char *wanted,
-                   unsigned turn)
-{
-    char entry[2 * LOCI_DEVICE_NAME] = "";
-    bool named = entry_of(wanted, turn, entry, sizeof entry);
-    struct loci_device_port *best = NULL;
-
-    for (int i = 0; i < n; i++) {
-        struct loci_device_port *p = &list[i];
-
-        if (p->why_not[0] != '\0')
-            continue;
-        if (named && !is_entry(p, entry)) {
-            snprintf(p->why_not, sizeof p->why_not, "LOCO_DEVICE names another");
-            continue;
-        }
-        if (best == NULL || p->gid_rank > best->gid_rank)
-            best = p;
-    }
-    if (best != NULL)
-        best->chosen = true;
-}
-
-int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
-                      const char **why)
+static int describe_all(struct loci_device_port *list, int max, const char **why)
 {
     int devices = 0, n = 0;
     struct ibv_device **all = ibv_get_device_list(&devices);
@@ -233,8 +205,25 @@ int loci_devices_list(struct loci_device_port *list, int max, const char *wanted
             describe(all[i], port, &list[n++]);
     if (all != NULL)
         ibv_free_device_list(all);
-    choose(list, n, wanted, turn);
     return n;
+}
+
+int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
+                      const char **why)
+{
+    int n = describe_all(list, max, why);
+
+    loci_choose(list, n, wanted, turn, "");
+    return n;
+}
+
+bool loci_devices_usable(const char *wanted)
+{
+    struct loci_device_port list[LOCI_DEVICES_MAX];
+    const char *why;
+    int n = describe_all(list, LOCI_DEVICES_MAX, &why);
+
+    return loci_choose_count(list, n, wanted, 0) > 0;
 }
 
 #else
@@ -248,6 +237,12 @@ int loci_devices_list(struct loci_device_port *list, int max, const char *wanted
     (void)turn;
     *why = "configured --without-verbs";
     return 0;
+}
+
+bool loci_devices_usable(const char *wanted)
+{
+    (void)wanted;
+    return false;
 }
 
 #endif

@@ -11,17 +11,24 @@
 #define LOCI_DEVICE_NAME 64
 #define LOCI_DEVICES_MAX 64
 #define LOCI_GID_TEXT 48
+#define LOCI_NODES_TEXT 32
+#define LOCI_DISTANCE_UNKNOWN (~0u)
 
 struct loci_device_port {
     char device[LOCI_DEVICE_NAME];
     int port;
-    char why_not[128];              /* empty: it can be used */
-    bool chosen;                    /* by a process that is told nothing but `wanted` */
+    char why_not[128];              /* why it is not chosen; empty: it is */
+    bool usable;                    /* it could be, and why_not is about one that is better */
+    bool chosen;
+    char why[128];                  /* it is chosen */
     bool ethernet;                  /* RoCE, else InfiniBand */
     char gid[LOCI_GID_TEXT];        /* as an address; empty: none */
     int gid_index;
     const char *gid_kind;           /* "RoCE v2, IPv4" */
     int gid_rank;                   /* the higher the better */
+    unsigned rate;                  /* Mb/s; 0: unknown */
+    unsigned distance;              /* from this process */
+    char nodes[LOCI_NODES_TEXT];    /* NUMA nodes that it is at, "0-1"; empty: unknown */
     unsigned mtu;                   /* bytes */
     unsigned lid;
     uint64_t max_message;           /* bytes */
@@ -34,9 +41,13 @@ struct loci_device_port {
 };
 
 /* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE=wanted means for
- * the process whose turn it is. Returns how many; *why: a static text where there are none. */
+ * this process, whose turn it is (choose.h). Returns how many; *why: a static text where there are
+ * none. */
 int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
                       const char **why);
+
+/* Whether there is one for the process of turn 0: the same answer for all of a node. */
+bool loci_devices_usable(const char *wanted);
 
 /* A GID as an address. */
 void loci_gid_text(const unsigned char gid[16], char text[LOCI_GID_TEXT]);
