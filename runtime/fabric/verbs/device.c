@@ -17,6 +17,7 @@
 #include <infiniband/verbs.h>
 
 #include "choose.h"
+#include "near.h"
 
 #define GIDS 256
 
@@ -212,8 +213,11 @@ int loci_devices_list(struct loci_device_port *list, int max, const char *wanted
                       const char **why)
 {
     int n = describe_all(list, max, why);
+    char here[LOCI_NODES_TEXT] = "";
 
-    loci_choose(list, n, wanted, turn, "");
+    if (loci_choose_count(list, n, wanted, turn) > 1)
+        loci_near_measure(list, n, here);
+    loci_choose(list, n, wanted, turn, here);
     return n;
 }
 

@@ -27,7 +27,7 @@ struct loci_device_port {
     const char *gid_kind;           /* "RoCE v2, IPv4" */
     int gid_rank;                   /* the higher the better */
     unsigned rate;                  /* Mb/s; 0: unknown */
-    unsigned distance;              /* from this process */
+    unsigned distance;              /* from this process (near.h) */
     char nodes[LOCI_NODES_TEXT];    /* NUMA nodes that it is at, "0-1"; empty: unknown */
     unsigned mtu;                   /* bytes */
     unsigned lid;
@@ -41,8 +41,8 @@ struct loci_device_port {
 };
 
 /* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE=wanted means for
- * this process, whose turn it is (choose.h). Returns how many; *why: a static text where there are
- * none. */
+ * this process, whose turn it is (choose.h). Where several can be meant, it is measured how near
+ * they are. Returns how many; *why: a static text where there are none. */
 int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
                       const char **why);
 
