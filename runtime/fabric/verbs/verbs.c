@@ -173,8 +173,8 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
         return status;
     }
     loci_verbs_links_open(f, mine);
-    LOCI_LOG(rt, LOCO_LOG_INFO, "data goes through %s, port %d, %s (%s)", f->port.device,
-             f->port.port, f->port.gid, f->port.gid_kind);
+    LOCI_LOG(rt, LOCO_LOG_INFO, "data goes through %s, port %d, %s (%s): %s", f->port.device,
+             f->port.port, f->port.gid, f->port.gid_kind, f->port.why);
     *fabric = (struct loci_fabric *)f;
     return LOCO_OK;
 }
