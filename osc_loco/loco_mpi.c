@@ -238,6 +238,7 @@ static int open_runtime(void)
 
     host.idle = idle;
     host.sleep = sleep_in_mpi;
+    host.place = (unsigned)opal_process_info.my_local_rank + 1;
     set_caller(pthread_self());
     if (all != NULL)
         status = loci_runtime_open(&boot, &host, NULL, &process.rt);

@@ -53,6 +53,9 @@ struct loci_host {
     void (*wake)(void *ctx, _Atomic uint32_t *word);
     /* Nullable. A wait begins that is not over at the first look: for this. */
     void (*waits)(void *ctx, const char *what);
+    /* Which of the job's processes on this node this is, from 1: they take devices in turn. 0: not
+     * known, and its number in the job has to do. */
+    unsigned place;
 };
 
 /* ---- peers (peer.c) ---- */

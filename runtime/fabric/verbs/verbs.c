@@ -22,13 +22,19 @@
 
 /* ---- the device ---- */
 
-/* Which one, and why none. An identity ends in the process's number in its job. */
+/* An identity ends in the process's number in its job. */
+static unsigned turn_of_self(const struct loco_runtime *rt)
+{
+    return rt->host.place > 0 ? rt->host.place - 1 : (unsigned)rt->address.identity & 0xfff;
+}
+
+/* Which one, and why none. */
 static int choose(struct verbs_fabric *f)
 {
     struct loci_device_port list[LOCI_DEVICES_MAX];
-    unsigned turn = (unsigned)f->rt->address.identity & 0xfff;
     const char *why;
-    int n = loci_devices_list(list, LOCI_DEVICES_MAX, f->rt->tunables.device, turn, &why);
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, f->rt->tunables.device,
+                              turn_of_self(f->rt), &why);
 
     for (int i = 0; i < n; i++)
         if (list[i].chosen) {
