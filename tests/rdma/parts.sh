@@ -46,7 +46,41 @@ over_verbs() {
 }
 export -f over_verbs
 
+# A machine of two packages with a CPU and a device each, as hwloc reads it.
+two_packages() {
+    local i
+    sets() { printf 'cpuset="%s" complete_cpuset="%s" nodeset="%s" complete_nodeset="%s"' "$1" "$1" "$1" "$1"; }
+    echo '<?xml version="1.0" encoding="UTF-8"?>'
+    echo '<!DOCTYPE topology SYSTEM "hwloc2.dtd">'
+    echo '<topology version="2.0">'
+    echo "<object type=\"Machine\" os_index=\"0\" $(sets 0x3) allowed_cpuset=\"0x3\" allowed_nodeset=\"0x3\">"
+    for i in 0 1; do
+        echo "<object type=\"Package\" os_index=\"$i\" $(sets 0x$((i + 1)))>"
+        echo "<object type=\"NUMANode\" os_index=\"$i\" $(sets 0x$((i + 1))) local_memory=\"1073741824\"/>"
+        echo "<object type=\"PU\" os_index=\"$i\" $(sets 0x$((i + 1)))/>"
+        echo "<object type=\"PCIDev\" pci_busid=\"0000:0$i:00.0\" pci_type=\"0207 [15b3:101b] [15b3:0006] 00\""
+        echo " pci_link_speed=\"0.0\"><object type=\"OSDev\" name=\"rxe$i\" osdev_type=\"3\"/></object></object>"
+    done
+    echo '</object></topology>'
+}
+
+# Soft-RoCE devices are nowhere: hwloc is told where.
+nearest() {
+    local i
+    grep -q 'define LOCO_HAVE_HWLOC' "$builddir/config.h" || { echo 'built without hwloc'; return 0; }
+    two_packages >/tmp/machine.xml
+    export HWLOC_XMLFILE=/tmp/machine.xml HWLOC_THISSYSTEM=1
+    for i in 0 1; do
+        taskset -c $i "$builddir/tools/loco-info" >/tmp/info || return
+        grep 'verbs: rxe.:1 ' /tmp/info
+        grep -q "verbs: rxe$i:1 .*would be chosen .*the only one so near" /tmp/info || return
+        grep -q "verbs: rxe$((1 - i)):1 .*farther away: at NUMA node $((1 - i))" /tmp/info || return
+    done
+}
+export -f two_packages nearest
+
 part_pair() {
+    check_function 'the nearest device is taken' 60 nearest
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'long requests of more pieces than there is room for' 120 \
         "LOCO_RDMA_DEPTH=16 LOCO_RDMA_READ_AHEAD=64K over_verbs '$builddir/tests/rdma/contract' 2 large"
