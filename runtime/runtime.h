@@ -31,6 +31,7 @@
 
 #define LOCI_CACHE_LINE 64
 #define LOCI_SLOTS (64 * LOCO_ACK_WORDS)    /* operations in flight per thread */
+#define LOCI_CHAIN 16                       /* operations that fabrics are given at once */
 #ifdef LOCO_SIM
 #define LOCI_MAX_PEERS 2048                 /* hundreds of runtimes share this memory */
 #else

@@ -21,9 +21,13 @@
  *   LOCI_FETCH_ADD, _SWAP   old value is local; earlier writes on this lane are placed
  *   LOCI_PLACE              all earlier writes on this lane are placed
  *
- * Post returns LOCO_OK (done; op->slot was not used), LOCO_IN_PROGRESS (the slot will be told by
- * poll) or an error (nothing of the chain's rest was posted). A fabric whose writes are visible
- * when post returns (shm) says so with `synchronous`, and its lanes are never dirty.
+ * Post takes a chain of operations, which are ordered and complete as if each were posted alone.
+ * It returns, of the last, LOCO_OK (done; op->slot was not used) or LOCO_IN_PROGRESS (the slot
+ * will be told by poll), or else why it stopped: an error, or LOCO_ERR_AGAIN. Whatever it returns,
+ * the first *posted operations were taken, and op->in_flight says of each which of the two it is;
+ * of the rest nothing was, and no slot of it will be told. A fabric whose writes are visible when
+ * post returns (shm) says so with `synchronous`, and its lanes are never dirty; there nothing is in
+ * flight, and post does not say so of each.
  * A lane to LOCI_SELF is one like the others (a device loops back): atomics of the nic domain on
  * this process's own memory are posted there. Nothing is written on it; what the CPU stored
  * before a post, in its own memory too, is visible to whatever the operation sets off.
@@ -82,6 +86,7 @@ struct loci_op {
     void *local;                /* source of a write, destination of a read */
     size_t len;                 /* bytes; 8 for atomics */
     bool by_value;              /* a write of at most 8 bytes: its source is copied by post */
+    bool in_flight;             /* said by post: its slot will be told */
     uint64_t operand;           /* added, or swapped in */
     uint64_t compare;
     uint64_t *result;           /* where an atomic's old value goes */

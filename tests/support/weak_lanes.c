@@ -300,6 +300,7 @@ int weak_post(struct loci_fabric *f, struct loci_lane *lane, struct loci_op *ops
         status = post_one(lane->fabric_data, &ops[*posted]);
         if (status < 0)
             break;
+        ops[*posted].in_flight = true;
     }
     pthread_mutex_unlock(&f->world->lock);
     return status;

@@ -447,6 +447,7 @@ static int post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_
         status = post_one(l, &ops[*posted]);
         if (status < 0)
             break;
+        ops[*posted].in_flight = true;
         if (p->world->strategy == LOCI_SIM_TIMED)
             loci_sim_time_op(l);
     }

@@ -67,6 +67,14 @@ void loci_verbs_break(struct verbs_lane *l, int status)
     loci_verbs_long_fail(l, status);
 }
 
+void loci_verbs_flush(struct verbs_lane *l, int status)
+{
+    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+    ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+    loci_verbs_break(l, status);
+}
+
 static int status_of(enum ibv_wc_status what)
 {
     switch (what) {
@@ -131,15 +139,6 @@ static void complete(const struct ibv_wc *wc)
 
 /* ---- polling ---- */
 
-/* The peer is gone, and the device has not noticed: have what is in flight flushed. */
-static void flush(struct verbs_lane *l)
-{
-    struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-    ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
-    loci_verbs_break(l, LOCO_ERR_PEER_DEAD);
-}
-
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct verbs_lane *l = lane->fabric_data;
@@ -152,7 +151,8 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     n = ibv_poll_cq(l->thread->cq, BATCH, wc);
     for (int i = 0; i < n; i++)
         complete(&wc[i]);
+    /* The peer is gone, and the device has not noticed. */
     if (n == 0 && !l->broken && !loci_peer_alive(verbs_of(fabric)->rt, lane->peer->index))
-        flush(l);
+        loci_verbs_flush(l, LOCO_ERR_PEER_DEAD);
     return n;
 }

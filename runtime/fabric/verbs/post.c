@@ -6,7 +6,27 @@
  *   write up to a block           copied to a buffer; done when posted
  *   read up to a block, atomic    into a buffer that is copied out on completion
  *   place                         a read of nothing
- *   longer write or read          long.c */
+ *   longer write or read          long.c
+ *
+ * The requests of a chain of operations are made one after the other, and given to the device as
+ * one list, BATCH at most: that is one doorbell, or system call.
+ *
+ * Room. Making a request takes all that it needs: its place in the ring, an entry of the completion
+ * queue, its buffer. So for whether there is room for the next, and whether it has to ask for its
+ * completion, those before it count as if they were posted, and the device never gets more than
+ * what it was made for; a chain that finds no more room ends there, and what is made of it is sent.
+ * Nothing of these numbers is seen by anybody else meanwhile: they are under the thread's lock, and
+ * completions are taken only by polls, which are under it, too.
+ *
+ * Order. A list is posted in its order. What does not go by it, long operations and those that the
+ * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
+ * nothing else is made.
+ *
+ * Errors. A device takes a list up to a request that it names. The made requests from that one on
+ * give back what they took, the youngest first, so that all is as if they had not been made; those
+ * before it are posted, with their completions asked for as they would have been alone: nobody who
+ * waits for one of them depends on another that was not taken. Which operations were taken goes by
+ * the number of the first that was not. */
 
 #include "config.h"
 
@@ -32,128 +52,215 @@ static bool should_ask(const struct verbs_lane *l)
            || t->free_blocks < VERBS_BLOCKS / 2 || t->free_words < VERBS_WORDS / 2;
 }
 
-/* ---- one request ---- */
+/* ---- made requests ---- */
 
-/* What is common to all that follows; the caller fills in the data. */
-static void begin(const struct loci_op *op, struct ibv_send_wr *wr, struct ibv_sge *sge)
-{
-    memset(wr, 0, sizeof *wr);
-    memset(sge, 0, sizeof *sge);
-    wr->sg_list = sge;
-    if (op->mem == NULL)
-        return;
-    wr->wr.rdma.remote_addr = op->mem->key.base + op->offset;
-    wr->wr.rdma.rkey = (uint32_t)op->mem->key.device;
-}
+#define BATCH LOCI_CHAIN
 
-int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
-                    const struct verbs_request *what, bool ask)
+/* Made, and not given to the device yet: the lane's youngest. */
+struct batch {
+    struct verbs_lane *l;
+    int n;
+    uint32_t asked;                 /* the lane's, before the first was made */
+    int op[BATCH];                  /* of which operation of the chain each is */
+    struct ibv_send_wr wr[BATCH];
+    struct ibv_sge sge[BATCH];
+};
+
+static void reserve(struct verbs_lane *l, struct ibv_send_wr *wr, const struct verbs_request *what,
+                    bool ask)
 {
     struct verbs_request *r = &l->ring[l->posted % l->depth];
-    struct ibv_send_wr *bad;
-    int error;
 
     *r = *what;
     r->lane = l;
     wr->wr_id = (uintptr_t)r;
     if (ask || what->slot != NULL || should_ask(l))
         wr->send_flags |= IBV_SEND_SIGNALED;
-    error = ibv_post_send(l->qp, wr, &bad);
-    if (error == ENOMEM)
-        return LOCO_ERR_AGAIN;
-    if (error != 0) {
-        errno = error;
-        LOCI_LOG(l->lane->thread->rt, LOCO_LOG_ERROR, "%s takes no request: %m",
-                 l->thread->fabric->port.device);
-        return LOCO_ERR_SYSTEM;
-    }
     l->posted++;
     l->thread->outstanding++;
     if (wr->send_flags & IBV_SEND_SIGNALED)
         l->asked = l->posted;
-    return LOCO_OK;
+}
+
+/* The youngest `refused` of the n requests of this list were not taken. */
+static void take_back(struct verbs_lane *l, const struct ibv_send_wr *list, int n, int refused,
+                      uint32_t asked)
+{
+    uint32_t first = l->posted - (uint32_t)n;
+
+    for (int i = 0; i < refused; i++) {
+        struct verbs_request *r = &l->ring[--l->posted % l->depth];
+
+        l->thread->outstanding--;
+        if (r->buffer != NULL)
+            loci_verbs_buffer_give(l->thread, r->buffer);
+    }
+    l->asked = asked;
+    for (uint32_t at = first; at != l->posted; at++, list = list->next)
+        if (list->send_flags & IBV_SEND_SIGNALED)
+            l->asked = at + 1;
+}
+
+static int why_refused(struct verbs_lane *l, int error, bool named)
+{
+    if (error == ENOMEM && named)
+        return LOCO_ERR_AGAIN;
+    errno = error;
+    LOCI_LOG(l->lane->thread->rt, LOCO_LOG_ERROR, "%s takes no request: %m",
+             l->thread->fabric->port.device);
+    /* It may have the list, and was not told to begin: it must not later. */
+    if (!named)
+        loci_verbs_flush(l, LOCO_ERR_SYSTEM);
+    return LOCO_ERR_SYSTEM;
+}
+
+/* Where in a list a request is; -1: it is not. */
+static int place_of(const struct ibv_send_wr *bad, const struct ibv_send_wr *list)
+{
+    for (int at = 0; list != NULL; at++, list = list->next)
+        if (list == bad)
+            return at;
+    return -1;
+}
+
+/* Give it a list of n that are made. *taken: how many it has; of the rest nothing is left. */
+static int give_list(struct verbs_lane *l, struct ibv_send_wr *list, int n, uint32_t asked,
+                     int *taken)
+{
+    struct ibv_send_wr *bad = NULL;
+    int error = ibv_post_send(l->qp, list, &bad), named, status;
+
+    *taken = n;
+    if (error == 0)
+        return LOCO_OK;
+    named = place_of(bad, list);
+    *taken = named < 0 ? 0 : named;
+    status = why_refused(l, error, named >= 0);
+    take_back(l, list, n, n - *taken, asked);
+    return status;
+}
+
+int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
+                    const struct verbs_request *what, bool ask)
+{
+    uint32_t asked = l->asked;
+    int taken;
+
+    reserve(l, wr, what, ask);
+    return give_list(l, wr, 1, asked, &taken);
+}
+
+/* All of a batch, which is empty then; if the device does not take all, op[0] is the operation of
+ * the first that it refused. */
+static int batch_send(struct batch *b)
+{
+    int n = b->n, taken, status;
+
+    b->n = 0;
+    if (n == 0)
+        return LOCO_OK;
+    status = give_list(b->l, b->wr, n, b->asked, &taken);
+    if (status != LOCO_OK)
+        b->op[0] = b->op[taken];
+    return status;
+}
+
+/* The next of the batch, with what is common to all; the caller fills in the data. */
+static struct ibv_send_wr *begin(struct batch *b, const struct loci_op *op)
+{
+    struct ibv_send_wr *wr = &b->wr[b->n];
+    struct ibv_sge *sge = &b->sge[b->n];
+
+    memset(wr, 0, sizeof *wr);
+    memset(sge, 0, sizeof *sge);
+    wr->sg_list = sge;
+    if (op->kind == LOCI_PLACE || op->len == 0)
+        return wr;
+    wr->num_sge = 1;
+    wr->wr.rdma.remote_addr = op->mem->key.base + op->offset;
+    wr->wr.rdma.rkey = (uint32_t)op->mem->key.device;
+    return wr;
+}
+
+static void end(struct batch *b, int op, const struct verbs_request *what, bool ask)
+{
+    if (b->n == 0)
+        b->asked = b->l->asked;
+    else
+        b->wr[b->n - 1].next = &b->wr[b->n];
+    b->op[b->n] = op;
+    reserve(b->l, &b->wr[b->n++], what, ask);
 }
 
 /* ---- kinds ---- */
 
 /* Up to a block, done when posted. */
-static int write_copied(struct verbs_lane *l, const struct loci_op *op)
+static int make_write(struct batch *b, const struct loci_op *op, int number)
 {
     struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len };
-    struct ibv_send_wr wr;
-    struct ibv_sge sge;
-    int status;
+    struct verbs_lane *l = b->l;
+    struct ibv_send_wr *wr = begin(b, op);
+    struct ibv_sge *sge = wr->sg_list;
 
-    begin(op, &wr, &sge);
-    wr.opcode = IBV_WR_RDMA_WRITE;
-    wr.num_sge = 1;
-    sge.length = (uint32_t)op->len;
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    sge->length = (uint32_t)op->len;
     if (op->len <= l->max_inline) {
-        sge.addr = (uintptr_t)op->local;
-        wr.send_flags = IBV_SEND_INLINE;
+        sge->addr = (uintptr_t)op->local;
+        wr->send_flags = IBV_SEND_INLINE;
     } else {
         what.buffer = loci_verbs_buffer_take(l->thread, op->len);
         if (what.buffer == NULL)
             return LOCO_ERR_AGAIN;
         memcpy(what.buffer->base, op->local, op->len);
-        sge.addr = (uintptr_t)what.buffer->base;
-        sge.lkey = l->thread->mr->lkey;
+        sge->addr = (uintptr_t)what.buffer->base;
+        sge->lkey = l->thread->mr->lkey;
     }
-    status = loci_verbs_give(l, &wr, &what, false);
-    if (status != LOCO_OK && what.buffer != NULL)
-        loci_verbs_buffer_give(l->thread, what.buffer);
-    return status;
+    end(b, number, &what, false);
+    return LOCO_OK;
 }
 
 /* Into a buffer, whose contents go where they belong on completion. */
-static int fetch_copied(struct verbs_lane *l, const struct loci_op *op)
+static int make_fetch(struct batch *b, const struct loci_op *op, int number)
 {
     struct verbs_request what = {
         .slot = op->slot, .kind = op->kind, .len = op->len, .to = op->local,
     };
-    struct ibv_send_wr wr;
-    struct ibv_sge sge;
-    int status;
+    struct verbs_lane *l = b->l;
+    struct ibv_send_wr *wr = begin(b, op);
+    struct ibv_sge *sge = wr->sg_list;
 
-    begin(op, &wr, &sge);
-    wr.opcode = IBV_WR_RDMA_READ;
+    wr->opcode = IBV_WR_RDMA_READ;
     if (op->kind != LOCI_READ) {
-        wr.opcode = op->kind == LOCI_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
-                                               : IBV_WR_ATOMIC_CMP_AND_SWP;
-        wr.wr.atomic.remote_addr = op->mem->key.base + op->offset;
-        wr.wr.atomic.rkey = (uint32_t)op->mem->key.device;
-        wr.wr.atomic.compare_add = op->kind == LOCI_FETCH_ADD ? op->operand : op->compare;
-        wr.wr.atomic.swap = op->operand;
+        wr->opcode = op->kind == LOCI_FETCH_ADD ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                                : IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr->wr.atomic.remote_addr = op->mem->key.base + op->offset;
+        wr->wr.atomic.rkey = (uint32_t)op->mem->key.device;
+        wr->wr.atomic.compare_add = op->kind == LOCI_FETCH_ADD ? op->operand : op->compare;
+        wr->wr.atomic.swap = op->operand;
         what.to = op->result;
         what.len = sizeof(uint64_t);
     }
     what.buffer = loci_verbs_buffer_take(l->thread, what.len);
     if (what.buffer == NULL)
         return LOCO_ERR_AGAIN;
-    wr.num_sge = 1;
-    sge.addr = (uintptr_t)what.buffer->base;
-    sge.length = (uint32_t)what.len;
-    sge.lkey = l->thread->mr->lkey;
-    status = loci_verbs_give(l, &wr, &what, true);
-    if (status != LOCO_OK)
-        loci_verbs_buffer_give(l->thread, what.buffer);
-    return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
+    sge->addr = (uintptr_t)what.buffer->base;
+    sge->length = (uint32_t)what.len;
+    sge->lkey = l->thread->mr->lkey;
+    end(b, number, &what, true);
+    return LOCO_IN_PROGRESS;
 }
 
-static int place(struct verbs_lane *l, const struct loci_op *op)
+static int make_place(struct batch *b, const struct loci_op *op, int number)
 {
     const struct verbs_request what = { .slot = op->slot, .kind = LOCI_PLACE };
-    struct ibv_send_wr wr;
-    struct ibv_sge sge;
-    int status;
+    struct ibv_send_wr *wr = begin(b, op);
 
-    memset(&sge, 0, sizeof sge);
-    memset(&wr, 0, sizeof wr);
-    wr.opcode = IBV_WR_RDMA_READ;
-    wr.wr.rdma.remote_addr = l->anchor;
-    wr.wr.rdma.rkey = l->anchor_key;
-    status = loci_verbs_give(l, &wr, &what, true);
-    return status == LOCO_OK ? LOCO_IN_PROGRESS : status;
+    wr->sg_list = NULL;
+    wr->opcode = IBV_WR_RDMA_READ;
+    wr->wr.rdma.remote_addr = b->l->anchor;
+    wr->wr.rdma.rkey = b->l->anchor_key;
+    end(b, number, &what, true);
+    return LOCO_IN_PROGRESS;
 }
 
 /* ---- chains ---- */
@@ -165,8 +272,17 @@ static bool is_owners(const struct loci_op *op)
            && op->mem->domain == LOCI_DOMAIN_CPU;
 }
 
-static int post_one(struct verbs_lane *l, struct loci_op *op)
+static bool is_long(const struct verbs_lane *l, const struct loci_op *op)
 {
+    return op->len > VERBS_BLOCK && (op->kind == LOCI_READ
+                                     || (op->kind == LOCI_WRITE && op->len > l->max_inline));
+}
+
+/* One operation: into the batch, which has room for it, or past it, if the batch is empty. Whether
+ * it is done or in flight, or why not. */
+static int add(struct batch *b, struct loci_op *op, int number)
+{
+    struct verbs_lane *l = b->l;
     int posted;
 
     if (!loci_verbs_long_posted(l))
@@ -174,7 +290,7 @@ static int post_one(struct verbs_lane *l, struct loci_op *op)
     if (l->broken)
         return LOCO_ERR_PEER_DEAD;
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
-        return loci_verbs_has_room(l) ? place(l, op) : LOCO_ERR_AGAIN;
+        return loci_verbs_has_room(l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
     if (op->kind == LOCI_WRITE && op->len == 0)
         return LOCO_OK;
     if (is_owners(op))
@@ -184,28 +300,37 @@ static int post_one(struct verbs_lane *l, struct loci_op *op)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
     if (!loci_verbs_has_room(l))
         return LOCO_ERR_AGAIN;
-    switch (op->kind) {
-    case LOCI_FETCH_ADD:
-    case LOCI_COMPARE_SWAP:
-        return (op->mem->key.base + op->offset) % 8 == 0 ? fetch_copied(l, op) : LOCO_ERR_ARG;
-    case LOCI_READ: return op->len <= VERBS_BLOCK ? fetch_copied(l, op) : loci_verbs_long(l, op);
-    default:
-        return op->len <= VERBS_BLOCK || op->len <= l->max_inline ? write_copied(l, op)
-                                                                  : loci_verbs_long(l, op);
-    }
+    if (is_long(l, op))
+        return loci_verbs_long(l, op);
+    if (op->kind == LOCI_WRITE)
+        return make_write(b, op, number);
+    if (op->kind != LOCI_READ && (op->mem->key.base + op->offset) % 8 != 0)
+        return LOCO_ERR_ARG;
+    return make_fetch(b, op, number);
 }
 
+/* An error of the device's is of an operation before the one that the chain has come to. */
 int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                     int *posted)
 {
-    struct verbs_lane *l = lane->fabric_data;
-    int status = LOCO_OK;
+    int status = LOCO_OK, sent = LOCO_OK, i;
+    struct batch b;
 
     (void)fabric;
-    for (*posted = 0; *posted < n; (*posted)++) {
-        status = post_one(l, &ops[*posted]);
+    b.l = lane->fabric_data;
+    b.n = 0;
+    for (i = 0; i < n; i++) {
+        if (b.n == BATCH || (b.n > 0 && (is_owners(&ops[i]) || is_long(b.l, &ops[i]))))
+            sent = batch_send(&b);
+        if (sent != LOCO_OK)
+            break;
+        status = add(&b, &ops[i], i);
         if (status < 0)
             break;
+        ops[i].in_flight = status == LOCO_IN_PROGRESS;
     }
-    return status;
+    if (sent == LOCO_OK)
+        sent = batch_send(&b);
+    *posted = sent == LOCO_OK ? i : b.op[0];
+    return sent == LOCO_OK ? status : sent;
 }

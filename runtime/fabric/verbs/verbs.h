@@ -224,6 +224,8 @@ void loci_verbs_long_fail(struct verbs_lane *l, int status);
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane);
 /* Nothing more is posted; who waits for the lane sees why. */
 void loci_verbs_break(struct verbs_lane *l, int status);
+/* The same, and the device flushes what is in flight. */
+void loci_verbs_flush(struct verbs_lane *l, int status);
 /* Retire what is left of a lane whose queue pair is no more. */
 void loci_verbs_retire_all(struct verbs_lane *l, int status);
 
