@@ -136,62 +136,111 @@ static void ack_add(loco_ack_t *ack, struct loci_thread *thread, struct loci_slo
         ack->seq = seq;
 }
 
-/* Under the lock of the lane's thread. */
-static void count_before_post(struct loci_lane *lane, const struct loci_op *op)
+/* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
+ * lane that seems to have more writes costs a fence at most. */
+static void count_before_post(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
-    uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed);
+    const uint64_t before = atomic_load_explicit(&lane->written, memory_order_relaxed);
+    uint64_t written = before;
 
-    if (op->kind == LOCI_WRITE) {
-        atomic_store_explicit(&lane->written, written + 1, memory_order_release);
-    } else {
-        op->slot->places = written;
+    for (int i = 0; i < n; i++) {
+        if (ops[i].kind == LOCI_WRITE)
+            written++;
+        else
+            ops[i].slot->places = written;
     }
+    if (written != before)
+        atomic_store_explicit(&lane->written, written, memory_order_release);
 }
 
-static int try_post(struct loci_lane *lane, struct loci_op *op)
+/* The last of them that places says all: places only grow along a chain. */
+static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
+{
+    while (n > 0 && ops[n - 1].kind == LOCI_WRITE)
+        n--;
+    if (n > 0)
+        raise_to(&lane->placing, ops[n - 1].slot->places);
+}
+
+static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
 {
     struct loco_runtime *rt = lane->thread->rt;
-    int posted = 0, status;
+    int status;
 
+    *posted = 0;
     pthread_mutex_lock(&lane->thread->lock);
     status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
     if (status == LOCO_OK) {
-        count_before_post(lane, op);
-        status = rt->ops->post(rt->fabric, lane, op, 1, &posted);
-        if (posted == 1 && op->kind != LOCI_WRITE)
-            raise_to(&lane->placing, op->slot->places);
+        count_before_post(lane, ops, n);
+        status = rt->ops->post(rt->fabric, lane, ops, n, posted);
+        raise_placing(lane, ops, *posted);
     }
     pthread_mutex_unlock(&lane->thread->lock);
     return status;
 }
 
-int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack)
+/* Operations that were taken, none younger than `seq`: those in flight join the ack; of the others
+ * the slots are free. */
+static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t seq,
+                   const struct loci_op *ops, int n, loco_ack_t *ack)
+{
+    for (int i = 0; i < n; i++) {
+        struct loci_slot *slot = ops[i].slot;
+
+        if (ops[i].in_flight) {
+            ack_add(ack, self, slot, seq);
+            continue;
+        }
+        raise_to(&lane->placed, slot->places);
+        atomic_store_explicit(&slot->seq, 0, memory_order_release);
+    }
+}
+
+/* At most LOCI_CHAIN, each with a slot of its own: should the chain break, all that is in flight
+ * can be waited for. A thread has more slots than that, so those it holds here while it waits for
+ * the last of them do not keep it from coming; nothing else of this thread does meanwhile. Acks get
+ * the youngest's number for all. */
+static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
+                     loco_ack_t *ack)
 {
     struct loco_runtime *rt = lane->thread->rt;
-    struct loci_thread *self = loci_self(rt);
     unsigned rounds = 0;
+    int status, done = 0, posted;
     uint64_t seq;
-    int status;
 
-    if (self == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    op->slot = loci_slot_take(self, lane);
+    for (int i = 0; i < n; i++)
+        ops[i].slot = loci_slot_take(self, lane);
     seq = self->seq;
     do {
-        status = loci_peer_alive(rt, lane->peer->index) ? try_post(lane, op)
-                                                        : LOCO_ERR_PEER_DEAD;
+        posted = 0;
+        status = loci_peer_alive(rt, lane->peer->index)
+                 ? try_post(lane, ops + done, n - done, &posted) : LOCO_ERR_PEER_DEAD;
+        settle(lane, self, seq, ops + done, posted, ack);
+        done += posted;
         if (status == LOCO_ERR_AGAIN) {
             /* It may be full of what a thread that has gone did not poll. */
             loci_lane_poll(lane);
             loci_wait_round(rt, &rounds);
         }
     } while (status == LOCO_ERR_AGAIN);
-    if (status == LOCO_IN_PROGRESS) {
-        ack_add(ack, self, op->slot, seq);
-        return status;
-    }
-    if (status == LOCO_OK)
-        raise_to(&lane->placed, op->slot->places);
-    atomic_store_explicit(&op->slot->seq, 0, memory_order_release);
+    for (int i = done; i < n; i++)
+        atomic_store_explicit(&ops[i].slot->seq, 0, memory_order_release);
     return status;
+}
+
+int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(lane->thread->rt);
+
+    return self != NULL ? post_some(lane, self, op, 1, ack) : LOCO_ERR_NO_MEMORY;
+}
+
+int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(lane->thread->rt);
+    int status = self != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+
+    for (int at = 0; status >= 0 && at < n; at += LOCI_CHAIN)
+        status = post_some(lane, self, ops + at, n - at < LOCI_CHAIN ? n - at : LOCI_CHAIN, ack);
+    return status < 0 ? status : LOCO_OK;
 }

@@ -143,6 +143,19 @@ int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64
     return post_atomic(rt, &op, ack);
 }
 
+/* Chains. Without an ack the caller's memory is its own again even where not all was posted. */
+static int post_chain(struct loco_runtime *rt, struct loci_lane *lane, struct loci_op *ops, int n,
+                      loco_ack_t *ack)
+{
+    loco_ack_t own = LOCO_ACK_INIT;
+    int status = loci_lane_post_chain(lane, ops, n, ack != NULL ? ack : &own), done;
+
+    if (ack != NULL)
+        return status;
+    done = loco_ack_wait(rt, &own);
+    return status == LOCO_OK ? done : status;
+}
+
 int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack)
 {
     struct loci_thread *self = loci_self(rt);
@@ -154,17 +167,12 @@ int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ac
     lane = loci_lane(self, ops[0].mem->peer, &status);
     if (lane == NULL)
         return status;
-    for (int i = 0; i < n && rt->ops->synchronous; i++)
+    for (int i = 0; i < n; i++)
         count(rt, &ops[i]);
-    if (rt->ops->synchronous)
-        return loci_peer_alive(rt, lane->peer->index)
-               ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
-    for (int i = 0; i < n; i++) {
-        status = post(rt, &ops[i], ack);
-        if (status < 0)
-            return status;
-    }
-    return LOCO_OK;
+    if (!rt->ops->synchronous)
+        return post_chain(rt, lane, ops, n, ack);
+    return loci_peer_alive(rt, lane->peer->index)
+           ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
 }
 
 int loci_try_update(struct loco_runtime *rt, const struct loci_op *op)

@@ -37,8 +37,9 @@ int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t 
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack);
 
-/* A chain of n writes or reads to memory of one peer that is not mapped; one call to the fabric
- * where it is synchronous. */
+/* A chain of n operations on memory of one peer: writes and reads of what is not mapped, atomics on
+ * words of the nic domain. They are handed over together, as many as the fabric takes at once,
+ * where it is synchronous all of them. On an error what was posted before is in the ack. */
 int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack);
 
 /* A LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of op->len bytes of user memory by its owner, if that

@@ -233,5 +233,8 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
 void loci_slot_done(struct loci_slot *slot, int status);
 /* Post one operation. Returns LOCO_OK, LOCO_IN_PROGRESS (slot in *ack) or an error. */
 int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack);
+/* Post a chain of any length, in order. LOCO_OK: all are done, or in flight and in *ack; or an
+ * error: what was posted before it is, all the same. */
+int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loco_ack_t *ack);
 
 #endif
