@@ -34,6 +34,32 @@ static int run_done(struct loci_acc_run *r, int status)
     return status == LOCO_OK ? done : status;
 }
 
+/* Atomics of a run, given to the fabric as chains. */
+struct run_chain {
+    struct loci_acc_run *r;
+    int n;
+    struct loci_op op[LOCI_CHAIN];
+};
+
+static int chain_send(struct run_chain *c)
+{
+    int n = c->n;
+
+    c->n = 0;
+    return loci_post_spans(c->r->rt, c->op, n, &c->r->ack);
+}
+
+/* One on the run's word k; the caller fills in the rest. */
+static int chain_add(struct run_chain *c, int k, struct loci_op op)
+{
+    op.mem = c->r->mem;
+    op.offset = c->r->offset + 8 * (uint64_t)k;
+    op.len = 8;
+    LOCO_ASSERT(op.mem->domain == LOCI_DOMAIN_NIC);
+    c->op[c->n++] = op;
+    return c->n == LOCI_CHAIN ? chain_send(c) : LOCO_OK;
+}
+
 /* Each word at once, never torn; of mapped memory by the CPU, which is fine in both domains. */
 static int run_read(struct loci_acc_run *r)
 {
@@ -48,14 +74,19 @@ static int run_read(struct loci_acc_run *r)
 
 static int run_add(struct loci_acc_run *r, const unsigned char *operand)
 {
+    struct run_chain chain;
     int status = LOCO_OK;
 
+    chain.r = r;
+    chain.n = 0;
     for (size_t k = 0; status == LOCO_OK && k < r->n; k++) {
-        uint64_t add;
+        struct loci_op op = { .kind = LOCI_FETCH_ADD, .result = &r->old[k] };
 
-        memcpy(&add, operand + 8 * k, sizeof add);
-        status = loci_fetch_add(r->rt, r->mem, r->offset + 8 * k, add, &r->old[k], &r->ack);
+        memcpy(&op.operand, operand + 8 * k, sizeof op.operand);
+        status = chain_add(&chain, (int)k, op);
     }
+    if (status == LOCO_OK)
+        status = chain_send(&chain);
     return run_done(r, status);
 }
 
@@ -65,16 +96,23 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
                    uint64_t *left)
 {
     uint64_t seen[LOCI_ACC_RUN_WORDS], missed = 0;
+    struct run_chain chain;
     int status = LOCO_OK;
 
+    chain.r = r;
+    chain.n = 0;
     for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
         int k = __builtin_ctzll(todo);
-        uint64_t new = r->old[k];
+        struct loci_op op = {
+            .kind = LOCI_COMPARE_SWAP, .operand = r->old[k], .compare = r->old[k],
+            .result = &seen[k],
+        };
 
-        reduce(&new, operand + 8 * k, 1);
-        status = loci_compare_swap(r->rt, r->mem, r->offset + 8 * (uint64_t)k, r->old[k], new,
-                                   &seen[k], &r->ack);
+        reduce(&op.operand, operand + 8 * k, 1);
+        status = chain_add(&chain, k, op);
     }
+    if (status == LOCO_OK)
+        status = chain_send(&chain);
     status = run_done(r, status);
     for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
         int k = __builtin_ctzll(todo);
