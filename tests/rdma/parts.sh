@@ -84,6 +84,11 @@ part_pair() {
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'long requests of more pieces than there is room for' 120 \
         "LOCO_RDMA_DEPTH=16 LOCO_RDMA_READ_AHEAD=64K over_verbs '$builddir/tests/rdma/contract' 2 large"
+    check_function 'chains of more requests than there is room for' 120 \
+        "LOCO_RDMA_DEPTH=16 over_verbs '$builddir/tests/rdma/contract' 2 chains"
+    check_function 'a device that takes parts of chains' 300 \
+        "export TEST_SCALE=4 LD_PRELOAD='$builddir/tests/rdma/.libs/takes_few.so'; \
+         over_verbs '$builddir/tests/rdma/contract' 2"
 }
 
 # overruns COMMAND...: packets that the kernel has dropped meanwhile because its queue was full; what the
