@@ -475,51 +475,80 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
     return status == LOCO_OK ? left : status;
 }
 
-/* One span, in runs. */
-static int accumulate_by_device(struct loco_window *win, int rank,
-                                const struct loco_accumulate *acc)
+/* What a call has still to do by the device: the rest of the operands and results, which lie
+ * packed, and some of the elements gathered in a run. */
+struct by_device {
+    struct loco_window *win;
+    int rank;
+    const struct loco_accumulate *acc;
+    const unsigned char *operand;
+    unsigned char *result;
+    struct loci_acc_run run;
+};
+
+static void by_device_done(struct by_device *d, size_t bytes)
 {
-    const struct loco_span *span = acc->spans;
-    size_t at = 0, len;
-    int status = loci_window_send(win);
+    d->operand = d->acc->op != LOCO_OP_NO_OP ? d->operand + bytes : NULL;
+    d->result = d->result != NULL ? d->result + bytes : NULL;
+    loci_acc_run_begin(d->win, &d->run);
+}
 
-    for (; status == LOCO_OK && at < span->len; at += len) {
-        const unsigned char *operand = acc->op != LOCO_OP_NO_OP
-                                       ? (const unsigned char *)acc->operand + at : NULL;
-        unsigned char *result = acc->result != NULL ? (unsigned char *)acc->result + at : NULL;
-        struct loci_mem room;
-        struct loci_acc_run run;
+static int by_device_run(struct by_device *d)
+{
+    size_t bytes = 8 * d->run.n;
+    int status = bytes > 0 ? loci_acc_run_combine(&d->run, d->acc, d->operand, d->result) : LOCO_OK;
 
-        len = span->len - at;
-        status = loci_acc_run_find(win, rank, span->offset + at, &len, &run, &room);
-        if (status == 1) {
-            status = loci_acc_run_combine(&run, acc, operand, result);
-        } else if (status == 0) {
-            const struct loco_span piece = { NULL, span->offset + at, len };
-            const struct loco_accumulate part = { acc->type, acc->op, operand, result, &piece, 1 };
+    by_device_done(d, bytes);
+    return status;
+}
 
-            status = accumulate_locked(win, rank, &part, NULL);
+static int by_device_locked(struct by_device *d, const struct loco_span *piece)
+{
+    const struct loco_accumulate part = {
+        d->acc->type, d->acc->op, d->operand, d->result, piece, 1
+    };
+    int status = accumulate_locked(d->win, d->rank, &part, NULL);
+
+    by_device_done(d, piece->len);
+    return status;
+}
+
+/* Add a span's elements; a run that is full, or that the next is not for, is done. */
+static int by_device_span(struct by_device *d, const struct loco_span *span)
+{
+    size_t at = 0;
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && at < span->len) {
+        struct loco_span piece = { NULL, span->offset + at, span->len - at };
+        int found = loci_acc_run_add(d->win, d->rank, piece.offset, &piece.len, &d->run);
+
+        if (found != 1 && d->run.n > 0 && (found == 0 || found == LOCO_ERR_AGAIN)) {
+            status = by_device_run(d);
+            continue;
         }
+        if (found != 1)
+            status = found == 0 ? by_device_locked(d, &piece) : found;
+        at += piece.len;
     }
     return status;
 }
 
-static int accumulate_spans_by_device(struct loco_window *win, int rank,
-                                      const struct loco_accumulate *acc)
+static int accumulate_by_device(struct loco_window *win, int rank,
+                                const struct loco_accumulate *acc)
 {
-    struct loco_accumulate part = *acc;
-    int status = LOCO_OK;
+    int status = loci_window_send(win);
+    struct by_device d;
 
-    part.nspans = 1;
-    for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++) {
-        part.spans = &acc->spans[i];
-        status = accumulate_by_device(win, rank, &part);
-        if (acc->op != LOCO_OP_NO_OP)
-            part.operand = (const unsigned char *)part.operand + part.spans->len;
-        if (acc->result != NULL)
-            part.result = (unsigned char *)part.result + part.spans->len;
-    }
-    return status;
+    d.win = win;
+    d.rank = rank;
+    d.acc = acc;
+    d.operand = acc->operand;
+    d.result = acc->result;
+    loci_acc_run_begin(win, &d.run);
+    for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++)
+        status = by_device_span(&d, &acc->spans[i]);
+    return status == LOCO_OK ? by_device_run(&d) : status;
 }
 
 static int accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
@@ -530,7 +559,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
     if (status != LOCO_OK)
         return status;
     if (is_for_device(win, loci_type(acc->type)))
-        return accumulate_spans_by_device(win, rank, acc);
+        return accumulate_by_device(win, rank, acc);
     if (win->mapped_by_all)
         base = loci_mem_map(win->rt, &win->target[rank].mem);
     if (!win->atomics)
@@ -681,18 +710,18 @@ static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, si
 static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
                              const void *expected, const void *desired, void *result)
 {
-    struct loci_mem room;
     struct loci_acc_run run;
     size_t len = 8;
     int status = loci_window_send(win);
 
+    loci_acc_run_begin(win, &run);
     if (status == LOCO_OK)
-        status = loci_acc_run_find(win, rank, offset, &len, &run, &room);
+        status = loci_acc_run_add(win, rank, offset, &len, &run);
     if (status == 0)
         return swap_if_locked(win, rank, offset, len, expected, desired, result);
     if (status < 0)
         return status;
-    status = loci_compare_swap(run.rt, run.mem, run.offset, to_word(expected, 8),
+    status = loci_compare_swap(run.rt, run.mem, run.offset[0], to_word(expected, 8),
                                to_word(desired, 8), &run.old[0], NULL);
     if (status == LOCO_OK)
         memcpy(result, run.old, 8);

@@ -9,20 +9,50 @@
 
 #include <string.h>
 
-int loci_acc_run_find(struct loco_window *win, int rank, uint64_t offset, size_t *len,
-                      struct loci_acc_run *r, struct loci_mem *room)
+void loci_acc_run_begin(struct loco_window *win, struct loci_acc_run *r)
 {
-    int status;
-
     r->rt = win->rt;
     r->ack = (loco_ack_t)LOCO_ACK_INIT;
-    *len = *len < 8 * LOCI_ACC_RUN_WORDS ? *len : 8 * LOCI_ACC_RUN_WORDS;
-    status = loci_window_locate(win, rank, offset, len, &r->mem, &r->offset, room);
+    r->n = 0;
+}
+
+/* `room`: the range was found anew, as DYNAMIC's are. */
+static bool is_another(const struct loci_acc_run *r, const struct loci_mem *mem,
+                       const struct loci_mem *room)
+{
+    return mem != room ? mem != r->mem
+                       : mem->key.extent != r->mem->key.extent || mem->key.base != r->mem->key.base
+                         || mem->key.len != r->mem->key.len;
+}
+
+int loci_acc_run_add(struct loco_window *win, int rank, uint64_t offset, size_t *len,
+                     struct loci_acc_run *r)
+{
+    const size_t left = 8 * (LOCI_ACC_RUN_WORDS - r->n);
+    struct loci_mem room, *mem;
+    uint64_t at;
+    int status;
+
+    if (left == 0)
+        return LOCO_ERR_AGAIN;
+    *len = *len < left ? *len : left;
+    status = loci_window_locate(win, rank, offset, len, &mem, &at, &room);
     if (status != LOCO_OK)
         return status;
-    r->n = *len / 8;
-    *len = r->n > 0 ? 8 * r->n : 8;
-    return r->n > 0 && ((r->mem->key.base + r->offset) & 7) == 0;
+    if (*len < 8 || ((mem->key.base + at) & 7) != 0) {
+        *len = *len < 8 ? 8 : *len & ~(size_t)7;
+        return 0;
+    }
+    if (r->n > 0 && is_another(r, mem, &room))
+        return LOCO_ERR_AGAIN;
+    if (r->n == 0 && mem == &room)
+        r->room = room;
+    if (r->n == 0)
+        r->mem = mem == &room ? &r->room : mem;
+    *len &= ~(size_t)7;
+    for (size_t k = 0; k < *len; k += 8)
+        r->offset[r->n++] = at + k;
+    return 1;
 }
 
 /* Results and operands are on the caller's stack: nothing is in flight when it returns. */
@@ -34,7 +64,7 @@ static int run_done(struct loci_acc_run *r, int status)
     return status == LOCO_OK ? done : status;
 }
 
-/* Atomics of a run, given to the fabric as chains. */
+/* Operations of a run, given to the fabric as chains. */
 struct run_chain {
     struct loci_acc_run *r;
     int n;
@@ -49,12 +79,12 @@ static int chain_send(struct run_chain *c)
     return loci_post_spans(c->r->rt, c->op, n, &c->r->ack);
 }
 
-/* One on the run's word k; the caller fills in the rest. */
-static int chain_add(struct run_chain *c, int k, struct loci_op op)
+/* One on `words` from the run's k-th on; the caller fills in the rest. */
+static int chain_add(struct run_chain *c, size_t k, size_t words, struct loci_op op)
 {
     op.mem = c->r->mem;
-    op.offset = c->r->offset + 8 * (uint64_t)k;
-    op.len = 8;
+    op.offset = c->r->offset[k];
+    op.len = 8 * words;
     LOCO_ASSERT(op.mem->domain == LOCI_DOMAIN_NIC);
     c->op[c->n++] = op;
     return c->n == LOCI_CHAIN ? chain_send(c) : LOCO_OK;
@@ -63,13 +93,25 @@ static int chain_add(struct run_chain *c, int k, struct loci_op op)
 /* Each word at once, never torn; of mapped memory by the CPU, which is fine in both domains. */
 static int run_read(struct loci_acc_run *r)
 {
+    struct run_chain chain;
     int status = LOCO_OK;
 
-    if (loci_mem_map(r->rt, r->mem) == NULL)
-        return loci_read(r->rt, r->mem, r->offset, r->old, 8 * r->n, NULL);
-    for (size_t k = 0; status == LOCO_OK && k < r->n; k++)
-        status = loci_read64(r->rt, r->mem, r->offset + 8 * k, &r->old[k], NULL);
-    return status;
+    if (loci_mem_map(r->rt, r->mem) != NULL) {
+        for (size_t k = 0; status == LOCO_OK && k < r->n; k++)
+            status = loci_read64(r->rt, r->mem, r->offset[k], &r->old[k], NULL);
+        return status;
+    }
+    chain.r = r;
+    chain.n = 0;
+    for (size_t k = 0, words; status == LOCO_OK && k < r->n; k += words) {
+        for (words = 1; k + words < r->n && r->offset[k + words] == r->offset[k] + 8 * words;)
+            words++;
+        status = chain_add(&chain, k, words,
+                           (struct loci_op){ .kind = LOCI_READ, .local = &r->old[k] });
+    }
+    if (status == LOCO_OK)
+        status = chain_send(&chain);
+    return run_done(r, status);
 }
 
 static int run_add(struct loci_acc_run *r, const unsigned char *operand)
@@ -83,7 +125,7 @@ static int run_add(struct loci_acc_run *r, const unsigned char *operand)
         struct loci_op op = { .kind = LOCI_FETCH_ADD, .result = &r->old[k] };
 
         memcpy(&op.operand, operand + 8 * k, sizeof op.operand);
-        status = chain_add(&chain, (int)k, op);
+        status = chain_add(&chain, k, 1, op);
     }
     if (status == LOCO_OK)
         status = chain_send(&chain);
@@ -109,7 +151,7 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
         };
 
         reduce(&op.operand, operand + 8 * k, 1);
-        status = chain_add(&chain, k, op);
+        status = chain_add(&chain, (size_t)k, 1, op);
     }
     if (status == LOCO_OK)
         status = chain_send(&chain);
