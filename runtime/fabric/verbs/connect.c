@@ -205,23 +205,34 @@ static int ask(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_mess
 
 /* ---- lanes ---- */
 
-static struct ibv_qp *make_qp(struct verbs_fabric *f, struct verbs_lane *l)
+/* A power of two, so that a request's place in the ring goes on where its 32-bit number wraps. */
+static uint32_t depth_of(const struct verbs_fabric *f)
 {
     uint32_t depth = (uint32_t)f->rt->tunables.rdma_depth;
-    uint32_t most = (uint32_t)f->port.max_requests;
+
+    if (depth > (uint32_t)f->port.max_requests)
+        depth = (uint32_t)f->port.max_requests;
+    while ((depth & (depth - 1)) != 0)
+        depth &= depth - 1;
+    return depth;
+}
+
+static struct ibv_qp *make_qp(struct verbs_fabric *f, struct verbs_lane *l)
+{
+    uint32_t depth = depth_of(f);
     uint32_t inline_bytes = (uint32_t)f->rt->tunables.rdma_inline;
     struct ibv_qp *qp;
 
     for (;;) {
         struct ibv_qp_init_attr init = {
             .send_cq = l->thread->cq, .recv_cq = l->thread->cq, .qp_type = IBV_QPT_RC,
-            .cap = { .max_send_wr = depth < most ? depth : most, .max_recv_wr = 1,
+            .cap = { .max_send_wr = depth, .max_recv_wr = 1,
                      .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = inline_bytes },
         };
 
         qp = ibv_create_qp(l->thread->pd, &init);
         if (qp != NULL) {
-            l->depth = depth < most ? depth : most;
+            l->depth = depth;
             l->max_inline = init.cap.max_inline_data;
             return qp;
         }

@@ -293,9 +293,11 @@ static int add(struct batch *b, struct loci_op *op, int number)
         return loci_verbs_has_room(l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
     if (op->kind == LOCI_WRITE && op->len == 0)
         return LOCO_OK;
-    if (is_owners(op))
+    if (is_owners(op)) {
+        op->slot->places = 0;       /* it does not go by the lane */
         return loci_shm_post((struct loci_fabric *)l->thread->fabric->shm, l->lane, op, 1,
                              &posted);
+    }
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
     if (!loci_verbs_has_room(l))
