@@ -4,10 +4,12 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "qp.h"
 
+#define ASKED 6                 /* times for the address of the peer's device */
 #define RETRIES 6               /* the most: 7 is for ever on soft-RoCE, for rnr_retry everywhere */
 
 struct ibv_context *loci_device_open(const char *name)
@@ -58,6 +60,8 @@ int loci_qp_to_init(struct ibv_qp *qp, const struct loci_device_port *port, unsi
 int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
                        const struct loci_qp_place *to)
 {
+    const int what = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+                     | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTR,
         .path_mtu = to->mtu < own_mtu(port) ? (enum ibv_mtu)to->mtu : own_mtu(port),
@@ -66,6 +70,7 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         .min_rnr_timer = 12,
         .ah_attr = { .dlid = to->lid, .port_num = (uint8_t)port->port },
     };
+    int error = ETIMEDOUT;
 
     if (port->ethernet || to->lid == 0) {
         attr.ah_attr.is_global = 1;
@@ -73,9 +78,11 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         attr.ah_attr.grh.sgid_index = (uint8_t)port->gid_index;
         attr.ah_attr.grh.hop_limit = 64;
     }
-    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN
-                                    | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC
-                                    | IBV_QP_MIN_RNR_TIMER);
+    /* On Ethernet the kernel asks the network who has the address, and waits a second for the
+     * answer: where packets are lost, not long enough for a second question. */
+    for (int i = 0; i < ASKED && error == ETIMEDOUT; i++)
+        error = ibv_modify_qp(qp, &attr, what);
+    return error;
 }
 
 uint8_t loci_qp_timeout(int64_t timeout_ns)
