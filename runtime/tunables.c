@@ -36,6 +36,9 @@ static const struct loci_tunable_row rows[] = {
       FIELD(rdma_timeout),
       "time until an RDMA device sends again what was not acknowledged; after 7 times it gives "
       "up" },
+    { "LOCO_RDMA_WRITE_PIECE", "1M", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, NULL,
+      FIELD(rdma_write_piece),
+      "longer writes go to an RDMA device in pieces of this size, each of which it tries again" },
     { "LOCO_MEM_LIMIT", "inf", LOCI_TUNABLE_SIZE, 2 * MiB, LOCI_INFINITE, NULL, FIELD(mem_limit),
       "network memory that one process may have, beside what machine and control group allow" },
     { "LOCO_HUGE_PAGES", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never|always",

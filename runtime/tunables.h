@@ -43,6 +43,7 @@ struct loci_tunables {
     int64_t rdma_inline;                /* bytes */
     int64_t rdma_read_ahead;            /* bytes */
     int64_t rdma_timeout;               /* ns */
+    int64_t rdma_write_piece;           /* bytes */
     int64_t mem_limit;                  /* bytes; LOCI_INFINITE: the machine's limit alone */
     int huge_pages;                     /* enum loci_huge_pages */
     int64_t extent_min, extent_max;     /* bytes */

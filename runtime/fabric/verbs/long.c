@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Long writes and reads: to and from the user's own memory, registered until the last piece is
- * done. A piece is as much as the device's longest message may have, of a read as much as keeps
- * the bytes that were asked for and have not come within LOCO_RDMA_READ_AHEAD: the answer to a
- * read is one burst, which the queues of a network without flow control, and of soft-RoCE, do not
- * take at any length. What does not go at once is left in the lane, and goes when completions have
- * made room; until then nothing else is posted there, so that order is kept. */
+ * done. A piece is within the device's longest message, and
+ *
+ *   of a write    within LOCO_RDMA_WRITE_PIECE: a device tries a message again a few times, however
+ *                 much of it has arrived, so that of long ones a network that loses packets lets
+ *                 none through
+ *   of a read     so short that the bytes that were asked for and have not come are within
+ *                 LOCO_RDMA_READ_AHEAD: the answer is one burst, which the queues of a network
+ *                 without flow control, and of soft-RoCE, do not take at any length
+ *
+ * What does not go at once is left in the lane, and goes when completions have made room; until
+ * then nothing else is posted there, so that order is kept. */
 
 #include "config.h"
 
@@ -25,8 +31,9 @@ static size_t piece_of(const struct verbs_fabric *f, enum loci_op_kind kind)
 {
     size_t most = least(f->port.max_message, PIECE_MAX);
 
-    return kind == LOCI_WRITE ? most
-                              : least(most, (size_t)f->rt->tunables.rdma_read_ahead / READS_AHEAD);
+    return least(most, kind == LOCI_WRITE
+                       ? (size_t)f->rt->tunables.rdma_write_piece
+                       : (size_t)f->rt->tunables.rdma_read_ahead / READS_AHEAD);
 }
 
 /* The next piece; the last tells the slot and lets the registration go. */
