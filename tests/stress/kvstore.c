@@ -358,7 +358,7 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     do {
         for (int i = 0; i < CASES; i++) {
-            uint64_t n = run_case(&cases[i], STRESS_NS);
+            uint64_t n = run_case(&cases[i], stress_duration());
 
             calls[i] += n;
             failed[i] |= n == 0;
