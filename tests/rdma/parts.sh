@@ -234,18 +234,7 @@ lost() { tc -s qdisc show dev veth0 | sed -n 's/.*dropped \([0-9]*\).*/\1/p'; }
 briefly() { wire 100% && sleep 0.2 && echo "$(lost) packets lost" && [ "$(lost)" -gt 0 ] && wire 0%; }
 unplug() { ip link set veth1 down; }
 silence() { wire 100%; }
-
-# The first questions for the address of the other side's device are lost.
-found_late() {
-    local pid
-    silence && ip neigh flush all || return
-    over_verbs "$builddir/tests/rdma/contract" 2 moves &
-    pid=$!
-    sleep 4
-    [ "$(lost)" -gt 1 ] && wire 0% || { echo "nobody has asked"; wait $pid; return 1; }
-    wait $pid
-}
-export -f scale refuses wire during lost briefly unplug silence found_late
+export -f scale refuses wire during lost briefly unplug silence
 
 # What can be wrong, and that it is said.
 part_failures() {
@@ -263,7 +252,8 @@ part_failures() {
     check_function 'memory that may not be locked' 60 \
         "ulimit -l 64; refuses 'raise the limit of locked memory' over_verbs \
          setpriv --bounding-set=-ipc_lock '$builddir/tests/rdma/contract' 2 moves"
-    check_function 'an address that is found late' 60 found_late
+    check_function 'an address that is found late' 60 \
+        "export LD_PRELOAD='$builddir/tests/rdma/.libs/late_address.so'; $contract"
     check_function 'a wire that is cut for a moment' 120 \
         "LOCO_RDMA_TIMEOUT=500ms during held_up 4 briefly"
     check_function 'a wire that is cut' 120 "during cut_off 4 silence"
