@@ -180,12 +180,17 @@ static int share_parts(struct loco_window *win, const struct loco_exchange *exch
 /* SHARED: all parts must be mapped by all, which only those on one node can do. */
 static int map_parts(struct loco_window *win)
 {
-    if (!win->mapped_by_all)
-        return LOCO_ERR_SHARED;
-    for (int i = 0; i < win->group.size; i++)
-        if (win->target[i].mem.key.len > 0 && loci_mem_map(win->rt, &win->target[i].mem) == NULL)
-            return LOCO_ERR_SHARED;
-    return LOCO_OK;
+    bool mapped = win->mapped_by_all;
+
+    for (int i = 0; mapped && i < win->group.size; i++)
+        mapped = win->target[i].mem.key.len == 0
+                 || loci_mem_map(win->rt, &win->target[i].mem) != NULL;
+    if (mapped)
+        return LOCO_OK;
+    LOCI_LOG(win->rt, LOCO_LOG_ERROR,
+             "a shared window needs members that can map its memory: on one node, and not with "
+             "LOCO_FABRIC=verbs");
+    return LOCO_ERR_SHARED;
 }
 
 static int join(struct loco_window *win, const struct loco_exchange *exchange,
