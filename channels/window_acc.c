@@ -22,7 +22,8 @@
  * at one target. `singles`, private, says that this process has seen all the flags set.
  *
  * Lock and atomics are left out where the target is locked exclusively by this process, which has
- * one thread: nobody else can be there.
+ * one thread: nobody else can be there. (Of a single element the device's atomic stays: it is one
+ * round trip, where a read and a write would be two.)
  *
  * All ways are done when the call returns, so that what one origin does to one place happens in
  * order. A process that stops inside the lock leaves its name there: who wants it gets
@@ -433,6 +434,21 @@ static bool is_for_device(const struct loco_window *win, const struct loci_type 
     return win->device_atomics && type->plain && type->extent == 8;
 }
 
+/* Nobody else can be there, so several elements are read and written together: an atomic each would
+ * take as many round trips of the device. What came before and comes after, atomics of the device
+ * as well, is ordered: by the lane here, by the fence of the unlock at others. But other members of
+ * this node are read by the CPU, which the atomics of their devices need not be visible to yet. */
+static bool is_alone_with(const struct loco_window *win, int rank,
+                          const struct loco_accumulate *acc)
+{
+    const struct loco_runtime *rt = win->rt;
+    const struct loci_peer *peer = loci_peer(rt, win->group.peer[rank]);
+    bool near = rt->ops->maps && peer->address.node == rt->address.node;
+
+    return (rank == win->group.rank || !near) && !needs_lock(win, rank)
+           && (acc->nspans > 1 || (acc->nspans == 1 && acc->spans->len > 8));
+}
+
 static int check_accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     const struct loci_type *type = loci_type(acc->type);
@@ -559,7 +575,8 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
     if (status != LOCO_OK)
         return status;
     if (is_for_device(win, loci_type(acc->type)))
-        return accumulate_by_device(win, rank, acc);
+        return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc, NULL)
+                                             : accumulate_by_device(win, rank, acc);
     if (win->mapped_by_all)
         base = loci_mem_map(win->rt, &win->target[rank].mem);
     if (!win->atomics)

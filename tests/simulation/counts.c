@@ -164,6 +164,24 @@ static int fetch_and_op(struct channels *c)
     return loco_window_accumulate(c->window, 0, &acc, NULL);
 }
 
+/* Nobody else may be at that member: no atomic for each element. */
+static int accumulate_alone(struct channels *c)
+{
+    double operand[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    const struct loco_span span = { NULL, 0, sizeof operand };
+    const struct loco_accumulate acc = {
+        .op = LOCO_OP_SUM, .type = LOCO_TYPE_F64, .operand = operand,
+        .spans = &span, .nspans = 1,
+    };
+    int status = loco_window_lock(c->window, LOCO_LOCK_EXCLUSIVE, 0, 0), unlocked;
+
+    if (status != LOCO_OK)
+        return status;
+    status = loco_window_accumulate(c->window, 0, &acc, NULL);
+    unlocked = loco_window_unlock(c->window, 0);
+    return status == LOCO_OK ? unlocked : status;
+}
+
 static int compare_and_swap(struct channels *c)
 {
     uint64_t expected = 9, desired = 1, old;
@@ -216,6 +234,7 @@ static const struct {
     { "window get", 1, true, get },
     { "window fetch_and_op", 1, true, fetch_and_op },
     { "window compare_and_swap", 1, true, compare_and_swap },
+    { "window accumulate of 8 elements, alone", 1, false, accumulate_alone },
     { "kvstore get", 1, false, kv_get },
     { "kvstore update", 1, false, kv_update },
 };
