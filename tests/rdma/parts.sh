@@ -185,12 +185,16 @@ part_bad_wire() {
         "TEST_SCALE=1 over_verbs '$builddir/tests/rdma/contract' 2 unfenced"
 }
 
+# Open MPI itself keeps to shared memory and the loopback interface. Of what mpirun loads, a third are
+# libraries of hwloc's plugins, for what this machine has not.
+export HWLOC_PLUGINS_PATH=/nowhere OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo
+
 # mpi RANKS RANKS_A_NODE PROGRAM [ARGUMENTS...]: an MPI test, whose ranks are on nodes of their own, or so
-# many on one. Open MPI itself keeps to shared memory and the loopback interface.
+# many on one.
 mpi() {
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_pml=ob1 \
-        OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo TL_REFUSED_IS_SKIP=1 \
-        TL_TIMEOUT_SCALE=10 RUN_LIMIT=1800 RANK_COMMAND="sh $srcdir/tests/rdma/on-node" \
+    export TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10 RUN_LIMIT=1800 \
+        RANK_COMMAND="sh $srcdir/tests/rdma/on-node" \
         LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT="${LOCO_RDMA_TIMEOUT:-268ms}"
     local ranks=$1 together=$2 program=$3
     shift 3
@@ -212,7 +216,6 @@ part_mpi() {
     mpi 4 2 passive --only exclusive_counter --flavor create
     mpi 4 2 passive --only message_passing --flavor dynamic
 }
-
 
 # The same with one packet in a hundred lost.
 part_mpi_loss() {
@@ -248,6 +251,24 @@ part_hard_wire() {
         check_function "stress: $name" 900 "over_verbs '$builddir/tests/stress/$name'"
     done
     check_function 'packets were lost' 20 has_lost 30
+}
+
+# MPICH's lists of RMA tests, each rank on a node of its own where that can be; `suite` has had them
+# built. What a test that did not pass wrote is shown, for it is gone with the machine.
+part_conformance() {
+    local keep=$builddir/tests/rdma/mpich file
+    check_function 'a shared window of two nodes is refused, and it is said why' 300 \
+        "refuses 'a shared window needs members that can map its memory' over_verbs \
+         '$builddir/tools/with-loco' mpirun --mca osc loco -np 2 sh '$srcdir/tests/rdma/on-node' \
+         '$keep/build/rma/win_shared'"
+    TEST_SCALE=${TEST_SCALE:-4} over_verbs "$srcdir/tests/conformance/mpich" --tap --nodes --jobs 1 \
+        --build "$builddir" --keep "$keep" --filter "${TESTS:-.}" \
+        | tee /tmp/lines | grep --line-buffered -v '^1\.\.'
+    for file in $(grep -L '^passed' "$keep"/results/loco/*.verdict); do
+        sed "s|^|# ${file##*/}: |" "${file%.verdict}.out" | tail -n 30
+    done
+    number=$((number + $(grep -c -E '^(not )?ok ' /tmp/lines)))
+    grep -q '^1\.\.' /tmp/lines || echo "not ok $((number += 1)) - not all tests were run"
 }
 
 # scale PROCESSES THREADS: everybody writes to everybody; each thread has then a queue pair of its own to
