@@ -271,6 +271,54 @@ part_conformance() {
     grep -q '^1\.\.' /tmp/lines || echo "not ok $((number += 1)) - not all tests were run"
 }
 
+# The second machine's shell is there.
+met() { until "$srcdir/tests/rdma/machine-shell" guest2 true; do sleep 1; done; }
+
+# between RANKS PROGRAM [ARGUMENTS...]: an MPI program whose ranks are on both machines, the first half on
+# the first; nothing says that data goes through the devices, nor which.
+between() {
+    local ranks=$1
+    shift
+    "$builddir/tools/with-loco" mpirun --mca plm_rsh_agent "$srcdir/tests/rdma/machine-shell" \
+        --host "guest1:$((ranks / 2)),guest2:$((ranks / 2))" --mca osc loco --mca pml ob1 \
+        --mca btl self,vader,tcp --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 \
+        -x LD_LIBRARY_PATH -x LOCO_RDMA_TIMEOUT -x TL_REFUSED_IS_SKIP -x TL_TIMEOUT_SCALE \
+        -np "$ranks" "$@"
+}
+
+# loses HOW DOING: rank 0 sees in time that the other machine's rank is gone. mpirun, which has lost a
+# process or a daemon, ends as it will.
+loses() {
+    between 2 --enable-recovery "$builddir/tests/rdma/lost_peer" "$@" >/tmp/lost 2>&1 &
+    local mpirun=$! seconds
+    for seconds in $(seq 100); do
+        grep -q '^lost after\|hangs' /tmp/lost && break
+        sleep 1
+    done
+    cat /tmp/lost
+    kill $mpirun
+    wait $mpirun
+    grep -q '^lost after' /tmp/lost
+}
+export -f met between loses
+
+# Two machines. Nothing is shared but the wire: messages go by connections of librdmacm.
+part_machines() {
+    export LOCO_RDMA_TIMEOUT=268ms TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
+    local tests="'$builddir/tests/mpi"
+    check_function 'both machines are there' 120 met
+    check_function '2 machines: putget, mixed' 300 "between 2 $tests/putget' --only mixed"
+    check_function '2 machines: tickets by atomics, 4 ranks' 300 \
+        "between 4 $tests/atomic' --only tickets --flavor allocate"
+    check_function '2 machines: a counter under exclusive locks, 4 ranks' 300 \
+        "between 4 $tests/passive' --only exclusive_counter --flavor create"
+    check_function '2 machines: message passing, 4 ranks' 300 \
+        "between 4 $tests/passive' --only message_passing --flavor dynamic"
+    check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
+    check_function 'a process of the other machine is killed while we wait' 150 'loses killed waits'
+    check_function 'the other machine is cut off while we wait' 150 'loses cut_off waits'
+}
+
 # scale PROCESSES THREADS: everybody writes to everybody; each thread has then a queue pair of its own to
 # every other process, which has one that answers it. What a process registers and pins: a page for
 # fences to read of, its pool, and buffers of each thread.
