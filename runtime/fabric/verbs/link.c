@@ -23,7 +23,7 @@
 #define QUEUE_MANY 4096                     /* messages from which on threads wait */
 #define QUEUE_PATIENCE INT64_C(10000000000) /* ns that they wait */
 #define MEET_PATIENCE INT64_C(60000000000)  /* ns for a connection to come about */
-#define GOODBYE_NS INT64_C(1000000000)      /* to get the goodbyes out */
+#define GOODBYE_NS INT64_C(5000000000)      /* to get the goodbyes out, and connected if need be */
 #define LINKS_A_TICK 1000                   /* with more links, heartbeats are as much rarer */
 
 /* ---- who needs to be looked after ---- */

@@ -346,8 +346,8 @@ static void established(struct verbs_link *l)
 
     ibv_modify_qp(l->id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
     l->state = LINK_READY;
-    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connected to process %016llx, %s",
-             (unsigned long long)l->peer->address.identity, calls(l) ? "by our call" : "by its call");
+    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connected to process %016llx, by %s call",
+             (unsigned long long)l->peer->address.identity, calls(l) ? "our" : "its");
     loci_link_pump(l);
 }
 
