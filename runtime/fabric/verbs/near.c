@@ -87,14 +87,15 @@ void loci_near_in(hwloc_topology_t topology, hwloc_const_cpuset_t process,
 }
 
 /* With devices, without what takes time and is not asked for: caches, what GPUs' own libraries
- * would tell, and what CPUs say when a thread is bound to one after the other. What is disallowed
+ * would tell, and what CPUs say when a thread is bound to one after the other. PCI is read from
+ * sysfs: the library that else does it keeps its tables, half a MiB, for ever. What is disallowed
  * here stays, or a device at a package that a container may not use would seem to be at all
  * others. */
 static bool load(hwloc_topology_t topology)
 {
 #if HWLOC_API_VERSION >= 0x00020100
     static const char *const slow[] = {
-        "x86", "cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"
+        "x86", "pci", "cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"
     };
 
     for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
