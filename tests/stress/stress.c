@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "stress.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,9 +9,16 @@
 
 int64_t stress_duration(void)
 {
-    const char *seconds = getenv("CASE_SECONDS");
+    static _Atomic int64_t known;       /* for it is asked in the loops themselves */
+    int64_t ns = atomic_load_explicit(&known, memory_order_relaxed);
 
-    return seconds == NULL ? DURATION : (int64_t)(atof(seconds) * 1e9);
+    if (ns == 0) {
+        const char *seconds = getenv("CASE_SECONDS");
+
+        ns = seconds == NULL ? DURATION : (int64_t)(atof(seconds) * 1e9);
+        atomic_store_explicit(&known, ns, memory_order_relaxed);
+    }
+    return ns;
 }
 
 bool stress_goes_on(int64_t start)
