@@ -22,13 +22,14 @@
 
 #include "log.h"
 #include "loco_mpi.h"
+#include "loco_mpi_memory.h"
 #include "region.h"
 #include "runtime.h"
 #include "wait.h"
 
 /* All that this process has once. */
 struct loci_mpi {
-    pthread_mutex_t lock;               /* of the fields up to the blank line */
+    pthread_mutex_t lock;               /* of the fields up to the blank line, and of the last */
     loco_runtime_t *rt;
     int users;                          /* opens without their close */
     bool everyone_is_set;               /* by the first native open */
@@ -38,6 +39,8 @@ struct loci_mpi {
     pthread_mutex_t component_lock;     /* of the two below, and held while the log is told */
     const struct loci_mpi_component *component;
     bool log_to_stderr;                 /* LOCO_LOG is in the environment */
+
+    struct loci_mpi_memory memory;
 };
 
 /* The one static state of the tree: see DESIGN, "No global state". */
@@ -236,6 +239,8 @@ static int open_runtime(void)
     };
     int status = LOCO_ERR_NO_MEMORY;
 
+    host.ctx = &process.memory;
+    host.watch_memory = loci_mpi_memory_watch;
     host.idle = idle;
     host.sleep = sleep_in_mpi;
     host.place = (unsigned)opal_process_info.my_local_rank + 1;
@@ -344,6 +349,16 @@ void loci_mpi_set_component(const struct loci_mpi_component *component)
     pthread_mutex_lock(&process.component_lock);
     process.component = component;
     pthread_mutex_unlock(&process.component_lock);
+}
+
+void loci_mpi_hook_memory(bool on)
+{
+    pthread_mutex_lock(&process.lock);
+    if (on)
+        loci_mpi_memory_open(&process.memory);
+    else
+        loci_mpi_memory_close(&process.memory);
+    pthread_mutex_unlock(&process.lock);
 }
 
 int loco_win_window(MPI_Win win, loco_window_t **window)

@@ -22,6 +22,10 @@ struct loci_mpi_component {
 /* NULL: unloaded. */
 void loci_mpi_set_component(const struct loci_mpi_component *component);
 
+/* In MPI_Init and MPI_Finalize: begin and end to learn of memory that is given back, for runtimes
+ * that register it. */
+void loci_mpi_hook_memory(bool on);
+
 /* Local: the process's runtime, opened if need be with this process alone in loco_everyone().
  * Every success is ended by one loci_mpi_close. */
 int loci_mpi_open(loco_runtime_t **rt);

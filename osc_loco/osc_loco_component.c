@@ -318,6 +318,7 @@ static int component_open(void)
 static int component_close(void)
 {
     loci_mpi_set_component(NULL);
+    loci_mpi_hook_memory(false);
     return OMPI_SUCCESS;
 }
 
@@ -326,6 +327,7 @@ static int component_init(bool enable_progress_threads, bool enable_mpi_threads)
     (void)enable_progress_threads;
     (void)enable_mpi_threads;
     COMPONENT->serialized = ompi_mpi_thread_provided == MPI_THREAD_SERIALIZED;
+    loci_mpi_hook_memory(true);
     return OMPI_SUCCESS;
 }
 

@@ -249,6 +249,12 @@ static void add_runtime(void)
         add(name, MCA_BASE_PVAR_CLASS_AGGREGATE,
             (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_POSTED_BYTES + i), 0 }, help);
     }
+    add("registrations", MCA_BASE_PVAR_CLASS_COUNTER,
+        (struct value){ MAKE_ONE, LOCI_STAT_REGISTRATIONS, 0 },
+        "Times that memory of the program was registered with an RDMA device");
+    add("registrations_kept", MCA_BASE_PVAR_CLASS_COUNTER,
+        (struct value){ MAKE_ONE, LOCI_STAT_REGISTRATIONS_KEPT, 0 },
+        "Times that it was still registered with one");
     add("windows_made", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_WINDOWS_MADE, 0 }, "Windows that were made");
     add("windows_alive", MCA_BASE_PVAR_CLASS_LEVEL, (struct value){ MAKE_ALIVE, 0, 0 },

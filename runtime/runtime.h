@@ -41,6 +41,10 @@
 
 /* ---- the host: what differs between production, MPI and simulation (wait.c) ---- */
 
+/* `len` bytes from `base` on are going. Called inside allocators: it takes no lock, and allocates
+ * nothing. */
+typedef void loci_released_fn(void *arg, const void *base, size_t len);
+
 struct loci_host {
     void *ctx;
     int64_t (*now)(void *ctx);                      /* nanoseconds, monotonic */
@@ -57,6 +61,10 @@ struct loci_host {
     /* Which of the job's processes on this node this is, from 1: they take devices in turn. 0: not
      * known, and its number in the job has to do. */
     unsigned place;
+    /* Nullable. From now on say when memory of this process is about to be given back to the
+     * system, or be replaced: before it is, in the thread that does it; with `released` NULL: no
+     * more, and none is under way. LOCO_OK, or nobody can tell. */
+    int (*watch_memory)(void *ctx, loci_released_fn *released, void *arg);
 };
 
 /* ---- peers (peer.c) ---- */

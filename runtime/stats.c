@@ -202,6 +202,9 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);
 #endif
+    if (number(rt, LOCI_STAT_REGISTRATIONS) > 0)
+        say(&t, "  %-28s %14llu, %llu times still there\n", "registrations with a device",
+            number(rt, LOCI_STAT_REGISTRATIONS), number(rt, LOCI_STAT_REGISTRATIONS_KEPT));
     say(&t, "  %-28s %14llu\n", "windows made", made);
     say(&t, "  %-28s %14llu\n", "windows not freed", made - freed);
     say(&t, "  %-28s %14zu\n", "bytes of network memory", rt->memory_used);

@@ -77,6 +77,8 @@ enum loci_stat {
     LOCI_STAT_POSTED_BYTES = LOCI_STAT_POSTED + LOCI_STATS_POSTS,
     LOCI_STAT_WINDOWS_MADE = LOCI_STAT_POSTED_BYTES + LOCI_STATS_POSTS,     /* always counted */
     LOCI_STAT_WINDOWS_FREED,
+    LOCI_STAT_REGISTRATIONS,        /* of the program's memory with a device; always counted */
+    LOCI_STAT_REGISTRATIONS_KEPT,   /* needed, and there already */
     LOCI_STAT_COUNT
 };
 

@@ -25,6 +25,8 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_DEVICE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(device),
       "RDMA device, name or name:port; of several, with commas between, processes take the next in "
       "turn; auto: the nearest to the process" },
+    { "LOCO_RDMA_CACHE", "1G", LOCI_TUNABLE_SIZE, 0, LOCI_INFINITE, NULL, FIELD(rdma_cache),
+      "bytes of the program's memory that stay registered with an RDMA device for the next time" },
     { "LOCO_RDMA_DEPTH", "256", LOCI_TUNABLE_INT, 16, 8192, NULL, FIELD(rdma_depth),
       "requests that a thread may have in flight to one peer over RDMA" },
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),

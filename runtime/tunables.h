@@ -39,6 +39,7 @@ struct loci_tunables {
     int fabric;                         /* enum loci_fabric_choice */
     char node[LOCI_TUNABLE_TEXT];       /* "auto": this kernel */
     char device[LOCI_TUNABLE_TEXT];     /* "auto", or name[:port],... */
+    int64_t rdma_cache;                 /* bytes */
     int64_t rdma_depth;                 /* requests */
     int64_t rdma_inline;                /* bytes */
     int64_t rdma_read_ahead;            /* bytes */

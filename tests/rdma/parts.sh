@@ -207,9 +207,11 @@ mpi() {
 part_mpi() {
     local program
     for program in ${TESTS:-putget windows passive active atomic batch dynamic objects hints errors \
-        misuse levels}; do
+        misuse levels given_back}; do
         mpi 2 1 "$program"
     done
+    LOCO_RDMA_CACHE=1M mpi 2 1 given_back --only counted --room 4
+    LOCO_RDMA_CACHE=0 mpi 2 1 given_back --only counted --room 0
     mpi 4 1 atomic --only tickets --flavor allocate
     mpi 4 2 atomic --only tickets --flavor allocate
     mpi 4 2 putget --only mixed --flavor allocate
@@ -314,6 +316,8 @@ part_machines() {
         "between 4 $tests/passive' --only exclusive_counter --flavor create"
     check_function '2 machines: message passing, 4 ranks' 300 \
         "between 4 $tests/passive' --only message_passing --flavor dynamic"
+    check_function '2 machines: memory that is given back is not registered any more' 300 \
+        "between 2 $tests/given_back'"
     check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
     check_function 'a process of the other machine is killed while we wait' 150 'loses killed waits'
     check_function 'the other machine is cut off while we wait' 150 'loses cut_off waits'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Long writes and reads: to and from the user's own memory, registered until the last piece is
- * done. A piece is within the device's longest message, and
+/* Long writes and reads: to and from the user's own memory, registered (cache.c) until the last
+ * piece is done, at least. A piece is within the device's longest message, and
  *
  *   of a write    within LOCO_RDMA_WRITE_PIECE: a device tries a message again a few times, however
  *                 much of it has arrived, so that of long ones a network that loses packets lets
@@ -42,11 +42,11 @@ static int give_piece(struct verbs_lane *l, size_t len)
     const struct verbs_long *m = &l->rest;
     bool last = m->at + len == m->len;
     const struct verbs_request what = {
-        .slot = last ? m->slot : NULL, .kind = m->kind, .len = len, .mr = last ? m->mr : NULL,
-        .answer = m->kind == LOCI_READ ? len : 0,
+        .slot = last ? m->slot : NULL, .kind = m->kind, .len = len,
+        .user = last ? m->user : NULL, .answer = m->kind == LOCI_READ ? len : 0,
     };
     struct ibv_sge sge = {
-        .addr = (uintptr_t)m->local + m->at, .length = (uint32_t)len, .lkey = m->mr->lkey,
+        .addr = (uintptr_t)m->local + m->at, .length = (uint32_t)len, .lkey = m->user->mr->lkey,
     };
     struct ibv_send_wr wr;
     int status;
@@ -92,10 +92,10 @@ int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
     l->rest = (struct verbs_long){
         .kind = op->kind, .local = op->local, .remote = op->mem->key.base + op->offset,
         .rkey = (uint32_t)op->mem->key.device, .len = op->len, .slot = op->slot,
-        .mr = ibv_reg_mr(f->pd, op->local, op->len,
-                         op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
+        .user = loci_verbs_register(f, op->local, op->len, IBV_ACCESS_LOCAL_WRITE,
+                                    op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
     };
-    if (l->rest.mr == NULL) {
+    if (l->rest.user == NULL) {
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m",
                  op->len, f->port.device);
         l->rest.len = 0;
@@ -104,10 +104,10 @@ int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
     status = push(l);
     if (status == LOCO_OK || l->rest.at > 0) {
         if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
-            loci_verbs_break(l, status);
+            loci_verbs_flush(l, status);
         return LOCO_IN_PROGRESS;
     }
-    ibv_dereg_mr(l->rest.mr);       /* nothing of it was taken */
+    loci_verbs_unregister(f, l->rest.user);     /* nothing of it was taken */
     l->rest.len = 0;
     return status;
 }
@@ -117,17 +117,19 @@ bool loci_verbs_long_posted(struct verbs_lane *l)
     int status = l->rest.len == 0 ? LOCO_OK : push(l);
 
     if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
-        loci_verbs_break(l, status);
+        loci_verbs_flush(l, status);
     return status != LOCO_ERR_AGAIN;
 }
 
-/* The registration goes before anybody is told, so that no piece in flight touches memory that is
- * the user's again. */
+/* Before anybody is told, no piece in flight may touch memory any more that is the user's again:
+ * the queue pair is in the error state, and the registration goes, unless something else needs
+ * it. */
 void loci_verbs_long_fail(struct verbs_lane *l, int status)
 {
     if (l->rest.len == 0)
         return;
     l->rest.len = 0;
-    ibv_dereg_mr(l->rest.mr);
+    atomic_store(&l->rest.user->stale, true);
+    loci_verbs_unregister(l->thread->fabric, l->rest.user);
     loci_slot_done(l->rest.slot, status);
 }

@@ -41,8 +41,8 @@ static void retire(struct verbs_lane *l, int status)
             memcpy(r->to, r->buffer->base, r->len);
         loci_verbs_buffer_give(l->thread, r->buffer);
     }
-    if (r->mr != NULL)
-        ibv_dereg_mr(r->mr);
+    if (r->user != NULL)
+        loci_verbs_unregister(l->thread->fabric, r->user);
     l->unanswered -= r->answer;
     l->retired++;
     l->thread->outstanding--;
@@ -96,7 +96,7 @@ static void tell_service(struct verbs_fabric *f, struct loci_peer *peer)
     if (p == NULL)
         return;         /* this process itself */
     atomic_store_explicit(&p->lost, true, memory_order_release);
-    if (write(f->lost_fd, &one, sizeof one) < 0 && errno != EAGAIN)
+    if (write(f->news_fd, &one, sizeof one) < 0 && errno != EAGAIN)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the service thread cannot be told: %m");
 }
 

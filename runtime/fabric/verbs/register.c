@@ -48,7 +48,9 @@ int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *ext
 
     if (status != LOCO_OK)
         return status;
-    mr = ibv_reg_mr_iova(f->pd, extent->base, extent->len, 0, ALL_RIGHTS);
+    do
+        mr = ibv_reg_mr_iova(f->pd, extent->base, extent->len, 0, ALL_RIGHTS);
+    while (mr == NULL && errno == ENOMEM && loci_verbs_keep_less(f));
     if (mr == NULL) {
         cannot(f, extent->len, "network memory");
         loci_shm_extent_destroy(verbs_shm(fabric), extent);
@@ -81,16 +83,6 @@ void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *e
 
 /* ---- memory that the user brought ---- */
 
-/* What may not be written can be read by peers all the same. */
-static struct ibv_mr *register_user(struct verbs_fabric *f, void *base, size_t len)
-{
-    struct ibv_mr *mr = ibv_reg_mr(f->pd, base, len, ALL_RIGHTS);
-
-    if (mr == NULL && (errno == EFAULT || errno == EACCES || errno == EPERM))
-        mr = ibv_reg_mr(f->pd, base, len, IBV_ACCESS_REMOTE_READ);
-    return mr;
-}
-
 int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key)
 {
@@ -107,14 +99,15 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
     }
     user->number = key->extent;
     if (len > 0) {
-        user->mr = register_user(f, base, len);
-        if (user->mr == NULL) {
+        /* What may not be written can be read by peers all the same. */
+        user->memory = loci_verbs_register(f, base, len, ALL_RIGHTS, IBV_ACCESS_REMOTE_READ);
+        if (user->memory == NULL) {
             cannot(f, len, "the program's memory");
             loci_fabric_shm.user_remove(verbs_shm(fabric), key);
             free(user);
             return LOCO_ERR_NO_MEMORY;
         }
-        key->device = VERBS_REGISTERED | user->mr->rkey;
+        key->device = VERBS_REGISTERED | user->memory->mr->rkey;
     }
     pthread_mutex_lock(&f->lock);
     user->next = f->users;
@@ -125,12 +118,8 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
 
 static void drop(struct verbs_fabric *f, struct verbs_user *user)
 {
-    if (user->mr != NULL) {
-        errno = ibv_dereg_mr(user->mr);
-        if (errno != 0)
-            LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the program's memory stays registered with %s: %m",
-                     f->port.device);
-    }
+    if (user->memory != NULL)
+        loci_verbs_unregister(f, user->memory);
     free(user);
 }
 

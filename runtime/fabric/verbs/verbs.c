@@ -77,12 +77,11 @@ static void lost(struct verbs_peer *p)
         loci_shm_ended(p->peer->fabric_data, "its device does not answer");
 }
 
-static void peers_lost(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+static void hear_news(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     int count = atomic_load_explicit(&rt->peer_count, memory_order_acquire);
     uint64_t times;
 
-    (void)ctx;
     (void)events;
     if (read(fd, &times, sizeof times) < 0)
         return;
@@ -93,6 +92,7 @@ static void peers_lost(struct loco_runtime *rt, void *ctx, int fd, uint32_t even
         if (p != NULL && atomic_exchange_explicit(&p->lost, false, memory_order_acquire))
             lost(p);
     }
+    loci_verbs_drop_stale(ctx);
 }
 
 /* Events of the whole device; those of queue pairs come as completions, too. */
@@ -115,13 +115,13 @@ static int watch(struct verbs_fabric *f)
 {
     int flags = fcntl(f->context->async_fd, F_GETFL), status;
 
-    f->lost_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (f->lost_fd < 0 || flags < 0
+    f->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->news_fd < 0 || flags < 0
         || fcntl(f->context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) {
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "the events of %s cannot be watched: %m", f->port.device);
         return LOCO_ERR_SYSTEM;
     }
-    status = loci_service_watch(f->rt, f->lost_fd, EPOLLIN, peers_lost, f);
+    status = loci_service_watch(f->rt, f->news_fd, EPOLLIN, hear_news, f);
     if (status == LOCO_OK)
         status = loci_service_watch(f->rt, f->context->async_fd, EPOLLIN, device_event, f);
     return status;
@@ -131,15 +131,16 @@ static int watch(struct verbs_fabric *f)
 
 static void free_fabric(struct verbs_fabric *f)
 {
-    if (f->lost_fd >= 0) {
-        loci_service_unwatch(f->rt, f->lost_fd);
-        close(f->lost_fd);
+    loci_verbs_users_close(f);
+    loci_verbs_cache_close(f);          /* from here on nobody writes to news_fd */
+    if (f->news_fd >= 0) {
+        loci_service_unwatch(f->rt, f->news_fd);
+        close(f->news_fd);
     }
     if (f->context != NULL)
         loci_service_unwatch(f->rt, f->context->async_fd);
     loci_verbs_ends_close(f);
     loci_verbs_threads_close(f);
-    loci_verbs_users_close(f);
     if (f->anchor_mr != NULL)
         ibv_dereg_mr(f->anchor_mr);
     free(f->anchor);
@@ -149,6 +150,7 @@ static void free_fabric(struct verbs_fabric *f)
         ibv_dealloc_pd(f->pd);
     if (f->context != NULL)
         ibv_close_device(f->context);
+    pthread_mutex_destroy(&f->cache.lock);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -163,8 +165,9 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
         return LOCO_ERR_NO_MEMORY;
     f->rt = rt;
     f->beside_shm = beside_shm;
-    f->lost_fd = -1;
+    f->news_fd = -1;
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->cache.lock, NULL);
     status = choose(f);
     if (status == LOCO_OK && !open_device(f)) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "%s cannot be opened: %m", f->port.device);
@@ -178,6 +181,7 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
         free_fabric(f);
         return status;
     }
+    loci_verbs_cache_open(f);
     loci_verbs_links_open(f, mine);
     LOCI_LOG(rt, LOCO_LOG_INFO, "data goes through %s, port %d, %s (%s): %s", f->port.device,
              f->port.port, f->port.gid, f->port.gid_kind, f->port.why);
@@ -210,7 +214,7 @@ static void verbs_close(struct loci_fabric *fabric)
     struct verbs_fabric *f = verbs_of(fabric);
     int count = atomic_load_explicit(&f->rt->peer_count, memory_order_relaxed);
 
-    loci_service_unwatch(f->rt, f->lost_fd);
+    loci_service_unwatch(f->rt, f->news_fd);
     loci_verbs_links_close(f);
     loci_fabric_shm.close(verbs_shm(fabric));
     for (int i = 0; i < count; i++) {

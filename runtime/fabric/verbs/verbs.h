@@ -16,6 +16,7 @@
  *   device.c    which devices there are and which is taken
  *   verbs.c     life, peers; what it leaves to shm
  *   register.c  own memory, made known to the device
+ *   cache.c     registrations of the program's memory, kept
  *   qp.c        a queue pair's states, with nothing of the runtime
  *   connect.c   queue pairs: opened when a thread first speaks to a peer
  *   thread.c    what a thread posts through: completion queue, buffers
@@ -49,6 +50,8 @@
 #define VERBS_WORDS 256
 #define VERBS_QUEUE 4096                /* entries of a thread's completion queue, if it may */
 
+#define VERBS_KEPT 128                  /* registrations of the program's memory */
+
 struct shm_fabric;
 struct verbs_lane;
 struct verbs_link;
@@ -68,7 +71,7 @@ struct verbs_request {
     size_t len;
     void *to;                       /* where a read or an atomic puts what the buffer gets */
     struct verbs_buffer *buffer;
-    struct ibv_mr *mr;              /* of a registered source or destination, its last request's */
+    struct verbs_registration *user;    /* of source or destination, its last request's */
     size_t answer;                  /* bytes of an answer that counts in the lane's `unanswered` */
 };
 
@@ -79,7 +82,7 @@ struct verbs_long {
     uint64_t remote;
     uint32_t rkey;
     size_t len, at;
-    struct ibv_mr *mr;
+    struct verbs_registration *user;
     struct loci_slot *slot;
 };
 
@@ -124,10 +127,28 @@ struct verbs_peer {
     struct verbs_link *link;        /* NULL: it runs on this kernel */
 };
 
-/* Registered memory of the user. */
+/* Memory of the program's, known to the device; see cache.c. */
+struct verbs_registration {
+    struct ibv_mr *mr;              /* NULL: this entry is free */
+    _Atomic uintptr_t begin, end;   /* begin 0: none */
+    _Atomic bool stale;             /* some of it was given back: not for anybody else */
+    int rights;
+    unsigned users;
+    uint64_t used;                  /* by age; of the cache's `uses` */
+};
+
+struct verbs_cache {
+    pthread_mutex_t lock;           /* inside a thread's lock, or alone */
+    bool watched;                   /* memory that is given back is marked, so something is kept */
+    size_t bytes;                   /* in entries */
+    uint64_t uses;
+    struct verbs_registration entries[VERBS_KEPT];
+};
+
+/* Memory that the user brought. */
 struct verbs_user {
     uint32_t number;                /* shm's */
-    struct ibv_mr *mr;
+    struct verbs_registration *memory;  /* NULL: it has no bytes */
     struct verbs_user *next;
 };
 
@@ -146,7 +167,8 @@ struct verbs_fabric {
     union ibv_gid gid;
     unsigned char *anchor;          /* a page for peers to read nothing of */
     struct ibv_mr *anchor_mr;
-    int lost_fd;                    /* eventfd: a peer was lost */
+    int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
+    struct verbs_cache cache;
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
 
@@ -187,6 +209,19 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key);
 void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
 void loci_verbs_users_close(struct verbs_fabric *f);
+
+/* cache.c */
+void loci_verbs_cache_open(struct verbs_fabric *f);
+void loci_verbs_cache_close(struct verbs_fabric *f);
+/* The program's memory with these rights of ibv_reg_mr, or, where it may not be written, `least` of
+ * them. NULL: errno says why. Any thread. */
+struct verbs_registration *loci_verbs_register(struct verbs_fabric *f, void *base, size_t len,
+                                               int rights, int least);
+void loci_verbs_unregister(struct verbs_fabric *f, struct verbs_registration *r);
+/* Keep nothing that is not in use; whether there was anything. */
+bool loci_verbs_keep_less(struct verbs_fabric *f);
+/* Let go of what was given back. */
+void loci_verbs_drop_stale(struct verbs_fabric *f);
 
 /* connect.c */
 int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
