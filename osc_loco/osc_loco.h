@@ -72,6 +72,8 @@ struct ompi_osc_loco_component {
     int variable[LOCI_TUNABLES_MAX];        /* their indices in the MCA system */
     pthread_mutex_t lock;       /* of the line below and of the opening */
     char first_error[LOCI_LOG_LINE];    /* since a window began to be made, for the one message */
+    char last_error[LOCI_LOG_LINE];     /* for the message about a call that failed */
+    bool told_failure;
     struct ompi_osc_loco_requests requests;
     struct ompi_osc_loco_observers observers;
 };

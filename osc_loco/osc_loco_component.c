@@ -87,6 +87,41 @@ const ompi_osc_base_module_t ompi_osc_loco_module_template = {
     .osc_flush_local_all = ompi_osc_loco_flush_local_all,
 };
 
+/* The framework's own stream is closed unless osc_base_verbose is set; this one is not. */
+static int stream(bool aloud)
+{
+    return aloud ? 0 : OUTPUT;
+}
+
+/* Not the program's doing, and its class may say nothing (4.1 has none for processes that are gone):
+ * told aloud, the first time. */
+static bool is_news(int status)
+{
+    bool news;
+
+    if (status != LOCO_ERR_PEER_DEAD && status != LOCO_ERR_SYSTEM)
+        return false;
+    pthread_mutex_lock(&COMPONENT->lock);
+    news = !COMPONENT->told_failure;
+    COMPONENT->told_failure = true;
+    pthread_mutex_unlock(&COMPONENT->lock);
+    return news;
+}
+
+static void tell_failure(int status)
+{
+    char cause[LOCI_LOG_LINE] = "";
+    bool news = is_news(status);
+
+    if (news) {
+        pthread_mutex_lock(&COMPONENT->lock);
+        memcpy(cause, COMPONENT->last_error, sizeof cause);
+        pthread_mutex_unlock(&COMPONENT->lock);
+    }
+    opal_output_verbose(news ? 0 : 1, stream(news), "osc loco: a call fails: %s%s%s",
+                        loco_strerror(status), cause[0] != '\0' ? ": " : "", cause);
+}
+
 int ompi_osc_loco_class(int status)
 {
     static const struct {
@@ -108,7 +143,7 @@ int ompi_osc_loco_class(int status)
     };
 
     if (status < 0)
-        opal_output_verbose(1, OUTPUT, "osc loco: a call fails: %s", loco_strerror(status));
+        tell_failure(status);
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
         if (map[i].status == status)
             return map[i].class;
@@ -174,6 +209,7 @@ static void remember(const char *text)
     pthread_mutex_lock(&COMPONENT->lock);
     if (COMPONENT->first_error[0] == '\0')
         snprintf(COMPONENT->first_error, sizeof COMPONENT->first_error, "%s", text);
+    snprintf(COMPONENT->last_error, sizeof COMPONENT->last_error, "%s", text);
     pthread_mutex_unlock(&COMPONENT->lock);
 }
 
@@ -186,7 +222,8 @@ static void forget_errors(void)
 
 /* The library may log from its own threads, which may not call into Open MPI. Errors of the
  * user's making are told by MPI's error class; whoever wants the cause too turns on
- * osc_base_verbose. What makes a window impossible is told anyway, from first_error. */
+ * osc_base_verbose. What makes a window impossible is told anyway, from first_error, and what else
+ * goes wrong that is not their doing, from last_error. */
 static void log_line(void *ctx, int level, const char *text)
 {
     (void)ctx;
@@ -263,12 +300,6 @@ static bool is_asked_for(void)
     const char *asked = ompi_osc_base_framework.framework_selection;
 
     return asked != NULL && strstr(asked, "loco") != NULL && asked[0] != '^';
-}
-
-/* The framework's own stream is closed unless osc_base_verbose is set; this one is not. */
-static int stream(bool aloud)
-{
-    return aloud ? 0 : OUTPUT;
 }
 
 /* Headers of another release, or of an Open MPI configured otherwise, may lay the structures out in

@@ -302,7 +302,24 @@ loses() {
     wait $mpirun
     grep -q '^lost after' /tmp/lost
 }
-export -f met between loses
+
+# says WORDS: a program of ranks on both machines ends by itself, and says why it has no data moved.
+says() {
+    between 2 "$builddir/tests/mpi/putget" --only mixed --flavor allocate >/tmp/said 2>&1
+    cat /tmp/said
+    grep -q -F -- "$1" /tmp/said && ! grep -q '^PASS' /tmp/said
+}
+
+no_device() { "$srcdir/tests/rdma/machine-shell" guest2 rdma link del rxe0; }
+device_again() { "$srcdir/tests/rdma/machine-shell" guest2 rdma link add rxe0 type rxe netdev eth0; }
+
+# RoCE's packets alone are dropped: UDP, port 4791.
+no_roce() {
+    modprobe -a sch_prio cls_u32 act_gact || return
+    tc qdisc add dev eth0 root handle 1: prio || return
+    tc filter add dev eth0 parent 1: protocol ip u32 match ip dport 4791 0xffff action drop
+}
+export -f met between loses says no_device device_again no_roce
 
 # Two machines. Nothing is shared but the wire: messages go by connections of librdmacm.
 part_machines() {
@@ -320,6 +337,12 @@ part_machines() {
         "between 2 $tests/given_back'"
     check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
     check_function 'a process of the other machine is killed while we wait' 150 'loses killed waits'
+    check_function 'a machine without a device' 150 \
+        "no_device && says 'not all of these have an RDMA device that can be used'"
+    device_again
+    check_function 'a machine that cannot be called' 200 \
+        "no_roce && says 'no RDMA connection to process'"
+    tc filter del dev eth0 parent 1:
     check_function 'the other machine is cut off while we wait' 150 'loses cut_off waits'
 }
 
