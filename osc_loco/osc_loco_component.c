@@ -93,8 +93,8 @@ static int stream(bool aloud)
     return aloud ? 0 : OUTPUT;
 }
 
-/* Not the program's doing, and its class may say nothing (4.1 has none for processes that are gone):
- * told aloud, the first time. */
+/* Not the program's doing, and its class may say nothing (4.1 has none for processes that are
+ * gone): told aloud, the first time. */
 static bool is_news(int status)
 {
     bool news;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Origins and windows in memory that the program gives back to the system, and gets anew at the same
- * address: what moves is what is there now. RDMA devices go on with the pages that they were told of,
- * so where a registration is kept it has to go with the memory.
+ * Origins and windows in memory that the program gives back to the system, and gets anew at the
+ * same address: what moves is what is there now. RDMA devices go on with the pages that they were
+ * told of, so where a registration is kept it has to go with the memory.
  */
 #include "testlib.h"
 

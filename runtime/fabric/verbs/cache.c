@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Registrations of the program's memory: of windows that it brought, and of the sources and
- * destinations of long operations. Registering pins each page by a system call, so what is not used
- * any more is kept for the next time, as long as there is room (LOCO_RDMA_CACHE bytes, VERBS_KEPT
- * of them); the one that was used longest ago goes first.
+ * destinations of long operations. Registering pins each page by a system call, so what is not
+ * used any more is kept for the next time, as long as there is room (LOCO_RDMA_CACHE bytes,
+ * VERBS_KEPT of them); the one that was used longest ago goes first.
  *
  * A device goes on with the pages that it was told of. If the program gives memory back and gets
  * other pages at the same addresses, what was kept of them would read and write the old ones. So
- * something is kept only where the host says before memory goes (loci_host.watch_memory). It says so
- * in the thread that gives it back, inside an allocator, perhaps while that very thread registers
- * something, so released() takes no lock and allocates nothing: it marks, and whoever has the lock
- * next lets go; the service thread is woken to.
+ * something is kept only where the host says before memory goes (loci_host.watch_memory). It says
+ * so in the thread that gives it back, inside an allocator, perhaps while that very thread
+ * registers something, so released() takes no lock and allocates nothing: it marks, and whoever
+ * has the lock next lets go; the service thread is woken to.
  *
  * Nothing of an old mapping is ever used:
  *   - An entry's range is there before its pages are pinned, by a thread that was given the memory
@@ -18,8 +18,8 @@
  *   - A thread that was given memory at these addresses later knows of it by something that came
  *     after the release's mark, and finds it.
  *   - An entry that has another range by the time that it is marked is registered once in vain.
- *   - Only what may be written is kept: of a page that may only be read, a device may have been told
- *     of a copy that is shared until somebody writes. */
+ *   - Only what may be written is kept: of a page that may only be read, a device may have been
+ *     told of a copy that is shared until somebody writes. */
 
 #include "config.h"
 
