@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TESTS_RDMA_WORLD_H
+#define TESTS_RDMA_WORLD_H
+
+#include <stddef.h>
+
+#include "member.h"
+#include "rma.h"
+
+/* What the cases of `contract` stand on. */
+
+#define PEERS 8
+#define LEN ((size_t)64 << 10)
+
+/* Every member's memory of both kinds, as this one reaches it. */
+struct world {
+    loco_runtime_t *rt;
+    struct member *m;
+    struct loci_mem pool, user, pools[PEERS], users[PEERS];
+    size_t len;
+};
+
+/* Collective: `len` bytes of each kind at each member. */
+int enter(struct world *w, struct member *m, size_t len);
+int leave(struct world *w);
+/* All come here. */
+int together(struct world *w);
+int next_of(const struct world *w);
+unsigned char pattern(size_t at, int who);
+
+/* chain.c */
+int chains(struct member *m);
+int chain_broken(struct member *m);
+int chain_refused(struct member *m);
+
+#endif
