@@ -437,6 +437,7 @@ static void tell(int status)
 
     pthread_mutex_lock(&COMPONENT->lock);
     memcpy(cause, COMPONENT->first_error, sizeof cause);
+    COMPONENT->told_failure = true;         /* here */
     pthread_mutex_unlock(&COMPONENT->lock);
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
         snprintf(cause, sizeof cause, "members count as different nodes by LOCO_NODE, "

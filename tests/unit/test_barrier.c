@@ -50,7 +50,7 @@ static int rounds_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(barrier, what_was_written_before_is_seen_after, .timeout = 60)
+Test(barrier, what_was_written_before_is_seen_after, .timeout = RUN_SECONDS)
 {
     uint64_t rounds = 40;
 
@@ -60,7 +60,7 @@ Test(barrier, what_was_written_before_is_seen_after, .timeout = 60)
     cr_assert_eq(run_on(RUN_SHM, 1, 0, NULL, rounds_body, &rounds), 0);
 }
 
-Test(barrier, disseminates_where_there_are_many, .timeout = 60)
+Test(barrier, disseminates_where_there_are_many, .timeout = RUN_SECONDS)
 {
     uint64_t rounds = 5;
 
@@ -167,9 +167,9 @@ static int leave_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(barrier, who_is_through_may_go, .timeout = 60)
+Test(barrier, who_is_through_may_go, .timeout = RUN_SECONDS)
 {
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < run_rounds(10); i++) {
         cr_assert_eq(run_on(RUN_SHM, 6, 0, NULL, leave_body, NULL), 0);
         cr_assert_eq(run_on(RUN_SHM, LOCO_BARRIER_DIRECT + 3, 0, NULL, leave_body, NULL), 0);
     }

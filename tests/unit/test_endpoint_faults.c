@@ -114,7 +114,7 @@ static int several_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(endpoint_faults, several_become_ready_once, .timeout = 60)
+Test(endpoint_faults, several_become_ready_once, .timeout = RUN_SECONDS)
 {
     run_all(4, several_body);
 }
@@ -143,7 +143,7 @@ static int again_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(endpoint_faults, each_is_made_again_under_its_name, .timeout = 60)
+Test(endpoint_faults, each_is_made_again_under_its_name, .timeout = RUN_SECONDS)
 {
     run_all(3, again_body);
 }
@@ -171,7 +171,7 @@ static int mismatch_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(endpoint_faults, what_differs_is_an_error_at_both_ends, .timeout = 60)
+Test(endpoint_faults, what_differs_is_an_error_at_both_ends, .timeout = RUN_SECONDS)
 {
     run_all(2, mismatch_body);
 }
@@ -269,22 +269,22 @@ static void lose_each(bool fits, weak_fn *fn)
             }
 }
 
-Test(endpoint_faults, each_message_may_be_lost, .timeout = 60)
+Test(endpoint_faults, each_message_may_be_lost, .timeout = RUN_SECONDS)
 {
     lose_each(true, pair_body);
 }
 
-Test(endpoint_faults, each_message_of_a_mismatch_may_be_lost, .timeout = 60)
+Test(endpoint_faults, each_message_of_a_mismatch_may_be_lost, .timeout = RUN_SECONDS)
 {
     lose_each(false, pair_body);
 }
 
-Test(endpoint_faults, who_waits_needs_nobody_else_to_wait, .timeout = 60)
+Test(endpoint_faults, who_waits_needs_nobody_else_to_wait, .timeout = RUN_SECONDS)
 {
     lose_each(true, one_waits_body);
 }
 
-Test(endpoint_faults, who_is_ready_may_make_the_next_one, .timeout = 60)
+Test(endpoint_faults, who_is_ready_may_make_the_next_one, .timeout = RUN_SECONDS)
 {
     lose_each(true, next_is_there_body);
 }

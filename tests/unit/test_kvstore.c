@@ -97,7 +97,7 @@ static int calls_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(kvstore, does_what_its_calls_say, .timeout = 120)
+Test(kvstore, does_what_its_calls_say, .timeout = RUN_SECONDS)
 {
     static const size_t sizes[] = { 1, 8, 9, 100, 1000, LARGEST };
 
@@ -146,7 +146,7 @@ static int full_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(kvstore, is_full_and_goes_on, .timeout = 120)
+Test(kvstore, is_full_and_goes_on, .timeout = RUN_SECONDS)
 {
     int rounds[] = { 10, 3 };
 
@@ -252,7 +252,7 @@ static int many_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(kvstore, does_many_at_once, .timeout = 120)
+Test(kvstore, does_many_at_once, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, many_body, NULL), 0);
     cr_assert_eq(run_on(RUN_WEAK, 2, 5, NULL, many_body, NULL), 0);
@@ -307,7 +307,7 @@ static int visits_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(kvstore, visitors_get_while_keys_come_and_go, .timeout = 60)
+Test(kvstore, visitors_get_while_keys_come_and_go, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, visits_body, NULL), 0);
 }

@@ -135,7 +135,7 @@ static int count_taken(struct world *w, int tries)
 }
 
 /* A member that fails leaves the others waiting. */
-TestSuite(offer, .timeout = 60);
+TestSuite(offer, .timeout = RUN_SECONDS);
 
 /* ---- data ---- */
 

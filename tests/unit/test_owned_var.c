@@ -165,7 +165,7 @@ static int stream_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(owned_var, readers_see_no_mixture_and_no_past, .timeout = 60)
+Test(owned_var, readers_see_no_mixture_and_no_past, .timeout = RUN_SECONDS)
 {
     for (int pull = 0; pull < 2; pull++)
         for (size_t size = 8; size <= 512; size *= 8) {

@@ -225,7 +225,7 @@ static int crowd_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(queue, loses_and_doubles_nothing, .timeout = 120)
+Test(queue, loses_and_doubles_nothing, .timeout = RUN_SECONDS)
 {
     for (int capacity = 1; capacity <= 64; capacity *= 8) {
         int weak[] = { 2, run_rounds(30), capacity }, shm[] = { 4, run_rounds(200), capacity };
@@ -309,7 +309,7 @@ static int waiters_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(queue, any_number_of_threads_may_wait, .timeout = 60)
+Test(queue, any_number_of_threads_may_wait, .timeout = RUN_SECONDS)
 {
     uint64_t few = 3, many = 100;
 

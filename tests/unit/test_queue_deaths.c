@@ -210,42 +210,42 @@ static void die_as(enum role role)
     die_on(RUN_WEAK, role);
 }
 
-Test(queue_deaths, go_on_without_the_dead, .timeout = 60)
+Test(queue_deaths, go_on_without_the_dead, .timeout = RUN_SECONDS)
 {
     die_as(DIES_ASIDE);
 }
 
-Test(queue_deaths, who_waited_takes_no_entry, .timeout = 60)
+Test(queue_deaths, who_waited_takes_no_entry, .timeout = RUN_SECONDS)
 {
     die_on(RUN_SHM, DIES_WAITING);
 }
 
-Test(queue_deaths, a_push_without_its_entry_is_passed_over, .timeout = 60)
+Test(queue_deaths, a_push_without_its_entry_is_passed_over, .timeout = RUN_SECONDS)
 {
     die_as(DIES_WITH_PUSH_TICKET);
 }
 
-Test(queue_deaths, a_place_half_written_is_given_up, .timeout = 60)
+Test(queue_deaths, a_place_half_written_is_given_up, .timeout = RUN_SECONDS)
 {
     die_as(DIES_WRITING);
 }
 
-Test(queue_deaths, a_place_that_nobody_empties_is_given_up, .timeout = 60)
+Test(queue_deaths, a_place_that_nobody_empties_is_given_up, .timeout = RUN_SECONDS)
 {
     die_as(DIES_WITH_POP_TICKET);
 }
 
-Test(queue_deaths, a_place_half_emptied_is_used_again, .timeout = 60)
+Test(queue_deaths, a_place_half_emptied_is_used_again, .timeout = RUN_SECONDS)
 {
     die_as(DIES_TAKING);
 }
 
-Test(queue_deaths, the_end_is_found_without_the_closer, .timeout = 60)
+Test(queue_deaths, the_end_is_found_without_the_closer, .timeout = RUN_SECONDS)
 {
     die_as(DIES_CLOSING);
 }
 
-Test(queue_deaths, who_is_late_loses_nothing, .timeout = 60)
+Test(queue_deaths, who_is_late_loses_nothing, .timeout = RUN_SECONDS)
 {
     die_as(DIES_WHILE_ONE_IS_LATE);
 }
@@ -281,14 +281,14 @@ static int alone_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(queue_deaths, tells_when_nobody_is_left, .timeout = 60)
+Test(queue_deaths, tells_when_nobody_is_left, .timeout = RUN_SECONDS)
 {
     int victim = 1;
 
     cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, alone_body, &victim), 0);
 }
 
-Test(queue_deaths, tells_when_head_and_tail_are_gone, .timeout = 60)
+Test(queue_deaths, tells_when_head_and_tail_are_gone, .timeout = RUN_SECONDS)
 {
     int victim = 0;
 

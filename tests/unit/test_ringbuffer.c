@@ -220,7 +220,7 @@ static int stream_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ringbuffer, loses_doubles_and_tears_nothing, .timeout = 120)
+Test(ringbuffer, loses_doubles_and_tears_nothing, .timeout = RUN_SECONDS)
 {
     for (int flags = 0; flags < 2; flags++) {
         struct stream s = { .rounds = run_rounds(250), .senders = 1, .receivers = 1,
@@ -444,7 +444,7 @@ static int drowsy_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ringbuffer, wakes_the_drowsy, .timeout = 120)
+Test(ringbuffer, wakes_the_drowsy, .timeout = RUN_SECONDS)
 {
     const char *const soon[] = { "LOCO_SLEEP_AFTER=1us", "LOCO_SPIN=10", NULL };
     const char *const by_message[] = { "LOCO_SLEEP_AFTER=1us", "LOCO_OFFERS=never", NULL };
@@ -527,12 +527,12 @@ static int writer_dies_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ringbuffer, dead_readers_hold_up_nobody, .timeout = 60)
+Test(ringbuffer, dead_readers_hold_up_nobody, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, readers_die_body, run_counter()), 0);
 }
 
-Test(ringbuffer, a_dead_writer_is_told_after_its_messages, .timeout = 60)
+Test(ringbuffer, a_dead_writer_is_told_after_its_messages, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, writer_dies_body, run_counter()), 0);
 }

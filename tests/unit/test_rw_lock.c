@@ -110,7 +110,7 @@ static int mix_body(loco_runtime_t *rt, int rank, void *arg)
 static const char *const patient[] = { "LOCO_LOCK_PATIENCE=inf", NULL };
 static const char *const impatient[] = { "LOCO_LOCK_PATIENCE=0", NULL };
 
-Test(rw_lock, readers_and_writers_keep_apart, .timeout = 120)
+Test(rw_lock, readers_and_writers_keep_apart, .timeout = RUN_SECONDS)
 {
     const char *const *settings[] = { NULL, patient, impatient };
 
@@ -130,7 +130,7 @@ Test(rw_lock, readers_and_writers_keep_apart, .timeout = 120)
 }
 
 /* Tickets are 16 bits: with no patience every wait takes one. */
-Test(rw_lock, tickets_wrap_around, .timeout = 120)
+Test(rw_lock, tickets_wrap_around, .timeout = RUN_SECONDS)
 {
     struct mix m = { .threads = 2, .rounds = 80000, .scope = LOCO_ORDER };
 
@@ -193,7 +193,7 @@ static int crowd_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(rw_lock, neither_readers_nor_writers_starve, .timeout = 60)
+Test(rw_lock, neither_readers_nor_writers_starve, .timeout = RUN_SECONDS)
 {
     for (int exclusive = 0; exclusive < 2; exclusive++)
         cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, crowd_body, &exclusive), 0);
@@ -329,7 +329,7 @@ static int group_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(rw_lock, all_members_and_single_ones_keep_apart, .timeout = 120)
+Test(rw_lock, all_members_and_single_ones_keep_apart, .timeout = RUN_SECONDS)
 {
     int rounds = 40;
 
@@ -379,7 +379,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = 60)
+Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = RUN_SECONDS)
 {
     for (int exclusive = 0; exclusive < 3; exclusive++) {
         struct death death = { exclusive, run_counter(), run_counter() };

@@ -122,7 +122,7 @@ static int rows_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(sst, rows_are_whole_when_asked_for, .timeout = 60)
+Test(sst, rows_are_whole_when_asked_for, .timeout = RUN_SECONDS)
 {
     int rounds = 200;
 

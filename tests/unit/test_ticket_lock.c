@@ -96,25 +96,25 @@ static void count_on(enum run_fabric fabric, int n, int threads, int rounds, uin
     }
 }
 
-Test(ticket_lock, each_scope_orders_what_it_says, .timeout = 60)
+Test(ticket_lock, each_scope_orders_what_it_says, .timeout = RUN_SECONDS)
 {
     count_on(RUN_WEAK, 2, 1, 60, 0);
     count_on(RUN_WEAK, 3, 1, 40, 100);
 }
 
-Test(ticket_lock, each_scope_orders_with_threads_too, .timeout = 60)
+Test(ticket_lock, each_scope_orders_with_threads_too, .timeout = RUN_SECONDS)
 {
     for (uint64_t seed = 0; seed < 400; seed += 100)
         count_on(RUN_WEAK, 2, 3, 50, seed);
 }
 
-Test(ticket_lock, excludes_processes_and_threads, .timeout = 60)
+Test(ticket_lock, excludes_processes_and_threads, .timeout = RUN_SECONDS)
 {
     count_on(RUN_SHM, 2, 1, 3000, 0);
     count_on(RUN_SHM, 4, 3, 500, 0);
 }
 
-Test(ticket_lock, excludes_threads_of_one_process, .timeout = 60)
+Test(ticket_lock, excludes_threads_of_one_process, .timeout = RUN_SECONDS)
 {
     struct counting c = { .scope = LOCO_FENCE_PROCESS, .peer = LOCO_ALL_PEERS, .threads = 4,
                           .rounds = 3000 };
@@ -122,7 +122,7 @@ Test(ticket_lock, excludes_threads_of_one_process, .timeout = 60)
     cr_assert_eq(run_on(RUN_SHM, 1, 0, NULL, counting_body, &c), 0);
 }
 
-Test(ticket_lock, tickets_wrap_around, .timeout = 120)
+Test(ticket_lock, tickets_wrap_around, .timeout = RUN_SECONDS)
 {
     struct counting c = variants[0];
 
@@ -180,7 +180,7 @@ static int order_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ticket_lock, processes_are_served_as_they_came, .timeout = 60)
+Test(ticket_lock, processes_are_served_as_they_came, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, order_body, NULL), 0);
     cr_assert_eq(run_on(RUN_WEAK, 3, 0, NULL, order_body, NULL), 0);
@@ -253,7 +253,7 @@ static int bound_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ticket_lock, hand_over_within_a_process_is_bounded, .timeout = 60)
+Test(ticket_lock, hand_over_within_a_process_is_bounded, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 2, 0, (const char *const[]){ "LOCO_LOCK_HANDOVERS=8", NULL },
                         bound_body, NULL), 0);
@@ -369,7 +369,7 @@ static int many_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ticket_lock, hundreds_under_one_name, .timeout = 60)
+Test(ticket_lock, hundreds_under_one_name, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, many_body, NULL), 0);
 }
@@ -474,22 +474,22 @@ static int run_with_a_death(enum role role)
     return run_on(RUN_SHM, 4, 0, NULL, death_body, &death);
 }
 
-Test(ticket_lock, a_dead_holder_is_told_to_all, .timeout = 60)
+Test(ticket_lock, a_dead_holder_is_told_to_all, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_with_a_death(DIES_AS_HOLDER), 0);
 }
 
-Test(ticket_lock, a_dead_waiter_is_told_to_those_behind, .timeout = 60)
+Test(ticket_lock, a_dead_waiter_is_told_to_those_behind, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_with_a_death(DIES_IN_QUEUE), 0);
 }
 
-Test(ticket_lock, a_dead_bystander_hurts_nobody, .timeout = 60)
+Test(ticket_lock, a_dead_bystander_hurts_nobody, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_with_a_death(DIES_ASIDE), 0);
 }
 
-Test(ticket_lock, a_dead_host_is_told, .timeout = 60)
+Test(ticket_lock, a_dead_host_is_told, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_with_a_death(DIES_AS_HOST), 0);
 }
@@ -519,7 +519,7 @@ static int weak_death_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(ticket_lock, a_dead_holder_is_told_through_the_fabric, .timeout = 60)
+Test(ticket_lock, a_dead_holder_is_told_through_the_fabric, .timeout = RUN_SECONDS)
 {
     for (uint64_t seed = 0; seed < 3; seed++) {
         _Atomic int met = 0;

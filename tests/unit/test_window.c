@@ -393,7 +393,7 @@ static int litmus_body(struct member *m)
     return 0;
 }
 
-Test(window, of_two_that_flush_one_sees_the_other, .timeout = 120)
+Test(window, of_two_that_flush_one_sees_the_other, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 2, litmus_body, NULL, NULL), 0);
 }
@@ -651,7 +651,7 @@ static int many_open_body(struct member *m)
     return 0;
 }
 
-Test(window, ten_thousand_are_open_at_once, .timeout = 120)
+Test(window, ten_thousand_are_open_at_once, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 2, many_open_body, NULL, NULL), 0);
 }
@@ -683,7 +683,7 @@ static int one_after_another_body(struct member *m)
     return 0;
 }
 
-Test(window, a_hundred_thousand_in_a_row_leave_nothing, .timeout = 120)
+Test(window, a_hundred_thousand_in_a_row_leave_nothing, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 2, one_after_another_body, NULL, NULL), 0);
 }

@@ -113,7 +113,7 @@ static int sums_body(struct member *m)
     return 0;
 }
 
-Test(window_acc, sums_of_all_sizes_lose_nothing, .timeout = 120)
+Test(window_acc, sums_of_all_sizes_lose_nothing, .timeout = RUN_SECONDS)
 {
     IN_EACH_SETTING(4, sums_body);
 }
@@ -160,7 +160,7 @@ static int turns_body(struct member *m)
     return 0;
 }
 
-Test(window_acc, vectors_and_the_first_single_one, .timeout = 120)
+Test(window_acc, vectors_and_the_first_single_one, .timeout = RUN_SECONDS)
 {
     struct setting one_thread = { LOCO_WINDOW_ALLOCATE, false, true, 0 };
     struct setting threads = { LOCO_WINDOW_ALLOCATE, false, false, 0 };
@@ -194,7 +194,7 @@ static int bits_body(struct member *m)
     return 0;
 }
 
-Test(window_acc, bits_of_one_byte, .timeout = 120)
+Test(window_acc, bits_of_one_byte, .timeout = RUN_SECONDS)
 {
     IN_EACH_SETTING(8, bits_body);
 }
@@ -231,7 +231,7 @@ static int counters_body(struct member *m)
     return 0;
 }
 
-Test(window_acc, compare_swap_counts, .timeout = 120)
+Test(window_acc, compare_swap_counts, .timeout = RUN_SECONDS)
 {
     IN_EACH_SETTING(4, counters_body);
 }
@@ -281,7 +281,7 @@ static int threads_body(struct member *m)
     return 0;
 }
 
-Test(window_acc, threads_vectors_and_elements_together, .timeout = 120)
+Test(window_acc, threads_vectors_and_elements_together, .timeout = RUN_SECONDS)
 {
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
         struct setting one = settings[s];

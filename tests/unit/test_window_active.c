@@ -44,7 +44,7 @@ static int rounds_body(struct member *m)
     return 0;
 }
 
-Test(window_active, fence_ends_what_was_put, .timeout = 60)
+Test(window_active, fence_ends_what_was_put, .timeout = RUN_SECONDS)
 {
     int rounds = 200;
 
@@ -55,7 +55,7 @@ Test(window_active, fence_ends_what_was_put, .timeout = 60)
 }
 
 /* So many members that the barrier is by dissemination. */
-Test(window_active, fence_of_many, .timeout = 60)
+Test(window_active, fence_of_many, .timeout = RUN_SECONDS)
 {
     int rounds = 20;
 
@@ -118,7 +118,7 @@ static int graph_body(struct member *m)
     return 0;
 }
 
-Test(window_active, groups_that_change_every_time, .timeout = 120)
+Test(window_active, groups_that_change_every_time, .timeout = RUN_SECONDS)
 {
     enum loco_window_kind kinds[] = { LOCO_WINDOW_ALLOCATE, LOCO_WINDOW_CREATE };
 
@@ -223,7 +223,7 @@ static int death_of_many_body(struct member *m)
     return 0;
 }
 
-Test(window_active, so_is_everybody_of_many, .timeout = 60)
+Test(window_active, so_is_everybody_of_many, .timeout = RUN_SECONDS)
 {
     int statuses[LOCI_WINDOW_FLAT + 2];
 
@@ -232,7 +232,7 @@ Test(window_active, so_is_everybody_of_many, .timeout = 60)
         cr_assert_eq(statuses[i], i == 5 ? 99 : 0);
 }
 
-Test(window_active, who_waits_for_the_dead_is_told, .timeout = 60)
+Test(window_active, who_waits_for_the_dead_is_told, .timeout = RUN_SECONDS)
 {
     for (int what = 0; what < 4; what++) {
         int statuses[3];

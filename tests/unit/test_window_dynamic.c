@@ -127,7 +127,7 @@ static int across_body(struct member *m)
     return 0;
 }
 
-Test(window_dynamic, vectors_across_regions_lose_nothing, .timeout = 60)
+Test(window_dynamic, vectors_across_regions_lose_nothing, .timeout = RUN_SECONDS)
 {
     for (int n = 1; n <= 3; n++) {
         cr_assert_eq(member_run(RUN_SHM, n, across_body, NULL, NULL), 0);
@@ -188,7 +188,7 @@ static int many_body(struct member *m)
     return 0;
 }
 
-Test(window_dynamic, thousands_of_regions, .timeout = 60)
+Test(window_dynamic, thousands_of_regions, .timeout = RUN_SECONDS)
 {
     int many = 3000;
 
@@ -234,7 +234,7 @@ static int busy_table_body(struct member *m)
     return 0;
 }
 
-Test(window_dynamic, a_table_that_changes_under_use, .timeout = 60)
+Test(window_dynamic, a_table_that_changes_under_use, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 3, busy_table_body, NULL, NULL), 0);
     cr_assert_eq(member_run(RUN_WEAK, 3, busy_table_body, NULL, NULL), 0);

@@ -68,7 +68,7 @@ static int pair_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, exclusive_shared_and_all_exclude_each_other, .timeout = 120)
+Test(window_lock, exclusive_shared_and_all_exclude_each_other, .timeout = RUN_SECONDS)
 {
     for (int n = 2; n <= 8; n *= 2) {
         for (int use_all = 0; use_all < 2; use_all++) {
@@ -127,7 +127,7 @@ static int all_targets_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, all_targets_at_once, .timeout = 120)
+Test(window_lock, all_targets_at_once, .timeout = RUN_SECONDS)
 {
     for (int n = 2; n <= 8; n *= 2) {
         int rounds = 4000 / n;
@@ -161,7 +161,7 @@ static int nested_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, several_at_a_time, .timeout = 60)
+Test(window_lock, several_at_a_time, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 4, nested_body, NULL, NULL), 0);
     cr_assert_eq(member_run(RUN_WEAK, 3, nested_body, NULL, NULL), 0);
@@ -233,7 +233,7 @@ static int fair_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, nobody_starves, .timeout = 120)
+Test(window_lock, nobody_starves, .timeout = RUN_SECONDS)
 {
     static const int kinds[][2] = {
         { LOCO_LOCK_SHARED, LOCO_LOCK_EXCLUSIVE }, { LOCO_LOCK_EXCLUSIVE, LOCO_LOCK_SHARED },
@@ -290,7 +290,7 @@ static int threads_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, threads_on_different_targets, .timeout = 60)
+Test(window_lock, threads_on_different_targets, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 4, threads_body, NULL, NULL), 0);
 }
@@ -366,7 +366,7 @@ static int killed_body(struct member *m)
     return 0;
 }
 
-Test(window_lock, a_killed_holder_is_reported, .timeout = 60)
+Test(window_lock, a_killed_holder_is_reported, .timeout = RUN_SECONDS)
 {
     for (int kind = 0; kind <= LOCO_LOCK_EXCLUSIVE; kind++) {
         int statuses[4];

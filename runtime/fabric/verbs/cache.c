@@ -49,6 +49,7 @@ static void released(void *arg, const void *base, size_t len)
     struct verbs_fabric *f = arg;
     uintptr_t begin = (uintptr_t)base;
     const uint64_t one = 1;
+    int error = errno;
     bool any = false;
 
     for (int i = 0; i < VERBS_KEPT; i++) {
@@ -61,7 +62,7 @@ static void released(void *arg, const void *base, size_t len)
         }
     }
     if (any && write(f->news_fd, &one, sizeof one) < 0)
-        return;         /* its count is full: the service thread will look */
+        errno = error;      /* its count is full: the service thread will look; munmap goes on */
 }
 
 /* ---- entries, under the lock ---- */

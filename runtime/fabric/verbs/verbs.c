@@ -131,16 +131,16 @@ static int watch(struct verbs_fabric *f)
 
 static void free_fabric(struct verbs_fabric *f)
 {
-    loci_verbs_users_close(f);
-    loci_verbs_cache_close(f);          /* from here on nobody writes to news_fd */
-    if (f->news_fd >= 0) {
+    if (f->news_fd >= 0)
         loci_service_unwatch(f->rt, f->news_fd);
-        close(f->news_fd);
-    }
     if (f->context != NULL)
         loci_service_unwatch(f->rt, f->context->async_fd);
     loci_verbs_ends_close(f);
     loci_verbs_threads_close(f);
+    loci_verbs_users_close(f);
+    loci_verbs_cache_close(f);
+    if (f->news_fd >= 0)
+        close(f->news_fd);              /* nobody writes to it any more */
     if (f->anchor_mr != NULL)
         ibv_dereg_mr(f->anchor_mr);
     free(f->anchor);
