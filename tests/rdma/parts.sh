@@ -162,9 +162,10 @@ part_counts() {
 # The unit tests of channels, whose processes go over the wire.
 part_channels() {
     local name
-    for name in ${TESTS:-atomic_var barrier endpoint linear owned_var reduce region rw_lock sst ticket_lock \
-        window window_acc window_active window_dynamic window_lock}; do
-        check_function "test_$name" 900 \
+    export TEST_SCALE=${TEST_SCALE:-10}
+    for name in ${TESTS:-atomic_var barrier endpoint kvstore linear owned_var queue queue_deaths reduce region \
+        ringbuffer rw_lock sst ticket_lock window window_acc window_active window_dynamic window_lock}; do
+        check_function "test_$name" 1200 \
             "over_verbs '$builddir/tests/unit/test_$name' --verbose=0 -j1 --timeout=300"
     done
 }
