@@ -67,7 +67,7 @@ static unsigned char *trimmed(unsigned char *old)
 {
     unsigned char *p;
 
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
     free(old);
     malloc_trim(0);
     p = malloc(BYTES);

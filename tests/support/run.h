@@ -37,7 +37,9 @@ int run_threads(int n, run_thread_fn *fn, void *arg);
 /* Nanoseconds for what takes a moment, unless the machine has more to do than it can. */
 #define RUN_PATIENCE INT64_C(20000000000)
 /* A test's limit: enough for devices that are emulated, on a network that loses packets. */
+#ifndef RUN_SECONDS
 #define RUN_SECONDS 600
+#endif
 /* Nanoseconds that something may take: as many, times TEST_SCALE of the environment, by which a
  * build with a sanitizer is slower. */
 int64_t run_limit(int64_t ns);
