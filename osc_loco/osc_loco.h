@@ -70,7 +70,7 @@ struct ompi_osc_loco_component {
     loco_runtime_t *rt;
     char *tunable[LOCI_TUNABLES_MAX];       /* values of the MCA variables, by row */
     int variable[LOCI_TUNABLES_MAX];        /* their indices in the MCA system */
-    pthread_mutex_t lock;       /* of the line below and of the opening */
+    pthread_mutex_t lock;       /* of the three below and of the opening */
     char first_error[LOCI_LOG_LINE];    /* since a window began to be made, for the one message */
     char last_error[LOCI_LOG_LINE];     /* for the message about a call that failed */
     bool told_failure;
