@@ -150,6 +150,13 @@ int64_t run_limit(int64_t ns)
     return (int64_t)((double)ns * scale_of_time());
 }
 
+bool run_shares(void)
+{
+    const char *fabric = getenv("LOCO_FABRIC");
+
+    return fabric == NULL || strcmp(fabric, "verbs") != 0;
+}
+
 int run_rounds(int normal)
 {
     double rounds = normal / scale_of_time();
