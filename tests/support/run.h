@@ -46,7 +46,8 @@ int run_threads(int n, run_thread_fn *fn, void *arg);
 int64_t run_limit(int64_t ns);
 /* Rounds of a long loop: `normal`, fewer by TEST_SCALE. */
 int run_rounds(int normal);
-/* Whether processes of RUN_SHM share memory: not where the environment gives all data to a device. */
+/* Whether processes of RUN_SHM share memory: not where the environment gives all data to a
+ * device. */
 bool run_shares(void);
 /* Nanoseconds of the monotonic clock. */
 int64_t run_now(void);
