@@ -260,8 +260,8 @@ static void counts_close(struct counts *c)
 
 #define PUTS 20
 
-/* Rank 0 puts from a few buffers in turn. `made`: how often one is registered, if by a device, which
- * there must be if `device`. */
+/* Rank 0 puts from a few buffers in turn. `made`: how often one is registered, if by a device,
+ * which there must be if `device`. */
 static void puts_from(struct tl_win *w, int buffers, long long made, int device)
 {
     unsigned char *from[PUTS];
@@ -275,7 +275,8 @@ static void puts_from(struct tl_win *w, int buffers, long long made, int device)
                       MPI_BYTE, w->win), "put");
         tl_ok(MPI_Win_flush(1, w->win), "flush");
     }
-    if (w->rank == 0 && !device && counted_by(&counts, counts.made) + counted_by(&counts, counts.kept) == 0)
+    if (w->rank == 0 && !device
+        && counted_by(&counts, counts.made) + counted_by(&counts, counts.kept) == 0)
         tl_note("nothing goes through a device");
     else if (w->rank == 0) {
         tl_eq(counted_by(&counts, counts.made), made, "registrations");
