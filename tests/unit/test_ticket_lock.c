@@ -380,6 +380,7 @@ enum role { DIES_AS_HOLDER, DIES_IN_QUEUE, DIES_ASIDE, DIES_AS_HOST };
 
 struct death {
     enum role role;
+    _Atomic int *clean;         /* how many have nothing unplaced at the others */
     _Atomic int *told, *done;   /* how many were told; how many live and need the lock no more */
 };
 
@@ -435,6 +436,10 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
                                      &lock));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_OK(run_meet(rt));
+    /* The meeting's own writes: a fence fails that finds them unplaced at the dead. */
+    CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
+    atomic_fetch_add(death->clean, 1);
+    CHECK_OK(run_await(death->clean, 4));
     if (rank == 2)
         return die_as(lock, role);
     if (role == DIES_AS_HOLDER)
@@ -469,7 +474,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
 
 static int run_with_a_death(enum role role)
 {
-    struct death death = { role, run_counter(), run_counter() };
+    struct death death = { role, run_counter(), run_counter(), run_counter() };
 
     return run_on(RUN_SHM, 4, 0, NULL, death_body, &death);
 }
