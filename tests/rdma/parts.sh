@@ -204,6 +204,42 @@ mpi() {
         "$builddir/tests/mpi/$program" "$@"
 }
 
+# example RANKS RANKS_A_NODE PROGRAM [ARGUMENTS...]: an example, which checks its own result.
+example() {
+    local ranks=$1 together=$2 program=$3
+    shift 3
+    case " ${TESTS:-$program} " in *" $program "*) ;; *) return ;; esac
+    check "example: $program $*, $ranks ranks, $together a node" 600 env RANKS_A_NODE="$together" \
+        LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT="${LOCO_RDMA_TIMEOUT:-268ms}" \
+        "$builddir/tools/with-loco" mpirun --mca osc loco --oversubscribe -np "$ranks" \
+        sh "$srcdir/tests/rdma/on-node" "$builddir/mpi_examples/$program" "$@"
+}
+
+# All of them, with 2 and 4 ranks each its own node, and with two ranks a node.
+part_examples() {
+    local placed flavor store held
+    for placed in '2 1' '4 1' '4 2'; do
+        example $placed barrier_latency --rounds 2k --warmup 200
+        for flavor in allocate dynamic; do
+            example $placed wordcount --flavor $flavor --buckets 512 "$srcdir/LICENSE" "$srcdir/README.md"
+            example $placed gups --flavor $flavor --size 12
+        done
+        example $placed gups --flavor create --size 12 --update getput
+        example $placed graph_bfs --scale 9 --roots 3
+        example $placed bank --flavor create --accounts 1k --windows 10 --ops 500 --threads 2
+        for held in array kvstore; do
+            example $placed bank --api loco --held-in $held --accounts 200 --windows 10 --ops 500 --threads 2
+        done
+        for store in loco mpi; do
+            example $placed kv_ycsb --store $store --mix a --records 1k --ops 1k --threads 2 --window 4
+            example $placed kv_ycsb --store $store --mix d --records 1k --ops 1k --room 1k
+        done
+        example $placed task_queue --root 400 --threads 2 --capacity 16
+        example $placed power_controller --pace steps --periods 20us,40us --time 2ms
+        example $placed power_controller --periods 40us --time 1ms --slowdown 1000
+    done
+}
+
 # The programs that need no more ranks, with all that they do; and of some a case with more ranks.
 part_mpi() {
     local program
@@ -224,6 +260,12 @@ part_mpi() {
 part_mpi_loss() {
     lossy
     part_mpi
+    check_function 'packets were lost' 20 has_lost 5
+}
+
+part_examples_loss() {
+    lossy
+    part_examples
     check_function 'packets were lost' 20 has_lost 5
 }
 
