@@ -309,7 +309,7 @@ part_conformance() {
     TEST_SCALE=${TEST_SCALE:-4} over_verbs "$srcdir/tests/conformance/mpich" --tap --nodes --jobs 1 \
         --build "$builddir" --keep "$keep" --filter "${TESTS:-.}" \
         | tee /tmp/lines | grep --line-buffered -v '^1\.\.'
-    for file in $(grep -L '^passed' "$keep"/results/loco/*.verdict); do
+    for file in $(grep -L -E '^(passed|not run)' "$keep"/results/loco/*.verdict); do
         sed "s|^|# ${file##*/}: |" "${file%.verdict}.out" | tail -n 30
     done
     number=$((number + $(grep -c -E '^(not )?ok ' /tmp/lines)))
