@@ -166,7 +166,7 @@ part_channels() {
     for name in ${TESTS:-atomic_var barrier endpoint kvstore linear owned_var queue queue_deaths reduce region \
         ringbuffer rw_lock sst ticket_lock window window_acc window_active window_dynamic window_lock}; do
         check_function "test_$name" 1200 \
-            "over_verbs '$builddir/tests/unit/test_$name' --verbose=0 -j1 --timeout=300"
+            "over_verbs '$builddir/tests/unit/test_$name' --verbose=0 -j1 --timeout=600"
     done
 }
 
