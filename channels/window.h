@@ -100,6 +100,7 @@ struct loco_window {
 
     struct loci_deferred *deferred;     /* made on first use */
     uint64_t round;                     /* barriers so far */
+    struct loci_thread *arriver;        /* the thread that was in the last of them */
     _Atomic(struct loci_pscw *) pscw;
 
     pthread_mutex_t regions_lock;       /* DYNAMIC: all below */

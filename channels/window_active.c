@@ -12,7 +12,8 @@
  *   completed[i]   in a target's block, by origin i: its completes towards this target
  *
  * What they are compared with is private. A counter is written after what it tells of: with
- * release where memory is mapped, else after a fence. A waiter polls its own block only.
+ * release where memory is mapped, else after a fence, or by an atomic that is the fence itself
+ * (struct ordered). A waiter polls its own block only.
  *
  * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD, and
  * so does who waits for another that may have been told of the death and given up. In
@@ -51,6 +52,48 @@ static bool has_come(const struct loco_window *win, uint64_t offset, uint64_t le
 static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count)
 {
     return loci_write64(win->rt, &win->control[rank], offset, count, NULL);
+}
+
+/* Threads write by lanes of their own, so of two rounds of one counter that two of them wrote the
+ * older might land last: what the thread before has written is placed first. `last`: who wrote
+ * these counters last. Where placing fails a peer is dead; at others it is done all the same. */
+static void take_turn(struct loco_window *win, struct loci_thread **last)
+{
+    struct loci_thread *self = loci_self(win->rt), *before = *last;
+
+    *last = self;
+    if (before != NULL && before != self && !win->synchronous)
+        loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+}
+
+/* A fence and then a counter is one operation after the other. Where all that the fence would place
+ * is on its way to the member that is told, on one lane, an atomic that counts there is both: it is
+ * executed after that, and has placed it when it is acknowledged. Nobody but that member learns of
+ * it by what it is told: it is the one target, or the one other member (what is put in one's own
+ * part is a copy). */
+struct ordered {
+    int rank;                   /* told so, or -1: a fence was made */
+    uint64_t old;
+    loco_ack_t ack;
+};
+
+/* A fence of this process towards that member, or this instead. The counter at `offset` there is
+ * one less than it is to become. */
+static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, struct ordered *o)
+{
+    int status = loci_try_order(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
+
+    if (status == LOCO_ERR_AGAIN)
+        return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, win->group.peer[rank]);
+    o->rank = rank;
+    return status;
+}
+
+static int ordered_done(struct loco_window *win, struct ordered *o, int status)
+{
+    int done = loco_ack_wait(win->rt, &o->ack);
+
+    return status == LOCO_OK ? done : status;
 }
 
 static bool is_dead(const struct loco_window *win, int rank)
@@ -121,7 +164,8 @@ static int no_need(void *arg)
     return LOCO_OK;
 }
 
-static int flat_barrier(struct loco_window *win, enum loci_barrier who)
+/* `told`: a member that knows of this one already, or -1. */
+static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told)
 {
     bool all = who == LOCI_BARRIER_ALL;
     struct barrier_wait wait = { win, 0, false, 0 };
@@ -133,6 +177,8 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who)
     int status;
 
     for (int i = 0; i < win->group.size; i++) {
+        if (i == told)
+            continue;
         status = tell(win, i, loci_window_arrived(win->group.rank), win->round);
         if (status != LOCO_OK && (all || status != LOCO_ERR_PEER_DEAD))
             return status;
@@ -183,22 +229,38 @@ static int dissemination_barrier(struct loco_window *win)
     return status;
 }
 
-int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
+static int meet(struct loco_window *win, enum loci_barrier who, int told)
 {
     /* Survivors of a death may have been in different numbers of fences when they meet again. */
     win->round = who == LOCI_BARRIER_ALL ? win->round + 1 : LAST_ROUND;
+    take_turn(win, &win->arriver);
     if (win->group.size <= LOCI_WINDOW_FLAT)
-        return flat_barrier(win, who);
+        return flat_barrier(win, who, told);
     return dissemination_barrier(win);
 }
 
+int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
+{
+    return meet(win, who, -1);
+}
+
 /* ---- fence ---- */
+
+static int place_all(struct loco_window *win, struct ordered *o)
+{
+    if (win->synchronous)
+        return LOCO_OK;
+    if (win->group.size == 2)
+        return order_or_fence(win, 1 - win->group.rank, loci_window_arrived(win->group.rank), o);
+    return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+}
 
 int loco_window_fence(loco_window_t *win, int asserts)
 {
     const int idle = LOCO_ASSERT_NOPRECEDE | LOCO_ASSERT_NOSUCCEED;
     uint64_t next = (asserts & LOCO_ASSERT_NOSUCCEED) != 0 ? 0 : LOCI_EPOCH_FENCE;
-    int status, met = LOCO_OK;
+    struct ordered ordered = { .rank = -1, .ack = LOCO_ACK_INIT };
+    int status, placed = LOCO_OK, met = LOCO_OK;
 
     /* The epoch ends here: between its end and the barrier's, nothing may be accessed. */
     if (loci_window_change(win, LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
@@ -206,11 +268,13 @@ int loco_window_fence(loco_window_t *win, int asserts)
                            LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
         return LOCO_ERR_STATE;
     status = loci_window_send(win);
-    if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0 && !win->synchronous)
-        status = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
+        placed = place_all(win, &ordered);
+    status = status == LOCO_OK ? placed : status;
     /* Neither an end nor a beginning of anybody's epoch: nothing to meet for. */
     if ((asserts & idle) != idle)
-        met = loci_window_barrier(win, LOCI_BARRIER_ALL);
+        met = meet(win, LOCI_BARRIER_ALL, ordered.rank);
+    status = ordered_done(win, &ordered, status);
     loci_window_change(win, 0, 0, 0, next);
     return status == LOCO_OK ? met : status;
 }
@@ -225,6 +289,7 @@ struct loci_pscw {
     uint64_t *starts;           /* by target: its posts that were waited for */
     uint64_t *completes;        /* by target: completes of this process */
     uint64_t *waits;            /* by origin: its completes that were waited for */
+    struct loci_thread *poster; /* the thread that wrote the last posts */
 };
 
 /* The state of this window's active targets, made when first asked for; NULL without memory. */
@@ -281,6 +346,7 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
     p->origins = n;
     if (n > 0)
         memcpy(p->origin, ranks, (size_t)n * sizeof ranks[0]);
+    take_turn(win, &p->poster);
     for (int i = 0; i < n; i++) {
         int told = tell(win, ranks[i], loci_window_posted(win->group.rank),
                         ++p->posts[ranks[i]]);
@@ -367,23 +433,29 @@ int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts)
 int loco_window_complete(loco_window_t *win)
 {
     struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
-    int status;
+    struct ordered ordered = { .rank = -1, .ack = LOCO_ACK_INIT };
+    uint64_t completed = loci_window_completed(win, win->group.rank);
+    int status, placed = LOCO_OK;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_START) == 0)
         return LOCO_ERR_STATE;
     status = loci_window_send(win);
     for (int i = 0; i < p->targets; i++)
         atomic_store_explicit(&win->target[p->target[i]].epoch, 0, memory_order_release);
-    if (!win->synchronous)
-        status = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS,
-                                 p->targets == 1 ? win->group.peer[p->target[0]] : -1);
+    if (!win->synchronous && p->targets == 1)
+        placed = order_or_fence(win, p->target[0], completed, &ordered);
+    else if (!win->synchronous)
+        placed = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    status = status == LOCO_OK ? placed : status;
     for (int i = 0; i < p->targets; i++) {
-        int rank = p->target[i];
-        int told = tell(win, rank, loci_window_completed(win, win->group.rank),
-                        ++p->completes[rank]);
+        int rank = p->target[i], told = LOCO_OK;
 
+        p->completes[rank]++;
+        if (rank != ordered.rank)
+            told = tell(win, rank, completed, p->completes[rank]);
         status = status == LOCO_OK ? told : status;
     }
+    status = ordered_done(win, &ordered, status);
     loci_window_change(win, 0, 0, LOCI_EPOCH_START, 0);
     return status;
 }

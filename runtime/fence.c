@@ -111,6 +111,42 @@ static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer)
     return status;
 }
 
+/* Whether this lane is dirty, and the only one of this process to its peer that is. */
+static bool is_only_dirty(const struct loci_lane *lane)
+{
+    const struct loci_thread *t = atomic_load_explicit(&lane->thread->rt->threads,
+                                                       memory_order_acquire);
+    int peer = lane->peer->index;
+
+    for (; t != NULL; t = t->next) {
+        const struct loci_lane *other;
+
+        if (peer >= atomic_load_explicit(&t->lane_peers, memory_order_acquire))
+            continue;
+        other = atomic_load_explicit(&t->lanes[peer], memory_order_acquire);
+        if (other != NULL && other != lane && !lane_is_clean(other))
+            return false;
+    }
+    return !lane_is_clean(lane);
+}
+
+int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                   uint64_t *old, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(rt);
+    struct loci_lane *lane = NULL;
+
+    if (self != NULL && mem->domain == LOCI_DOMAIN_NIC
+        && mem->peer < atomic_load_explicit(&self->lane_peers, memory_order_relaxed))
+        lane = atomic_load_explicit(&self->lanes[mem->peer], memory_order_relaxed);
+    /* What this process has copied into mapped memory is visible before what is posted now. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (lane == NULL || !is_only_dirty(lane))
+        return LOCO_ERR_AGAIN;
+    loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_ACK, 1);
+    return loci_fetch_add(rt, mem, offset, add, old, ack);
+}
+
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
 {
     if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)

@@ -56,6 +56,13 @@ int loci_try_combine(struct loco_runtime *rt, const struct loci_strided *op);
 /* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
 
+/* loci_fetch_add where it is a fence of this process towards mem's peer, too (LOCO_ORDER): where
+ * all that such a fence would place has been written on the lane that the atomic takes. It is
+ * executed after that, and has placed it when it is acknowledged. LOCO_ERR_AGAIN: nothing is to be
+ * placed, or other threads have written; make a fence. */
+int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                   uint64_t *old, loco_ack_t *ack);
+
 /* A plain pointer to that memory where it is mapped already, else NULL. */
 static inline unsigned char *loci_mem_ptr(const struct loci_mem *mem)
 {

@@ -189,6 +189,24 @@ static int compare_and_swap(struct channels *c)
     return loco_window_compare_swap(c->window, 0, LOCO_TYPE_U64, 0, &expected, &desired, &old);
 }
 
+/* Rank 1 puts at rank 0 alone. */
+static int post_start(struct channels *c)
+{
+    const int origin = 1, target = 0;
+    int status = LOCO_OK;
+
+    if (c->m->rank == target) {
+        status = loco_window_post(c->window, 1, &origin, 0);
+        return status != LOCO_OK ? status : loco_window_wait(c->window);
+    }
+    if (c->m->rank == origin) {
+        status = loco_window_start(c->window, 1, &target, 0);
+        status = status != LOCO_OK ? status : put(c);
+        return status != LOCO_OK ? status : loco_window_complete(c->window);
+    }
+    return status;
+}
+
 static int kv_get(struct channels *c)
 {
     uint64_t value[4];
@@ -235,6 +253,7 @@ static const struct {
     { "window fetch_and_op", 1, true, fetch_and_op },
     { "window compare_and_swap", 1, true, compare_and_swap },
     { "window accumulate of 8 elements, alone", 1, false, accumulate_alone },
+    { "window post, start, put, complete, wait", ALL, false, post_start },
     { "kvstore get", 1, false, kv_get },
     { "kvstore update", 1, false, kv_update },
 };
