@@ -10,7 +10,6 @@
 #include "kv_value.h"
 
 #define LOOK_EVERY INT64_C(20000000)    /* ns between looks at the lock once a member is dead */
-#define GRACE INT64_C(400000000)        /* ns that a value may stay torn with nobody at its lock */
 
 /* ---- checksums ---- */
 
@@ -158,7 +157,8 @@ static int look_at_writer(struct loco_kvstore *kv, uint64_t key, struct torn *to
     }
     if (torn->unclear_since == 0)
         torn->unclear_since = now;
-    return now - torn->unclear_since > GRACE ? LOCO_ERR_PEER_DEAD : LOCO_OK;
+    /* A value that stays torn with nobody at its lock. */
+    return now - torn->unclear_since > loci_grace(kv->rt) ? LOCO_ERR_PEER_DEAD : LOCO_OK;
 }
 
 int loci_kv_read_value(struct loco_kvstore *kv, uint64_t key, uint64_t word, void *value)

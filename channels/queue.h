@@ -37,9 +37,9 @@
  * ended. `end` at the tail's host has it + 1, once; so has each member's own `closed`, which
  * waiters see. Pushes refused after that leave the tail higher than the end.
  *
- * If a process stops (queue_lost.c; always after GRACE in which the slot has not changed and only
- * once some member is dead, so that the living are not hurried; and none of this loses an entry of
- * theirs, should one of them be so late):
+ * If a process stops (queue_lost.c; always after loci_grace() in which the slot has not changed and
+ * only once some member is dead, so that the living are not hurried; and none of this loses an
+ * entry of theirs, should one of them be so late):
  *   - with a push's ticket, before its swap: the pop of that ticket swaps FREE r -> FREE r+1, and
  *     both who have it, if they live, draw again;
  *   - WRITING: -> LOST, for ever; what is still on its way in the network may land there;

@@ -7,8 +7,6 @@
 #include "queue.h"
 #include "wait.h"
 
-#define GRACE INT64_C(400000000)        /* ns without change */
-
 static bool is_dead(const struct loco_queue *q, uint64_t who)
 {
     int rank = loci_queue_who_rank(who);
@@ -93,7 +91,7 @@ static bool is_still(struct loci_queue_turn *turn)
         turn->still_since = now;
         turn->still = turn->word;
     }
-    return now - turn->still_since > GRACE;
+    return now - turn->still_since > loci_grace(turn->q->rt);
 }
 
 /* The queue is closed, and we were not told where it ends: the closer may be dead. */

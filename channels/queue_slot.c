@@ -138,7 +138,7 @@ static uint64_t taken_word(const struct loci_queue_turn *turn)
 
 /* The place was given up, but we come, if late: it goes on with a round of which nobody has drawn
  * a ticket yet. (Should one be drawn and passed over before we swap, its other half waits for
- * GRACE.) */
+ * loci_grace().) */
 static int take_up_again(struct loci_queue_turn *turn)
 {
     uint64_t head, tail;

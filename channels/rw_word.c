@@ -14,7 +14,6 @@
 #include "rw_word.h"
 #include "wait.h"
 
-#define GRACE INT64_C(500000000)        /* ns that nothing may move once a member is dead */
 #define READ_SOONEST INT64_C(1000)      /* ns between reads of a word that is not mapped */
 #define READ_LATEST INT64_C(64000)
 #define SWAPS_PER_POLL 8
@@ -136,7 +135,7 @@ static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
         w->moved = now;
         w->moved_serving = serving_of(word);
     }
-    return now - w->moved > GRACE ? LOCO_ERR_PEER_DEAD : LOCO_OK;
+    return now - w->moved > loci_grace(w->rt) ? LOCO_ERR_PEER_DEAD : LOCO_OK;
 }
 
 /* ---- waiting ---- */

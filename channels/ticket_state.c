@@ -9,7 +9,7 @@
  *
  * A process that dies between its fetch_add and its swap leaves a slot empty; one that dies
  * between its release and the pass leaves a turn that nobody grants. Both are a few instructions
- * wide, and are told by time: GRACE without any change of the word once a member is dead.
+ * wide, and are told by time: loci_grace() without any change of the word once a member is dead.
  *
  * Who finds its way blocked marks the ticket where it is, and leaves with its own ticket
  * outstanding. All behind the mark leave, too; those before it are served. */
@@ -19,7 +19,6 @@
 #include "ticket_lock.h"
 #include "wait.h"
 
-#define GRACE INT64_C(400000000)        /* ns without change */
 #define TRIES 16
 
 struct queue {
@@ -136,7 +135,7 @@ static bool is_still(struct loco_ticket_lock *lock, const struct queue *q, int64
         *since = now;
         *still = q->word;
     }
-    return now - *since > GRACE;
+    return now - *since > loci_grace(lock->rt);
 }
 
 static bool any_member_dead(const struct loco_ticket_lock *lock)

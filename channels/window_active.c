@@ -19,7 +19,7 @@
  * so does who waits for another that may have been told of the death and given up. In
  * dissemination nobody can tell whether one that has gone is missed: it may have come to its end
  * and left. But then all have arrived, and what they still tell each other comes at once; so
- * waiting goes on for GRACE. */
+ * waiting goes on for loci_grace(). */
 
 #include "config.h"
 
@@ -30,7 +30,6 @@
 #include "window.h"
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
-#define GRACE INT64_C(500000000)    /* ns */
 #define LAST_ROUND (UINT64_MAX / 2) /* destroy's: beyond any fence's */
 #define BURST 100   /* looks at a counter each time a wait asks: a round of waiting takes longer
                        than a neighbour's answer */
@@ -208,7 +207,7 @@ static int heard(void *arg)
     now = loci_now(win->rt);
     if (wait->gone_since == 0)
         wait->gone_since = now;
-    return now - wait->gone_since > GRACE ? LOCO_ERR_PEER_DEAD : 0;
+    return now - wait->gone_since > loci_grace(win->rt) ? LOCO_ERR_PEER_DEAD : 0;
 }
 
 static int dissemination_barrier(struct loco_window *win)

@@ -17,6 +17,8 @@
 #include "runtime.h"
 #include "wait.h"
 
+#define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
+#define SENT_AGAIN 8                        /* times at most, and the last is waited for */
 #define STUCK_AFTER INT64_C(10000000000)    /* ns until a wait is worth a line in the log */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
 
@@ -75,6 +77,11 @@ const struct loci_host loci_host_system = {
 int64_t loci_now(struct loco_runtime *rt)
 {
     return rt->host.now(rt->host.ctx);
+}
+
+int64_t loci_grace(const struct loco_runtime *rt)
+{
+    return GRACE + (rt->ops->synchronous ? 0 : SENT_AGAIN * rt->tunables.rdma_timeout);
 }
 
 uint64_t loci_random(struct loco_runtime *rt)

@@ -60,6 +60,11 @@ static inline void loci_cpu_relax(void)
 }
 
 int64_t loci_now(struct loco_runtime *rt);
+
+/* Nanoseconds in which nothing has moved after which it counts as given up, once a process that may
+ * have been about to is dead: what the living are about takes less. A device may have to send
+ * again what is lost on the way, until it gives up itself. */
+int64_t loci_grace(const struct loco_runtime *rt);
 uint64_t loci_random(struct loco_runtime *rt);
 
 /* The production host: CLOCK_MONOTONIC, getrandom, sched_yield. */
