@@ -13,7 +13,8 @@
  *
  * What they are compared with is private. A counter is written after what it tells of: with
  * release where memory is mapped, else after a fence, or by an atomic that is the fence itself
- * (struct ordered). A waiter polls its own block only.
+ * (struct ordered). A fence need not place the counters themselves: the next goes the same way
+ * (take_turn). A waiter polls its own block only.
  *
  * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD, and
  * so does who waits for another that may have been told of the death and given up. In
@@ -50,7 +51,7 @@ static bool has_come(const struct loco_window *win, uint64_t offset, uint64_t le
 
 static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count)
 {
-    return loci_write64(win->rt, &win->control[rank], offset, count, NULL);
+    return loci_tell64(win->rt, &win->control[rank], offset, count);
 }
 
 /* Threads write by lanes of their own, so of two rounds of one counter that two of them wrote the
@@ -83,7 +84,7 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
     int status = loci_try_order(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
 
     if (status == LOCO_ERR_AGAIN)
-        return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, win->group.peer[rank]);
+        return loci_fence_data(win->rt, win->group.peer[rank]);
     o->rank = rank;
     return status;
 }
@@ -232,7 +233,6 @@ static int meet(struct loco_window *win, enum loci_barrier who, int told)
 {
     /* Survivors of a death may have been in different numbers of fences when they meet again. */
     win->round = who == LOCI_BARRIER_ALL ? win->round + 1 : LAST_ROUND;
-    take_turn(win, &win->arriver);
     if (win->group.size <= LOCI_WINDOW_FLAT)
         return flat_barrier(win, who, told);
     return dissemination_barrier(win);
@@ -240,6 +240,7 @@ static int meet(struct loco_window *win, enum loci_barrier who, int told)
 
 int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
 {
+    take_turn(win, &win->arriver);
     return meet(win, who, -1);
 }
 
@@ -251,7 +252,7 @@ static int place_all(struct loco_window *win, struct ordered *o)
         return LOCO_OK;
     if (win->group.size == 2)
         return order_or_fence(win, 1 - win->group.rank, loci_window_arrived(win->group.rank), o);
-    return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    return loci_fence_data(win->rt, -1);
 }
 
 int loco_window_fence(loco_window_t *win, int asserts)
@@ -267,6 +268,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
                            LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
         return LOCO_ERR_STATE;
     status = loci_window_send(win);
+    take_turn(win, &win->arriver);
     if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
         placed = place_all(win, &ordered);
     status = status == LOCO_OK ? placed : status;
@@ -288,7 +290,7 @@ struct loci_pscw {
     uint64_t *starts;           /* by target: its posts that were waited for */
     uint64_t *completes;        /* by target: completes of this process */
     uint64_t *waits;            /* by origin: its completes that were waited for */
-    struct loci_thread *poster; /* the thread that wrote the last posts */
+    struct loci_thread *poster, *completer;     /* the threads that wrote the last of them */
 };
 
 /* The state of this window's active targets, made when first asked for; NULL without memory. */
@@ -441,10 +443,11 @@ int loco_window_complete(loco_window_t *win)
     status = loci_window_send(win);
     for (int i = 0; i < p->targets; i++)
         atomic_store_explicit(&win->target[p->target[i]].epoch, 0, memory_order_release);
+    take_turn(win, &p->completer);
     if (!win->synchronous && p->targets == 1)
         placed = order_or_fence(win, p->target[0], completed, &ordered);
     else if (!win->synchronous)
-        placed = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+        placed = loci_fence_data(win->rt, -1);
     status = status == LOCO_OK ? placed : status;
     for (int i = 0; i < p->targets; i++) {
         int rank = p->target[i], told = LOCO_OK;

@@ -5,6 +5,7 @@
  *   placed >= written    nothing to do on this lane
  *   placing >= written   a read or an atomic in flight will place all: wait for it
  *   else                 post a place, then wait
+ *   told >= written      what is not placed are counts (loci_tell64), which a fence of data leaves
  *
  * First all places are posted, then all are waited for, so that they are in flight together.
  * Copies into mapped memory are not counted: the CPU's own fence covers this thread's, and those
@@ -17,10 +18,17 @@
 #include "runtime.h"
 #include "wait.h"
 
-static bool lane_is_clean(const struct loci_lane *lane)
+/* What a fence has to place: all writes, or those that are not counts (loci_tell64). */
+enum fenced { ALL_WRITES, DATA };
+
+static bool lane_is_clean(const struct loci_lane *lane, enum fenced what)
 {
-    return atomic_load_explicit(&lane->placed, memory_order_acquire)
-           >= atomic_load_explicit(&lane->written, memory_order_acquire);
+    uint64_t written = atomic_load_explicit(&lane->written, memory_order_acquire);
+
+    /* `told` is not behind what was read of `written`, or there are counts that are not seen: then
+     * the lane is taken for dirty. */
+    return atomic_load_explicit(&lane->placed, memory_order_acquire) >= written
+           || (what == DATA && atomic_load_explicit(&lane->told, memory_order_acquire) >= written);
 }
 
 /* Have something in flight that places all writes of this lane. */
@@ -76,8 +84,8 @@ typedef int step_fn(struct loci_lane *lane, enum loci_stats_fence *did);
 
 /* Apply `step` to every dirty lane of the thread to `peer` (an index, or -1: all). The first
  * error is kept, the other lanes are served all the same. `*did`: the most that one needed. */
-static int each_dirty_lane(struct loci_thread *thread, int peer, step_fn *step, int status,
-                           enum loci_stats_fence *did)
+static int each_dirty_lane(struct loci_thread *thread, int peer, enum fenced what, step_fn *step,
+                           int status, enum loci_stats_fence *did)
 {
     int lanes = atomic_load_explicit(&thread->lane_peers, memory_order_acquire);
     int first = peer < 0 ? 0 : peer, end = peer < 0 ? lanes : peer + 1;
@@ -86,7 +94,7 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, step_fn *step, 
         struct loci_lane *lane = atomic_load_explicit(&thread->lanes[i], memory_order_acquire);
         int one;
 
-        if (lane == NULL || lane_is_clean(lane))
+        if (lane == NULL || lane_is_clean(lane, what))
             continue;
         one = step(lane, did);
         if (status == LOCO_OK)
@@ -95,7 +103,7 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, step_fn *step, 
     return status;
 }
 
-static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer)
+static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer, enum fenced what)
 {
     enum loci_stats_fence did = LOCI_STATS_NOTHING;
     struct loci_thread *first, *t;
@@ -104,14 +112,14 @@ static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer)
     first = all_threads ? atomic_load_explicit(&rt->threads, memory_order_acquire)
                         : loci_self(rt);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, start_placing, status, &did);
+        status = each_dirty_lane(t, peer, what, start_placing, status, &did);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, finish_placing, status, &did);
+        status = each_dirty_lane(t, peer, what, finish_placing, status, &did);
     loci_stat(rt, LOCI_STAT_FENCES + (int)did, 1);
     return status;
 }
 
-/* Whether this lane is dirty, and the only one of this process to its peer that is. */
+/* Whether there are data to place on this lane, and on no other of this process to its peer. */
 static bool is_only_dirty(const struct loci_lane *lane)
 {
     const struct loci_thread *t = atomic_load_explicit(&lane->thread->rt->threads,
@@ -124,21 +132,39 @@ static bool is_only_dirty(const struct loci_lane *lane)
         if (peer >= atomic_load_explicit(&t->lane_peers, memory_order_acquire))
             continue;
         other = atomic_load_explicit(&t->lanes[peer], memory_order_acquire);
-        if (other != NULL && other != lane && !lane_is_clean(other))
+        if (other != NULL && other != lane && !lane_is_clean(other, DATA))
             return false;
     }
-    return !lane_is_clean(lane);
+    return !lane_is_clean(lane, DATA);
+}
+
+/* This thread's lane to that peer, if it has one. */
+static struct loci_lane *own_lane(struct loco_runtime *rt, int peer)
+{
+    struct loci_thread *self = loci_self(rt);
+
+    if (self == NULL || peer >= atomic_load_explicit(&self->lane_peers, memory_order_relaxed))
+        return NULL;
+    return atomic_load_explicit(&self->lanes[peer], memory_order_relaxed);
+}
+
+int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count)
+{
+    struct loci_lane *lane = own_lane(rt, mem->peer);
+    bool clean = lane != NULL && lane_is_clean(lane, DATA);
+    uint64_t before = lane == NULL ? 0 : atomic_load_explicit(&lane->written, memory_order_relaxed);
+    int status = loci_write64(rt, mem, offset, count, NULL);
+
+    if (clean && atomic_load_explicit(&lane->written, memory_order_relaxed) == before + 1)
+        atomic_store_explicit(&lane->told, before + 1, memory_order_release);
+    return status;
 }
 
 int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
                    uint64_t *old, loco_ack_t *ack)
 {
-    struct loci_thread *self = loci_self(rt);
-    struct loci_lane *lane = NULL;
+    struct loci_lane *lane = mem->domain == LOCI_DOMAIN_NIC ? own_lane(rt, mem->peer) : NULL;
 
-    if (self != NULL && mem->domain == LOCI_DOMAIN_NIC
-        && mem->peer < atomic_load_explicit(&self->lane_peers, memory_order_relaxed))
-        lane = atomic_load_explicit(&self->lanes[mem->peer], memory_order_relaxed);
     /* What this process has copied into mapped memory is visible before what is posted now. */
     atomic_thread_fence(memory_order_seq_cst);
     if (lane == NULL || !is_only_dirty(lane))
@@ -147,16 +173,26 @@ int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offse
     return loci_fetch_add(rt, mem, offset, add, old, ack);
 }
 
-int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
+static int fence(struct loco_runtime *rt, bool all_threads, int peer, enum fenced what)
 {
-    if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
-        return LOCO_OK;
     atomic_thread_fence(memory_order_seq_cst);
     if (rt->ops->synchronous) {
         loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_NOTHING, 1);
         return LOCO_OK;
     }
-    return fence_lanes(rt, scope == LOCO_FENCE_PROCESS, peer);
+    return fence_lanes(rt, all_threads, peer, what);
+}
+
+int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
+{
+    if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
+        return LOCO_OK;
+    return fence(rt, scope == LOCO_FENCE_PROCESS, peer, ALL_WRITES);
+}
+
+int loci_fence_data(struct loco_runtime *rt, int peer)
+{
+    return fence(rt, true, peer, DATA);
 }
 
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer)

@@ -56,8 +56,17 @@ int loci_try_combine(struct loco_runtime *rt, const struct loci_strided *op);
 /* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
 
-/* loci_fetch_add where it is a fence of this process towards mem's peer, too (LOCO_ORDER): where
- * all that such a fence would place has been written on the lane that the atomic takes. It is
+/* A write of a count, which only grows: its reader waits for it, or for one beyond, so nobody who
+ * sees what was written later relies on its being there. The next is to go by the same lane, or
+ * after a fence of all. */
+int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count);
+
+/* A fence of this process that does not place counts: those of the last round would make each
+ * member's way dirty for the next. */
+int loci_fence_data(struct loco_runtime *rt, int peer);
+
+/* loci_fetch_add where it is that fence towards mem's peer, too (LOCO_ORDER): where all that such a
+ * fence would place has been written on the lane that the atomic takes. It is
  * executed after that, and has placed it when it is acknowledged. LOCO_ERR_AGAIN: nothing is to be
  * placed, or other threads have written; make a fence. */
 int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,

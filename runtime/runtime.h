@@ -108,6 +108,7 @@ struct loci_lane {
     _Atomic uint64_t written;       /* writes posted; by the lane's thread */
     _Atomic uint64_t placing;
     _Atomic uint64_t placed;
+    _Atomic uint64_t told;          /* writes up to here are placed, or counts; by its thread */
     _Atomic int failed;             /* status of the first operation that failed, or LOCO_OK */
     void *fabric_data;
 };

@@ -51,7 +51,8 @@ extern "C" {
  * these losses: the entries in the memory of the dead, which are one of `size` in turn; an entry
  * for each pop that the dead had under way; and its own push that was under way may be in or not.
  * Places where a dead process was in the middle of a call may be given up: the queue holds less
- * then. What a dead process leaves half done others wait for up to half a second.
+ * then. What a dead process leaves half done others wait for up to half a second,
+ * on a device 8 times LOCO_RDMA_TIMEOUT longer.
  * Source: LOCO paper, section 5.4; the ring in which tickets are drawn by fetch-and-add, and a
  * ticket that finds its place passed over is drawn again: Morrison and Afek, "Fast concurrent
  * queues for x86 processors", PPoPP 2013 (LCRQ). That entries of any size are written in place, how

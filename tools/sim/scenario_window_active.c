@@ -28,6 +28,8 @@ struct user {
     int ntargets;               /* of the epoch, and what is put there */
     int target[MEMBERS_MAX];
     uint64_t value;
+    bool posts;                 /* the first thread still has to, after it has put */
+    int norigins, origin[MEMBERS_MAX];
 };
 
 static int slot_of(const struct user *u, int rank, int thread)
@@ -53,6 +55,18 @@ static int check_base(struct user *u, int rank, uint64_t want, const char *after
     return SIM_FINE;
 }
 
+static int post(struct user *u)
+{
+    u->posts = false;
+    TRY(u->run, loco_window_post(u->win, u->norigins, u->origin, 0));
+    return SIM_FINE;
+}
+
+static int post_of_thread(void *arg, int thread)
+{
+    return thread == 0 ? post(arg) : SIM_FINE;
+}
+
 /* Each thread puts the epoch's value to its targets. */
 static int put_all(void *arg, int thread)
 {
@@ -61,17 +75,26 @@ static int put_all(void *arg, int thread)
     for (int i = 0; i < u->ntargets; i++)
         TRY(u->run, sim_put(u->win, u->target[i], 8 * (uint64_t)slot_of(u, u->rank, thread),
                             &u->value, 8));
+    return u->posts && thread == 0 ? post(u) : SIM_FINE;
+}
+
+static int put_for_others(void *arg, int thread)
+{
+    struct user *u = arg;
+
+    for (int t = u->run->threads - 1; t >= 0 && thread == 0; t--)
+        PASS(put_all(u, t));
     return SIM_FINE;
 }
 
-/* The same, or one thread does it for all: then all that is put is on its way alone. */
+/* The same, or one thread does it for all, this or another: what is put is on its way alone. */
 static int put_by_any(struct user *u)
 {
-    if (loci_sim_draw(2) == 0)
-        return sim_threads(u->rt, u->run->threads, put_all, u);
-    for (int t = 0; t < u->run->threads; t++)
-        PASS(put_all(u, t));
-    return SIM_FINE;
+    switch (loci_sim_draw(3)) {
+    case 0: return put_for_others(u, 0);
+    case 1: return sim_threads(u->rt, u->run->threads, put_for_others, u);
+    default: return sim_threads(u->rt, u->run->threads, put_all, u);
+    }
 }
 
 /* ---- fence ---- */
@@ -183,31 +206,40 @@ static int end_exposure(struct user *u)
     return SIM_FINE;
 }
 
-static int pscw_round(struct user *u, int round)
+static int exposure_ends(struct user *u, int round)
 {
-    int origins[MEMBERS_MAX], norigins = 0;
-    bool exposed;
-
-    u->ntargets = 0;
-    u->value = 1000 + (uint64_t)round;
-    for (int i = u->n - 1; i >= 0; i--) {
-        if (edge(u, round, i, u->rank))
-            origins[norigins++] = i;
-        if (edge(u, round, u->rank, i))
-            u->target[u->ntargets++] = i;
-    }
-    exposed = norigins > 0 || loci_sim_draw(2) == 0;
-    for (int i = 0; i < u->n * u->run->threads; i++)
-        u->base[i] = 0;
-    if (exposed)
-        TRY(u->run, loco_window_post(u->win, norigins, origins, 0));
-    PASS(access_epoch(u));
-    if (!exposed)
-        return SIM_FINE;
     PASS(end_exposure(u));
     for (int i = 0; i < u->n; i++)
         PASS(check_base(u, i, edge(u, round, i, u->rank) ? u->value : 0, "wait"));
     return SIM_FINE;
+}
+
+static int pscw_round(struct user *u, int round)
+{
+    bool exposed, early;
+
+    u->ntargets = u->norigins = 0;
+    u->value = 1000 + (uint64_t)round;
+    for (int i = u->n - 1; i >= 0; i--) {
+        if (edge(u, round, i, u->rank))
+            u->origin[u->norigins++] = i;
+        if (edge(u, round, u->rank, i))
+            u->target[u->ntargets++] = i;
+    }
+    exposed = u->norigins > 0 || loci_sim_draw(2) == 0;
+    for (int i = 0; i < u->n * u->run->threads; i++)
+        u->base[i] = 0;
+    /* One may post within its access epoch: all others post before theirs. */
+    u->posts = exposed && u->rank == 0 && u->ntargets > 0 && !edge(u, round, 0, 0)
+               && loci_sim_draw(2) == 0;
+    if (exposed && !u->posts)
+        PASS(sim_threads(u->rt, u->run->threads, post_of_thread, u));
+    /* And who is accessed by that one alone may see its epoch's end before it begins its own. */
+    early = u->norigins == 1 && u->origin[0] == 0 && u->rank != 0 && loci_sim_draw(2) == 0;
+    if (early)
+        PASS(exposure_ends(u, round));
+    PASS(access_epoch(u));
+    return exposed && !early ? exposure_ends(u, round) : SIM_FINE;
 }
 
 static int use(struct user *u, struct sim_seat *seat)
