@@ -49,9 +49,11 @@ static bool has_come(const struct loco_window *win, uint64_t offset, uint64_t le
     return false;
 }
 
-static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count)
+/* Nobody waits for `sent` but who is about to leave. */
+static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count,
+                loco_ack_t *sent)
 {
-    return loci_tell64(win->rt, &win->control[rank], offset, count);
+    return loci_tell64(win->rt, &win->control[rank], offset, count, sent);
 }
 
 /* Threads write by lanes of their own, so of two rounds of one counter that two of them wrote the
@@ -174,16 +176,19 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told
         .broken = all ? any_is_dead : no_need,
         .kind = LOCI_WAIT_SYNC,
     };
+    loco_ack_t sent = LOCO_ACK_INIT;
     int status;
 
     for (int i = 0; i < win->group.size; i++) {
         if (i == told)
             continue;
-        status = tell(win, i, loci_window_arrived(win->group.rank), win->round);
+        status = tell(win, i, loci_window_arrived(win->group.rank), win->round, &sent);
         if (status != LOCO_OK && (all || status != LOCO_ERR_PEER_DEAD))
             return status;
     }
     status = loci_wait(win->rt, &why, all ? all_arrived : survivors_arrived, &wait);
+    if (!all)
+        loco_ack_wait(win->rt, &sent);
     return status == LOCO_OK && wait.missing ? LOCO_ERR_PEER_DEAD : status;
 }
 
@@ -211,21 +216,24 @@ static int heard(void *arg)
     return now - wait->gone_since > loci_grace(win->rt) ? LOCO_ERR_PEER_DEAD : 0;
 }
 
-static int dissemination_barrier(struct loco_window *win)
+static int dissemination_barrier(struct loco_window *win, enum loci_barrier who)
 {
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_SYNC,
     };
     struct barrier_wait wait = { win, 0, false, 0 };
+    loco_ack_t sent = LOCO_ACK_INIT;
     int n = win->group.size, status = LOCO_OK;
 
     for (int64_t step = 1; status == LOCO_OK && step < n; step *= 2, wait.next++) {
         status = tell(win, (int)((win->group.rank + step) % n), loci_window_arrived(wait.next),
-                      win->round);
+                      win->round, &sent);
         if (status == LOCO_OK)
             status = loci_wait(win->rt, &why, heard, &wait);
     }
+    if (who != LOCI_BARRIER_ALL)
+        loco_ack_wait(win->rt, &sent);
     return status;
 }
 
@@ -235,7 +243,7 @@ static int meet(struct loco_window *win, enum loci_barrier who, int told)
     win->round = who == LOCI_BARRIER_ALL ? win->round + 1 : LAST_ROUND;
     if (win->group.size <= LOCI_WINDOW_FLAT)
         return flat_barrier(win, who, told);
-    return dissemination_barrier(win);
+    return dissemination_barrier(win, who);
 }
 
 int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
@@ -336,6 +344,7 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
 {
     int status = check_ranks(win, n, ranks);
     struct loci_pscw *p = pscw_of(win);
+    loco_ack_t sent = LOCO_ACK_INIT;
 
     /* A start that waits for nobody still counts the post: NOCHECK saves nothing here. */
     (void)asserts;
@@ -350,7 +359,7 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
     take_turn(win, &p->poster);
     for (int i = 0; i < n; i++) {
         int told = tell(win, ranks[i], loci_window_posted(win->group.rank),
-                        ++p->posts[ranks[i]]);
+                        ++p->posts[ranks[i]], &sent);
 
         status = status == LOCO_OK ? told : status;
     }
@@ -436,6 +445,7 @@ int loco_window_complete(loco_window_t *win)
     struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
     struct ordered ordered = { .rank = -1, .ack = LOCO_ACK_INIT };
     uint64_t completed = loci_window_completed(win, win->group.rank);
+    loco_ack_t sent = LOCO_ACK_INIT;
     int status, placed = LOCO_OK;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_START) == 0)
@@ -454,7 +464,7 @@ int loco_window_complete(loco_window_t *win)
 
         p->completes[rank]++;
         if (rank != ordered.rank)
-            told = tell(win, rank, completed, p->completes[rank]);
+            told = tell(win, rank, completed, p->completes[rank], &sent);
         status = status == LOCO_OK ? told : status;
     }
     status = ordered_done(win, &ordered, status);

@@ -148,12 +148,13 @@ static struct loci_lane *own_lane(struct loco_runtime *rt, int peer)
     return atomic_load_explicit(&self->lanes[peer], memory_order_relaxed);
 }
 
-int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count)
+int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count,
+                loco_ack_t *ack)
 {
     struct loci_lane *lane = own_lane(rt, mem->peer);
     bool clean = lane != NULL && lane_is_clean(lane, DATA);
     uint64_t before = lane == NULL ? 0 : atomic_load_explicit(&lane->written, memory_order_relaxed);
-    int status = loci_write64(rt, mem, offset, count, NULL);
+    int status = loci_write64(rt, mem, offset, count, ack);
 
     if (clean && atomic_load_explicit(&lane->written, memory_order_relaxed) == before + 1)
         atomic_store_explicit(&lane->told, before + 1, memory_order_release);

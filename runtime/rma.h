@@ -59,7 +59,8 @@ int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int pe
 /* A write of a count, which only grows: its reader waits for it, or for one beyond, so nobody who
  * sees what was written later relies on its being there. The next is to go by the same lane, or
  * after a fence of all. */
-int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count);
+int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count,
+                loco_ack_t *ack);
 
 /* A fence of this process that does not place counts: those of the last round would make each
  * member's way dirty for the next. */
