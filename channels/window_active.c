@@ -61,10 +61,13 @@ static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t cou
  * these counters last. Where placing fails a peer is dead; at others it is done all the same. */
 static void take_turn(struct loco_window *win, struct loci_thread **last)
 {
-    struct loci_thread *self = loci_self(win->rt), *before = *last;
+    struct loci_thread *self, *before = *last;
 
+    if (win->synchronous)
+        return;
+    self = loci_self(win->rt);
     *last = self;
-    if (before != NULL && before != self && !win->synchronous)
+    if (before != NULL && before != self)
         loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
 }
 
@@ -93,7 +96,7 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
 
 static int ordered_done(struct loco_window *win, struct ordered *o, int status)
 {
-    int done = loco_ack_wait(win->rt, &o->ack);
+    int done = o->rank < 0 ? LOCO_OK : loco_ack_wait(win->rt, &o->ack);
 
     return status == LOCO_OK ? done : status;
 }

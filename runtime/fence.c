@@ -151,11 +151,17 @@ static struct loci_lane *own_lane(struct loco_runtime *rt, int peer)
 int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t count,
                 loco_ack_t *ack)
 {
-    struct loci_lane *lane = own_lane(rt, mem->peer);
-    bool clean = lane != NULL && lane_is_clean(lane, DATA);
-    uint64_t before = lane == NULL ? 0 : atomic_load_explicit(&lane->written, memory_order_relaxed);
-    int status = loci_write64(rt, mem, offset, count, ack);
+    struct loci_lane *lane;
+    uint64_t before;
+    bool clean;
+    int status;
 
+    if (loci_mem_ptr(mem) != NULL)
+        return loci_write64(rt, mem, offset, count, ack);
+    lane = own_lane(rt, mem->peer);
+    clean = lane != NULL && lane_is_clean(lane, DATA);
+    before = lane == NULL ? 0 : atomic_load_explicit(&lane->written, memory_order_relaxed);
+    status = loci_write64(rt, mem, offset, count, ack);
     if (clean && atomic_load_explicit(&lane->written, memory_order_relaxed) == before + 1)
         atomic_store_explicit(&lane->told, before + 1, memory_order_release);
     return status;

@@ -67,9 +67,9 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
 int loci_fence_data(struct loco_runtime *rt, int peer);
 
 /* loci_fetch_add where it is that fence towards mem's peer, too (LOCO_ORDER): where all that such a
- * fence would place has been written on the lane that the atomic takes. It is
- * executed after that, and has placed it when it is acknowledged. LOCO_ERR_AGAIN: nothing is to be
- * placed, or other threads have written; make a fence. */
+ * fence would place has been written on the lane that the atomic takes. It is executed after that,
+ * and has placed it when it is acknowledged. LOCO_ERR_AGAIN: nothing is to be placed, or other
+ * threads have written; make a fence. */
 int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
                    uint64_t *old, loco_ack_t *ack);
 
