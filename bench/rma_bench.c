@@ -95,11 +95,13 @@ static double batch(struct bench *b, const struct row *row, operation *op, long 
     return MPI_Wtime() - start;
 }
 
-/* How many operations take about so long; all ranks that take part agree. */
+/* How many operations take about so long; all ranks that take part agree. The first may make the
+ * connections that it goes by, and says nothing of those after it. */
 static long calibrate(struct bench *b, const struct row *row, operation *op, double seconds)
 {
     long count = 1;
 
+    batch(b, row, op, count);
     for (;;) {
         double took = batch(b, row, op, count);
         long next = took * 2 > seconds ? 0 : took * 20 < seconds ? count * 8 : count * 2;
