@@ -22,6 +22,7 @@ struct rw_wait {
     struct loco_runtime *rt;
     const struct loci_rw *rw;
     enum loci_rw_mode mode;
+    bool either;                        /* mode becomes what the word allows */
     unsigned flags;
     int64_t patient_until;
     bool has_ticket;
@@ -175,17 +176,19 @@ static int look(struct rw_wait *w, uint64_t *word)
 /* Take the word while it looks right. 1, 0 or an error; *word becomes what it was at last. */
 static int take(struct rw_wait *w, uint64_t *word)
 {
-    uint64_t unit = loci_rw_unit(w->rw, w->mode), old;
+    uint64_t old;
 
     for (int i = 0; i < SWAPS_PER_POLL; i++) {
         bool turn = w->has_ticket && serving_of(*word) == w->ticket;
         uint64_t step = turn ? serving_step(w->ticket) : 0;
         int status;
 
+        if (w->either)
+            w->mode = (*word & LOCI_RW_FIRST) != 0 ? LOCI_RW_SHARED : LOCI_RW_EXCLUSIVE;
         if (!loci_rw_is_free(*word, w->mode, turn ? LOCI_RW_BARGE : w->flags))
             return 0;
-        status = loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, *word, *word + unit + step,
-                                   &old, NULL);
+        status = loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, *word,
+                                   *word + loci_rw_unit(w->rw, w->mode) + step, &old, NULL);
         if (status != LOCO_OK)
             return status;
         if (old == *word)
@@ -220,17 +223,28 @@ static int is_ours(void *arg)
     return check_deaths(w, deaths, word);
 }
 
+static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
+{
+    const struct loci_reason why = {
+        .what = w->rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
+    };
+    int64_t patience = rt->tunables.lock_patience;
+    int status;
+
+    w->rt = rt;
+    w->interval = READ_SOONEST / 2;
+    w->patient_until = patience == LOCI_INFINITE ? INT64_MAX : loci_now(rt) + patience;
+    status = loci_wait(rt, &why, is_ours, w);
+    if (w->reading)     /* its result goes into the caller's frame */
+        loco_ack_wait(rt, &w->ack);
+    return status;
+}
+
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags)
 {
-    const struct loci_reason why = {
-        .what = rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .kind = (flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
-    };
-    struct rw_wait w = {
-        .rt = rt, .rw = rw, .mode = mode, .flags = flags, .interval = READ_SOONEST / 2,
-    };
-    int64_t patience = rt->tunables.lock_patience;
+    struct rw_wait w = { .rw = rw, .mode = mode, .flags = flags };
     int status;
 
     if (loci_mem_word(rw->mem) == NULL) {       /* else the inline attempt was made */
@@ -238,10 +252,16 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
         if (status != LOCO_ERR_AGAIN)
             return status;
     }
-    w.patient_until = patience == LOCI_INFINITE ? INT64_MAX : loci_now(rt) + patience;
-    status = loci_wait(rt, &why, is_ours, &w);
-    if (w.reading)      /* its result goes into this frame */
-        loco_ack_wait(rt, &w.ack);
+    return wait_for(rt, &w);
+}
+
+int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
+                           enum loci_rw_mode *mode)
+{
+    struct rw_wait w = { .rw = rw, .mode = LOCI_RW_EXCLUSIVE, .either = true, .flags = flags };
+    int status = wait_for(rt, &w);
+
+    *mode = w.mode;
     return status;
 }
 

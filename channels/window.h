@@ -12,6 +12,8 @@
  *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h, window_gate.h
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
  *   LOCI_WINDOW_SINGLES  not 0: they may be atomics              window_acc.c
+ *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
+ *                        device's atomics                        window_acc.c
  *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *
@@ -31,6 +33,7 @@
 #define LOCI_WINDOW_GROUP 64
 #define LOCI_WINDOW_ATOMICS 128
 #define LOCI_WINDOW_SINGLES 136
+#define LOCI_WINDOW_VECTORS 144
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
@@ -91,6 +94,8 @@ struct loco_window {
 
     enum loco_window_kind kind;
     enum loci_domain domain;            /* of the words in all blocks and parts */
+    _Atomic bool *by_device;            /* [group.size]: accumulates of this process may be atomics
+                                           of the fabric there */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
 

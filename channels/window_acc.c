@@ -21,6 +21,11 @@
  * takes atomics; whoever had it before has done with its vector. So at no time do both ways meet
  * at one target. `singles`, private, says that this process has seen all the flags set.
  *
+ * In place of the device's atomics there is a second lock of each member, LOCI_WINDOW_VECTORS: a
+ * vector takes it EXCLUSIVE, as long as nobody has it SHARED. Who takes atomics there has it
+ * SHARED, from its first one on and for good (by_device[], private), so a vector that finds it so
+ * takes it SHARED, too. It is not the lock of the elements that never are atomics.
+ *
  * Lock and atomics are left out where the target is locked exclusively by this process, which has
  * one thread: nobody else can be there. (Of a single element the device's atomic stays: it is one
  * round trip, where a read and a write would be two.)
@@ -34,10 +39,9 @@
 #include <string.h>
 
 #include "window.h"
+#include "window_acc_chain.h"
+#include "window_acc_copy.h"
 #include "window_acc_run.h"
-
-#define BATCH_BYTES 16384       /* of target memory in the local copy of the lock's way */
-#define BATCH_SPANS 512
 
 #define LONG 8                  /* elements of a vector for which the lock is faster */
 
@@ -65,18 +69,25 @@ static int enter(struct loco_window *win, int rank, bool *locked)
                    : LOCO_OK;
 }
 
-/* What was written is visible to whoever has the lock next. */
+/* Give it back: what was written is visible to whoever has it next. Where that is an atomic of the
+ * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER). */
+static int give_back(struct loco_window *win, int rank, const struct loci_rw *lock)
+{
+    int status = LOCO_OK, released;
+
+    if (lock->mem->domain == LOCI_DOMAIN_NIC)
+        atomic_thread_fence(memory_order_seq_cst);
+    else if (!win->synchronous)
+        status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
+    released = loci_rw_release(win->rt, lock, LOCI_RW_EXCLUSIVE);
+    return status == LOCO_OK ? released : status;
+}
+
 static int leave(struct loco_window *win, int rank, bool locked)
 {
     struct loci_rw lock = lock_of(win, rank);
-    int status = LOCO_OK, released;
 
-    if (!locked)
-        return LOCO_OK;
-    if (!win->synchronous)
-        status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
-    released = loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
-    return status == LOCO_OK ? released : status;
+    return locked ? give_back(win, rank, &lock) : LOCO_OK;
 }
 
 /* ---- from the lock to atomics ---- */
@@ -131,129 +142,6 @@ static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *l
     }
     status = loci_window_go_single(win);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
-}
-
-/* ---- the lock's way, through a copy ---- */
-
-/* Some of a call's elements: where they are, and their bytes. */
-struct batch {
-    struct loco_window *win;
-    int rank;
-    const struct loci_type *type;
-    size_t n;                           /* spans */
-    size_t bytes;
-    struct loco_span span[BATCH_SPANS];
-    unsigned char data[BATCH_BYTES];
-};
-
-/* Bytes of an element behind its last member: the last element of a window may lack them. */
-static size_t padding_behind(const struct loci_type *type)
-{
-    return type->index != 0 ? (size_t)type->extent - type->index - type->index_len : 0;
-}
-
-/* Take elements of the span at *at, from its byte *from on, while there is room. False: full. */
-static bool batch_add(struct batch *b, const struct loco_span *span, size_t *from)
-{
-    size_t room = (BATCH_BYTES - b->bytes) / b->type->extent * b->type->extent;
-    size_t len = span->len - *from < room ? span->len - *from : room;
-
-    if (len == 0 || b->n == BATCH_SPANS)
-        return false;
-    b->span[b->n++] = (struct loco_span){ b->data + b->bytes, span->offset + *from,
-                                          len - padding_behind(b->type) };
-    b->bytes += len;
-    *from += len;
-    return *from == span->len;
-}
-
-static int write_runs(struct batch *b, struct loco_span *runs, size_t n)
-{
-    return loci_window_move(b->win, b->rank, LOCI_WRITE, runs, n, NULL);
-}
-
-/* Of types with padding, write the members only. */
-static int write_members(struct batch *b)
-{
-    const struct loci_type *type = b->type;
-    struct loco_span run[BATCH_SPANS];
-    size_t n = 0;
-    int status = LOCO_OK;
-
-    for (size_t i = 0; i < b->n; i++) {
-        for (size_t at = 0; status == LOCO_OK && at < b->span[i].len; at += type->extent) {
-            unsigned char *local = (unsigned char *)b->span[i].local + at;
-            uint64_t offset = b->span[i].offset + at;
-
-            run[n++] = (struct loco_span){ local, offset, type->value };
-            run[n++] = (struct loco_span){ local + type->index, offset + type->index,
-                                           type->index_len };
-            if (n == BATCH_SPANS) {
-                status = write_runs(b, run, n);
-                n = 0;
-            }
-        }
-    }
-    return status == LOCO_OK && n > 0 ? write_runs(b, run, n) : status;
-}
-
-static int batch_read(struct batch *b)
-{
-    if (b->type->plain)
-        return loci_window_move_packed(b->win, b->rank, LOCI_READ, b->span, b->n);
-    return loci_window_move(b->win, b->rank, LOCI_READ, b->span, b->n, NULL);
-}
-
-static int batch_write(struct batch *b)
-{
-    if (b->type->plain)
-        return loci_window_move_packed(b->win, b->rank, LOCI_WRITE, b->span, b->n);
-    return write_members(b);
-}
-
-static int combine_batch(struct batch *b, loci_reduce_fn *reduce, bool writes,
-                         const unsigned char *operand, unsigned char *result)
-{
-    size_t n = b->bytes / b->type->extent;
-    int status = batch_read(b);
-
-    if (status != LOCO_OK)
-        return status;
-    if (result != NULL)
-        loci_type_copy(b->type, result, b->data, n);
-    if (!writes)
-        return LOCO_OK;
-    reduce(b->data, operand, n);
-    return batch_write(b);
-}
-
-static int combine_by_copy(struct loco_window *win, int rank, const struct loco_accumulate *acc)
-{
-    loci_reduce_fn *reduce = loci_reduce(acc->op, acc->type);
-    bool writes = acc->op != LOCO_OP_NO_OP;
-    const unsigned char *operand = acc->operand;
-    unsigned char *result = acc->result;
-    size_t at = 0, from = 0;
-    int status = LOCO_OK;
-    struct batch b;
-
-    b.win = win;
-    b.rank = rank;
-    b.type = loci_type(acc->type);
-    while (status == LOCO_OK && at < acc->nspans) {
-        b.n = b.bytes = 0;
-        while (at < acc->nspans) {
-            if (acc->spans[at].len > 0 && !batch_add(&b, &acc->spans[at], &from))
-                break;
-            at++;
-            from = 0;
-        }
-        if (b.n > 0)
-            status = combine_batch(&b, reduce, writes, operand, result);
-        operand = writes ? operand + b.bytes : operand;
-        result = result != NULL ? result + b.bytes : NULL;
-    }
-    return status;
 }
 
 /* ---- the lock's way, by the target if it happens to be waiting ---- */
@@ -458,13 +346,13 @@ static int check_accumulate(struct loco_window *win, int rank, const struct loco
         if (acc->spans[i].len % type->extent != 0)
             return LOCO_ERR_ARG;
     status = loci_window_check(win, rank);
-    if (padding_behind(type) == 0)
+    if (loci_acc_padding(type) == 0)
         return status == LOCO_OK ? loci_window_check_spans(win, rank, acc->spans, acc->nspans)
                                  : status;
     for (size_t i = 0; i < acc->nspans && status == LOCO_OK; i++) {
         struct loco_span touched = acc->spans[i];
 
-        touched.len -= touched.len > 0 ? padding_behind(type) : 0;
+        touched.len -= touched.len > 0 ? loci_acc_padding(type) : 0;
         status = loci_window_check_spans(win, rank, &touched, 1);
     }
     return status;
@@ -474,9 +362,14 @@ static int check_accumulate(struct loco_window *win, int rank, const struct loco
 static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc,
                              unsigned char *base)
 {
+    struct loci_rw lock = lock_of(win, rank);
+    int status = needs_lock(win, rank) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
+                                       : LOCO_ERR_AGAIN, left;
     bool locked;
-    int status = enter(win, rank, &locked), left;
 
+    if (status != LOCO_ERR_AGAIN)
+        return status;
+    status = enter(win, rank, &locked);
     if (status != LOCO_OK)
         return status;
     if (base != NULL) {
@@ -485,7 +378,7 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
         status = is_counter(acc) ? add_by_target(win, rank, acc)
                                  : loci_window_combine_by_target(win, rank, acc);
         if (status == LOCO_ERR_AGAIN)
-            status = combine_by_copy(win, rank, acc);
+            status = loci_acc_by_copy(win, rank, acc);
     }
     left = leave(win, rank, locked);
     return status == LOCO_OK ? left : status;
@@ -553,8 +446,8 @@ static int by_device_span(struct by_device *d, const struct loco_span *span)
 static int accumulate_by_device(struct loco_window *win, int rank,
                                 const struct loco_accumulate *acc)
 {
-    int status = loci_window_send(win);
     struct by_device d;
+    int status = LOCO_OK;
 
     d.win = win;
     d.rank = rank;
@@ -567,6 +460,84 @@ static int accumulate_by_device(struct loco_window *win, int rank,
     return status == LOCO_OK ? by_device_run(&d) : status;
 }
 
+/* ---- from the lock to the device's atomics ---- */
+
+static struct loci_rw vectors_lock(struct loco_window *win, int rank)
+{
+    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_VECTORS, &win->group,
+                             "the accumulates of vectors at a window's member" };
+}
+
+/* This process may take atomics there from now on: whoever had the lock has done with its
+ * vector. */
+static int go_device(struct loco_window *win, int rank)
+{
+    struct loci_rw lock = vectors_lock(win, rank);
+    int status;
+
+    if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
+        return LOCO_OK;
+    status = loci_rw_acquire(win->rt, &lock, LOCI_RW_SHARED, LOCI_RW_ACCUMULATES);
+    if (status == LOCO_OK)
+        atomic_store_explicit(&win->by_device[rank], true, memory_order_release);
+    return status;
+}
+
+/* LONG elements or more, all of them at multiples of 8: none is for the other lock. */
+static bool is_vector(const struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    uint64_t base = win->target[rank].mem.key.base;
+    size_t bytes = 0;
+
+    if (win->kind == LOCO_WINDOW_DYNAMIC)
+        return false;
+    for (size_t i = 0; i < acc->nspans; i++) {
+        if (((base + acc->spans[i].offset) & 7) != 0)
+            return false;
+        bytes += acc->spans[i].len;
+    }
+    return bytes >= 8 * LONG;
+}
+
+/* By the lock, for as long as nobody takes atomics there; else LOCO_ERR_AGAIN. */
+static int combine_vector(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    struct loci_rw lock = vectors_lock(win, rank);
+    enum loci_rw_mode held;
+    int status, left;
+
+    if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
+        return LOCO_ERR_AGAIN;
+    if (!is_vector(win, rank, acc)) {
+        status = go_device(win, rank);
+        return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
+    }
+    status = loci_acc_by_chain(win, rank, acc, &lock, &held);
+    if (status == LOCO_OK && held == LOCI_RW_EXCLUSIVE)
+        return LOCO_OK;
+    if (status == LOCO_ERR_AGAIN)
+        status = loci_rw_acquire_either(win->rt, &lock, LOCI_RW_ACCUMULATES, &held);
+    if (status != LOCO_OK)
+        return status;
+    if (held != LOCI_RW_EXCLUSIVE) {
+        atomic_store_explicit(&win->by_device[rank], true, memory_order_release);
+        return LOCO_ERR_AGAIN;
+    }
+    status = loci_acc_by_copy(win, rank, acc);
+    left = give_back(win, rank, &lock);
+    return status == LOCO_OK ? left : status;
+}
+
+/* Elements of 8 bytes where members are on several nodes. */
+static int accumulate_words(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+{
+    int status = loci_window_send(win);
+
+    if (status == LOCO_OK)
+        status = combine_vector(win, rank, acc);
+    return status == LOCO_ERR_AGAIN ? accumulate_by_device(win, rank, acc) : status;
+}
+
 static int accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     unsigned char *base = NULL;
@@ -576,7 +547,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
         return status;
     if (is_for_device(win, loci_type(acc->type)))
         return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc, NULL)
-                                             : accumulate_by_device(win, rank, acc);
+                                             : accumulate_words(win, rank, acc);
     if (win->mapped_by_all)
         base = loci_mem_map(win->rt, &win->target[rank].mem);
     if (!win->atomics)
@@ -698,15 +669,36 @@ static void swap_if(size_t size, unsigned char *p, const void *expected, const v
     }
 }
 
+/* `old` was read with the lock. */
+static int swap_if_held(struct loci_acc_chain *chain, size_t size, const void *expected,
+                        const void *desired, unsigned char *old, void *result)
+{
+    bool equal = memcmp(old, expected, size) == 0;
+
+    memcpy(result, old, size);
+    if (equal)
+        memcpy(old, desired, size);     /* where it was read to is what is written */
+    return loci_acc_chain_give(chain, equal);
+}
+
 static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, size_t size,
                           const void *expected, const void *desired, void *result)
 {
     unsigned char old[8];
     struct loco_span read = { old, offset, size };
     struct loco_span write = { (void *)desired, offset, size };
+    struct loci_rw lock = lock_of(win, rank);
+    struct loci_acc_chain chain;
     bool locked;
-    int status = enter(win, rank, &locked), left;
+    int status = needs_lock(win, rank)
+                 ? loci_acc_chain_take(&chain, win, rank, &lock, &read, 1, NULL) : LOCO_ERR_AGAIN;
+    int left;
 
+    if (status == LOCO_OK)
+        return swap_if_held(&chain, size, expected, desired, old, result);
+    if (status != LOCO_ERR_AGAIN)
+        return status;
+    status = enter(win, rank, &locked);
     if (status != LOCO_OK)
         return status;
     status = swap_by_target(win, rank, offset, size, expected, desired, old);
@@ -732,6 +724,8 @@ static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
     int status = loci_window_send(win);
 
     loci_acc_run_begin(win, &run);
+    if (status == LOCO_OK)
+        status = go_device(win, rank);
     if (status == LOCO_OK)
         status = loci_acc_run_add(win, rank, offset, &len, &run);
     if (status == 0)

@@ -164,8 +164,19 @@ static int fetch_and_op(struct channels *c)
     return loco_window_accumulate(c->window, 0, &acc, NULL);
 }
 
-/* Nobody else may be at that member: no atomic for each element. */
-static int accumulate_alone(struct channels *c)
+static int fetch_and_op_32(struct channels *c)
+{
+    uint32_t operand = 1, old;
+    const struct loco_span span = { NULL, 0, 4 };
+    const struct loco_accumulate acc = {
+        .op = LOCO_OP_SUM, .type = LOCO_TYPE_U32, .operand = &operand, .result = &old,
+        .spans = &span, .nspans = 1,
+    };
+
+    return loco_window_accumulate(c->window, 0, &acc, NULL);
+}
+
+static int accumulate_vector(struct channels *c)
 {
     double operand[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     const struct loco_span span = { NULL, 0, sizeof operand };
@@ -173,11 +184,18 @@ static int accumulate_alone(struct channels *c)
         .op = LOCO_OP_SUM, .type = LOCO_TYPE_F64, .operand = operand,
         .spans = &span, .nspans = 1,
     };
+
+    return loco_window_accumulate(c->window, 0, &acc, NULL);
+}
+
+/* Nobody else may be at that member. */
+static int accumulate_alone(struct channels *c)
+{
     int status = loco_window_lock(c->window, LOCO_LOCK_EXCLUSIVE, 0, 0), unlocked;
 
     if (status != LOCO_OK)
         return status;
-    status = loco_window_accumulate(c->window, 0, &acc, NULL);
+    status = accumulate_vector(c);
     unlocked = loco_window_unlock(c->window, 0);
     return status == LOCO_OK ? unlocked : status;
 }
@@ -250,6 +268,8 @@ static const struct {
     { "window flush after it", 1, true, flush },
     { "window flush of nothing", 1, true, flush },
     { "window get", 1, true, get },
+    { "window accumulate of 8 elements", 1, true, accumulate_vector },
+    { "window fetch_and_op of 4 bytes", 1, true, fetch_and_op_32 },
     { "window fetch_and_op", 1, true, fetch_and_op },
     { "window compare_and_swap", 1, true, compare_and_swap },
     { "window accumulate of 8 elements, alone", 1, false, accumulate_alone },

@@ -13,10 +13,10 @@
 
 /* Where what is: one element of each size, not all aligned. */
 enum {
-    WORD = 0, SUM16 = 10, SUM8 = 13, SUM32 = 16, SUM_ODD = 21, PAIR = 32, VECTOR = 48, SWAPPED = 80,
-    BITS = 88, ORDERED = 96
+    WORD = 0, SUM16 = 10, SUM8 = 13, SUM32 = 16, SUM_ODD = 21, PAIR = 32, VECTOR = 48,
+    SWAPPED = 112, BITS = 120, ORDERED = 128
 };
-#define VECTOR_LEN 4            /* of 8 bytes */
+#define VECTOR_LEN 8            /* of 8 bytes: as many as take the lock, at first */
 #define SIZE(run) (ORDERED + 8 * (size_t)((run)->processes * (run)->threads))
 
 enum what { DO_WORD, DO_SUM, DO_PAIR, DO_VECTOR, DO_SWAP, DO_BITS, DO_ORDER, DO_COUNT };
@@ -25,7 +25,7 @@ struct state {
     struct sim_state common;
     bool drawn;
     enum loco_window_kind kind;
-    bool bulk, one_thread;
+    bool bulk, one_thread, vectors_mostly;
     int target;
     unsigned char *memory;      /* for a window on the user's memory */
     struct loci_history history;
@@ -94,11 +94,27 @@ static int do_pair(struct user *u)
     return SIM_FINE;
 }
 
+/* Whole, as two spans, or half of it by itself and then the other. */
 static int do_vector(struct user *u)
 {
-    int64_t one[VECTOR_LEN] = { 1, 1, 1, 1 }, old[VECTOR_LEN] = { 0 };
+    const int64_t one[VECTOR_LEN] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    const size_t half = VECTOR_LEN / 2, bytes = 8 * half;
+    const struct loco_span spans[] = { { NULL, VECTOR, bytes }, { NULL, VECTOR + bytes, bytes } };
+    int64_t old[VECTOR_LEN] = { 0 };
+    const struct loco_accumulate both = {
+        .type = LOCO_TYPE_I64, .op = LOCO_OP_SUM, .operand = one, .result = old, .spans = spans,
+        .nspans = 2,
+    };
+    uint32_t how = loci_sim_draw(u->s->vectors_mostly ? 8 : 3);
 
-    TRY(u->run, accumulate(u, LOCO_TYPE_I64, LOCO_OP_SUM, VECTOR, one, old, VECTOR_LEN));
+    if (how == 0) {
+        TRY(u->run, accumulate(u, LOCO_TYPE_I64, LOCO_OP_SUM, VECTOR, one, old, half));
+        TRY(u->run, accumulate(u, LOCO_TYPE_I64, LOCO_OP_SUM, VECTOR + bytes, one, NULL, half));
+    } else if (how == 1) {
+        TRY(u->run, loco_window_accumulate(u->win, u->s->target, &both, NULL));
+    } else {
+        TRY(u->run, accumulate(u, LOCO_TYPE_I64, LOCO_OP_SUM, VECTOR, one, old, VECTOR_LEN));
+    }
     u->s->vectors++;
     return SIM_FINE;
 }
@@ -157,7 +173,9 @@ static int thread_main(void *arg, int thread)
     for (int i = 1; i <= u->run->rounds; i++) {
         uint64_t number = (uint64_t)(i + 100 * (thread + 64 * u->rank));
 
-        switch ((enum what)loci_sim_draw(DO_COUNT)) {
+        bool vector = u->s->vectors_mostly && loci_sim_draw(4) > 0;
+
+        switch (vector ? DO_VECTOR : (enum what)loci_sim_draw(DO_COUNT)) {
         case DO_SUM: PASS(do_sum(u)); break;
         case DO_PAIR: PASS(do_pair(u)); break;
         case DO_VECTOR: PASS(do_vector(u)); break;
@@ -225,6 +243,7 @@ static void choose(struct state *s, int n)
     s->kind = loci_sim_draw(2) == 0 ? LOCO_WINDOW_ALLOCATE : LOCO_WINDOW_CREATE;
     s->bulk = loci_sim_draw(3) == 0;
     s->one_thread = loci_sim_draw(3) == 0;
+    s->vectors_mostly = loci_sim_draw(2) == 0;
     s->target = (int)loci_sim_draw((uint32_t)n);
 }
 
