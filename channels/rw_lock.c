@@ -10,6 +10,7 @@
 
 #include "endpoint.h"
 #include "rw_lock.h"
+#include "rw_pair.h"
 #include "signature.h"
 
 /* ORDER is the release's own atomic: it is executed at the host after the writes to it before. Of
@@ -46,6 +47,7 @@ struct loco_rw_lock {
     struct loco_runtime *rt;
     struct loci_endpoint *ep;
     struct loci_rw rw;
+    _Atomic uint64_t free_word;         /* struct loci_rw */
     _Atomic int holders[2];             /* of this process, by mode */
 };
 
@@ -74,6 +76,7 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
     lock->rw.mem = loci_endpoint_mem(lock->ep, host, 0);
     lock->rw.group = &lock->ep->group;
     lock->rw.what = lock->ep->name;
+    lock->rw.free_word = &lock->free_word;
     *out = lock;
     return LOCO_OK;
 }
@@ -148,6 +151,7 @@ int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank)
 
 struct held {
     _Atomic int holders[2];
+    _Atomic uint64_t free_word;
 };
 
 struct loco_rw_group {
@@ -209,7 +213,7 @@ void loco_rw_group_destroy(loco_rw_group_t *locks)
 static struct loci_rw all_word(loco_rw_group_t *locks)
 {
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, 0, ALL_WORD), 0, &locks->ep->group,
-                             locks->ep->name };
+                             locks->ep->name, NULL };
 }
 
 static struct loci_rw member_word(loco_rw_group_t *locks, int member)
@@ -218,7 +222,7 @@ static struct loci_rw member_word(loco_rw_group_t *locks, int member)
 
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, member % size, MEMBER_WORDS),
                              (uint64_t)(member / size) * LOCI_CACHE_LINE, &locks->ep->group,
-                             locks->ep->name };
+                             locks->ep->name, &locks->held[member].free_word };
 }
 
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
@@ -234,7 +238,6 @@ int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested
 
 int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
 {
-    unsigned flags = nested ? LOCI_RW_BARGE : 0;
     struct loci_rw all, rw;
     int status;
 
@@ -242,12 +245,7 @@ int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nes
         return LOCO_ERR_ARG;
     all = all_word(locks);
     rw = member_word(locks, member);
-    status = loci_rw_acquire(locks->rt, &all, LOCI_RW_PART, flags);
-    if (status != LOCO_OK)
-        return status;
-    status = loci_rw_acquire(locks->rt, &rw, LOCI_RW_EXCLUSIVE, flags);
-    if (status != LOCO_OK)
-        loci_rw_release(locks->rt, &all, LOCI_RW_PART);
+    status = loci_rw_pair_acquire(locks->rt, &all, &rw, nested ? LOCI_RW_BARGE : 0);
     return count_one(status, &locks->held[member].holders[LOCI_RW_EXCLUSIVE]);
 }
 
@@ -279,7 +277,7 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
                                     enum loco_fence_scope scope, int peer)
 {
     struct loci_rw all, rw;
-    int fenced, released, left;
+    int fenced, released;
 
     if (member < 0 || member >= locks->count)
         return LOCO_ERR_ARG;
@@ -288,11 +286,8 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
     all = all_word(locks);
     rw = member_word(locks, member);
     fenced = fence_for(locks->rt, scope, peer);
-    released = loci_rw_release(locks->rt, &rw, LOCI_RW_EXCLUSIVE);
-    left = loci_rw_release(locks->rt, &all, LOCI_RW_PART);
-    if (fenced != LOCO_OK)
-        return fenced;
-    return released != LOCO_OK ? released : left;
+    released = loci_rw_pair_release(locks->rt, &all, &rw, scope != LOCO_ORDER);
+    return fenced != LOCO_OK ? fenced : released;
 }
 
 int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)

@@ -14,8 +14,8 @@
 #include "rw_word.h"
 #include "wait.h"
 
-#define READ_SOONEST INT64_C(1000)      /* ns between reads of a word that is not mapped */
-#define READ_LATEST INT64_C(64000)
+#define LOOK_SOONEST INT64_C(1000)      /* ns between looks at a word that is not mapped */
+#define LOOK_LATEST INT64_C(64000)
 #define SWAPS_PER_POLL 8
 
 struct rw_wait {
@@ -27,11 +27,12 @@ struct rw_wait {
     int64_t patient_until;
     bool has_ticket;
     unsigned ticket;
-    /* reading a word that is not mapped */
-    bool reading;
+    /* looking at a word that is not mapped */
+    bool looking, swapping;
     loco_ack_t ack;
-    uint64_t read;
-    int64_t next_read, interval;
+    uint64_t read, expected;
+    uint64_t last;                      /* as it was seen last; ~0: not yet */
+    int64_t next_look, interval;
     /* once somebody is dead */
     unsigned deaths;
     bool member_dead;
@@ -59,11 +60,11 @@ static uint64_t serving_step(unsigned ticket)
 
 /* ---- one attempt through the fabric ---- */
 
-/* Exclusive: the swap doubles as the read. */
+/* Exclusive: the swap doubles as the read, of what was in *last if it could not be had. */
 static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                   unsigned flags)
+                   unsigned flags, uint64_t *last)
 {
-    uint64_t unit = loci_rw_unit(rw, mode), seen = 0, old = 0;
+    uint64_t unit = loci_rw_unit(rw, mode), seen = loci_rw_guess(rw), old = 0;
 
     for (int i = 0; i < SWAPS_PER_POLL; i++) {
         int status = loci_compare_swap(rt, rw->mem, rw->offset, seen, seen + unit, &old, NULL);
@@ -72,26 +73,36 @@ static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
             return status;
         if (old == seen)
             return LOCO_OK;
+        *last = old;
         if (!loci_rw_is_free(old, mode, flags))
             break;
         seen = old;
+        loci_rw_found_free(rw, old);
     }
     return LOCO_ERR_AGAIN;
 }
 
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                     unsigned flags)
+static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                    unsigned flags, uint64_t *last)
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
     int status;
 
     if (loci_rw_is_alone(mode))
-        return swap_in(rt, rw, mode, flags);
+        return swap_in(rt, rw, mode, flags, last);
     status = loci_fetch_add(rt, rw->mem, rw->offset, unit, &old, NULL);
     if (status != LOCO_OK || loci_rw_is_free(old, mode, flags))
         return status;
     status = loci_fetch_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
+}
+
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     unsigned flags)
+{
+    uint64_t last;
+
+    return try_once(rt, rw, mode, flags, &last);
 }
 
 /* ---- who is dead ---- */
@@ -141,7 +152,37 @@ static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
 
 /* ---- waiting ---- */
 
-/* 1 with the word in *word, 0 where it is still being read (or not to be read yet), or an
+/* What to add to a word that is this waiter's turn. */
+static uint64_t step_of(const struct rw_wait *w, uint64_t word)
+{
+    bool turn = w->has_ticket && serving_of(word) == w->ticket;
+
+    return turn ? serving_step(w->ticket) : 0;
+}
+
+static bool may_take(const struct rw_wait *w, uint64_t word)
+{
+    return loci_rw_is_free(word, w->mode, step_of(w, word) != 0 ? LOCI_RW_BARGE : w->flags);
+}
+
+/* Read the word; who wants it for himself swaps, in case that it has become free since, which tells
+ * as much and spares the swap after the read. */
+static int start_looking(struct rw_wait *w)
+{
+    uint64_t free = w->last & ~(LOCI_RW_FIRST | LOCI_RW_SECOND);
+
+    if (w->either)
+        w->mode = LOCI_RW_EXCLUSIVE;
+    w->swapping = w->last != ~UINT64_C(0) && loci_rw_is_alone(w->mode) && may_take(w, free);
+    if (!w->swapping)
+        return loci_read64(w->rt, w->rw->mem, w->rw->offset, &w->read, &w->ack);
+    w->expected = free;
+    return loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, free,
+                             free + loci_rw_unit(w->rw, w->mode) + step_of(w, free), &w->read,
+                             &w->ack);
+}
+
+/* 1 with the word in *word, 0 where it is still on its way (or not to be looked at yet), or an
  * error. */
 static int look(struct rw_wait *w, uint64_t *word)
 {
@@ -152,25 +193,31 @@ static int look(struct rw_wait *w, uint64_t *word)
         *word = loci_load64(p + w->rw->offset);
         return 1;
     }
-    if (!w->reading) {
+    if (!w->looking) {
         int64_t now = loci_now(w->rt);
 
-        if (now < w->next_read)
+        if (now < w->next_look)
             return 0;
-        w->interval = w->interval * 2 < READ_LATEST ? w->interval * 2 : READ_LATEST;
-        w->next_read = now + w->interval;
+        w->interval = w->interval * 2 < LOOK_LATEST ? w->interval * 2 : LOOK_LATEST;
+        w->next_look = now + w->interval;
         w->ack = (loco_ack_t)LOCO_ACK_INIT;
-        status = loci_read64(w->rt, w->rw->mem, w->rw->offset, &w->read, &w->ack);
+        status = start_looking(w);
         if (status < 0)
             return status;
-        w->reading = true;
+        w->looking = true;
     }
     status = loco_ack_test(w->rt, &w->ack);
     if (status == LOCO_IN_PROGRESS)
         return 0;
-    w->reading = false;
-    *word = w->read;
+    w->looking = false;
+    *word = w->last = w->read;
     return status < 0 ? status : 1;
+}
+
+/* The look itself has taken it. */
+static bool swapped_in(const struct rw_wait *w)
+{
+    return w->swapping && w->read == w->expected;
 }
 
 /* Take the word while it looks right. 1, 0 or an error; *word becomes what it was at last. */
@@ -179,16 +226,15 @@ static int take(struct rw_wait *w, uint64_t *word)
     uint64_t old;
 
     for (int i = 0; i < SWAPS_PER_POLL; i++) {
-        bool turn = w->has_ticket && serving_of(*word) == w->ticket;
-        uint64_t step = turn ? serving_step(w->ticket) : 0;
         int status;
 
         if (w->either)
             w->mode = (*word & LOCI_RW_FIRST) != 0 ? LOCI_RW_SHARED : LOCI_RW_EXCLUSIVE;
-        if (!loci_rw_is_free(*word, w->mode, turn ? LOCI_RW_BARGE : w->flags))
+        if (!may_take(w, *word))
             return 0;
         status = loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, *word,
-                                   *word + loci_rw_unit(w->rw, w->mode) + step, &old, NULL);
+                                   *word + loci_rw_unit(w->rw, w->mode) + step_of(w, *word), &old,
+                                   NULL);
         if (status != LOCO_OK)
             return status;
         if (old == *word)
@@ -205,7 +251,7 @@ static int is_ours(void *arg)
     uint64_t word, old;
     int status = look(w, &word);
 
-    if (status != 1)
+    if (status != 1 || swapped_in(w))
         return status;
     status = take(w, &word);
     if (status != 0)
@@ -233,22 +279,26 @@ static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
     int status;
 
     w->rt = rt;
-    w->interval = READ_SOONEST / 2;
+    w->interval = LOOK_SOONEST / 2;
     w->patient_until = patience == LOCI_INFINITE ? INT64_MAX : loci_now(rt) + patience;
     status = loci_wait(rt, &why, is_ours, w);
-    if (w->reading)     /* its result goes into the caller's frame */
-        loco_ack_wait(rt, &w->ack);
+    if (w->looking) {   /* its result goes into the caller's frame */
+        int looked = loco_ack_wait(rt, &w->ack);
+
+        if (looked == LOCO_OK && swapped_in(w))
+            loci_rw_release(rt, w->rw, w->mode);
+    }
     return status;
 }
 
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags)
 {
-    struct rw_wait w = { .rw = rw, .mode = mode, .flags = flags };
+    struct rw_wait w = { .rw = rw, .mode = mode, .flags = flags, .last = ~UINT64_C(0) };
     int status;
 
     if (loci_mem_word(rw->mem) == NULL) {       /* else the inline attempt was made */
-        status = loci_rw_try_slow(rt, rw, mode, flags);
+        status = try_once(rt, rw, mode, flags, &w.last);
         if (status != LOCO_ERR_AGAIN)
             return status;
     }
@@ -258,7 +308,8 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
 int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
                            enum loci_rw_mode *mode)
 {
-    struct rw_wait w = { .rw = rw, .mode = LOCI_RW_EXCLUSIVE, .either = true, .flags = flags };
+    struct rw_wait w = { .rw = rw, .mode = LOCI_RW_EXCLUSIVE, .either = true, .flags = flags,
+                         .last = ~UINT64_C(0) };
     int status = wait_for(rt, &w);
 
     *mode = w.mode;

@@ -39,8 +39,8 @@
  * fence of writes in flight: the caller's affair (loci_fence_peer). Of modes EXCLUSIVE and QUICK it
  * may be a store, after which a later load may still be done before others see it.
  *
- * Waiting: on the word where it is mapped; else it is read through the fabric, at intervals that
- * double from 1 to 64 microseconds.
+ * Waiting: on the word where it is mapped; else it is read through the fabric, or swapped by who
+ * wants it alone, at intervals that double from 1 to 64 microseconds.
  *
  * Death: an exclusive holder has its name in the word: when it is dead, waiters return
  * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
@@ -74,7 +74,15 @@ struct loci_rw {
     uint64_t offset;                    /* of the word */
     const struct loco_group *group;     /* whose ranks name holders; this process is in it */
     const char *what;                   /* for the report of a wait that is stuck: "lock x" */
+    _Atomic uint64_t *free_word;        /* how it was last found free, zero at first; or NULL */
 };
+
+/* How the word may look if nobody has it: where it is not mapped, a swap of that is tried before it
+ * is looked at. Tickets leave their traces in it. */
+static inline uint64_t loci_rw_guess(const struct loci_rw *rw)
+{
+    return rw->free_word != NULL ? atomic_load_explicit(rw->free_word, memory_order_relaxed) : 0;
+}
 
 /* The part of rw_word.c that the inline ones fall back on. */
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
@@ -114,6 +122,13 @@ static inline uint64_t loci_rw_conflicts(enum loci_rw_mode mode)
 static inline bool loci_rw_closed(uint64_t word)
 {
     return (((word >> LOCI_RW_NEXT_SHIFT) ^ (word >> LOCI_RW_SERVING_SHIFT)) & 0xffff) != 0;
+}
+
+/* It was seen so, and nobody has it. Where there is a ticket it is not for the next to guess. */
+static inline void loci_rw_found_free(const struct loci_rw *rw, uint64_t word)
+{
+    if (rw->free_word != NULL && !loci_rw_closed(word))
+        atomic_store_explicit(rw->free_word, word, memory_order_relaxed);
 }
 
 /* Whether a newcomer may take a word that looks so. */

@@ -252,7 +252,8 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     size_t targets = rounded(sizeof(struct loco_window));
     size_t control = targets + rounded(n * sizeof(struct loci_target));
     size_t peers = control + rounded(n * sizeof(struct loci_mem));
-    size_t by_device = peers + rounded(n * sizeof(int));
+    size_t words = peers + rounded(n * sizeof(int));
+    size_t by_device = words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
     size_t total = by_device + rounded(n * sizeof(_Atomic bool));
     unsigned char *p = aligned_alloc(LOCI_CACHE_LINE, total);
     struct loco_window *win = (struct loco_window *)p;
@@ -265,6 +266,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->target = (struct loci_target *)(p + targets);
     win->control = (struct loci_mem *)(p + control);
     win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };
+    win->free_words = (_Atomic uint64_t *)(p + words);
     win->by_device = (_Atomic bool *)(p + by_device);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;

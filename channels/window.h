@@ -53,6 +53,11 @@ enum loci_epoch {
     LOCI_EPOCH_ONE_LOCK = 256       /* window: unit of the count of locked targets */
 };
 
+/* The words of a member that are taken exclusive. */
+enum loci_window_word {
+    LOCI_WINDOW_LOCK_WORD, LOCI_WINDOW_ATOMICS_WORD, LOCI_WINDOW_VECTORS_WORD, LOCI_WINDOW_WORDS
+};
+
 /* One member's part, a cache line. */
 struct loci_target {
     struct loci_mem mem;            /* kind NONE, len 0 where it has none, and for DYNAMIC */
@@ -98,6 +103,8 @@ struct loco_window {
                                            of the fabric there */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
+
+    _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
 
     struct loci_mem own;                /* local handles of what this member gave */
     struct loci_mem own_control;
@@ -325,16 +332,23 @@ static inline bool loci_window_flush_now(const struct loco_window *win, int rank
 #define LOCI_EPOCH_LOCKED (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE)
 #define LOCI_EPOCH_LOCKED_QUICK (LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE | LOCI_EPOCH_QUICK)
 
+static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, uint64_t offset,
+                                            enum loci_window_word which, const char *what)
+{
+    return (struct loci_rw){ &win->control[rank], offset, &win->group, what,
+                             &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which] };
+}
+
 static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
 {
-    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_LOCK, &win->group,
-                             "the lock of a window's member" };
+    return loci_window_rw(win, rank, LOCI_WINDOW_LOCK, LOCI_WINDOW_LOCK_WORD,
+                            "the lock of a window's member");
 }
 
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 {
     return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
-                             "the lock of a window" };
+                             "the lock of a window", NULL };
 }
 
 static inline bool loci_window_is_in(const struct loco_window *win, uint64_t state)

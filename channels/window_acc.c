@@ -56,8 +56,8 @@ static bool needs_lock(const struct loco_window *win, int rank)
 
 static struct loci_rw lock_of(struct loco_window *win, int rank)
 {
-    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_ATOMICS, &win->group,
-                             "the accumulates of a window's member" };
+    return loci_window_rw(win, rank, LOCI_WINDOW_ATOMICS, LOCI_WINDOW_ATOMICS_WORD,
+                            "the accumulates of a window's member");
 }
 
 static int enter(struct loco_window *win, int rank, bool *locked)
@@ -464,8 +464,8 @@ static int accumulate_by_device(struct loco_window *win, int rank,
 
 static struct loci_rw vectors_lock(struct loco_window *win, int rank)
 {
-    return (struct loci_rw){ &win->control[rank], LOCI_WINDOW_VECTORS, &win->group,
-                             "the accumulates of vectors at a window's member" };
+    return loci_window_rw(win, rank, LOCI_WINDOW_VECTORS, LOCI_WINDOW_VECTORS_WORD,
+                            "the accumulates of vectors at a window's member");
 }
 
 /* This process may take atomics there from now on: whoever had the lock has done with its

@@ -52,7 +52,7 @@ static int run(struct loci_acc_chain *c, struct loci_op *ops, int n, bool *poste
 /* 1: held, and the spans are read. 0: it has to be waited for. */
 static int try_to_take(struct loci_acc_chain *c)
 {
-    uint64_t unit = loci_rw_unit(&c->lock, LOCI_RW_EXCLUSIVE), seen = 0;
+    uint64_t unit = loci_rw_unit(&c->lock, LOCI_RW_EXCLUSIVE), seen = loci_rw_guess(&c->lock);
 
     for (int i = 0; i < SWAPS; i++) {
         struct loci_op ops[1 + LOCI_ACC_CHAIN_SPANS];
@@ -75,6 +75,7 @@ static int try_to_take(struct loci_acc_chain *c)
         if (!loci_rw_is_free(old, LOCI_RW_EXCLUSIVE, 0))
             break;
         seen = old;
+        loci_rw_found_free(&c->lock, old);
     }
     return 0;
 }

@@ -86,12 +86,10 @@ struct ordered {
  * one less than it is to become. */
 static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, struct ordered *o)
 {
-    int status = loci_try_order(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
-
-    if (status == LOCO_ERR_AGAIN)
+    if (!loci_can_order(win->rt, &win->control[rank]))
         return loci_fence_data(win->rt, win->group.peer[rank]);
     o->rank = rank;
-    return status;
+    return loci_fetch_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
 }
 
 static int ordered_done(struct loco_window *win, struct ordered *o, int status)

@@ -17,6 +17,7 @@
 
 #include "config.h"
 
+#include "rw_pair.h"
 #include "window_gate.h"
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
@@ -35,10 +36,16 @@ static int finish_traffic(struct loco_window *win, int rank)
     return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, rank < 0 ? -1 : win->group.peer[rank]);
 }
 
-/* The same before an atomic on a lock, which is a fence of mapped memory itself. */
-static int finish_before_release(struct loco_window *win, int rank)
+/* The same before an atomic on a lock, which is a fence of mapped memory itself; and by that atomic
+ * where *ordered says so. `lock`: the target's. */
+static int finish_before_release(struct loco_window *win, int rank, const struct loci_rw *lock,
+                                 bool *ordered)
 {
-    return win->synchronous ? loci_window_send(win) : finish_traffic(win, rank);
+    int status = loci_window_send(win);
+
+    *ordered = status == LOCO_OK && lock->mem->domain == LOCI_DOMAIN_NIC
+               && loci_can_order(win->rt, lock->mem);
+    return win->synchronous || *ordered ? status : finish_traffic(win, rank);
 }
 
 /* ---- one target ---- */
@@ -62,30 +69,18 @@ static void uncount(struct loco_window *win)
     loci_window_change(win, 0, 0, 0, (uint64_t)0 - LOCI_EPOCH_ONE_LOCK);
 }
 
-static int acquire_exclusive(struct loco_window *win, int rank, unsigned flags)
-{
-    struct loci_rw group = loci_window_lock_of_group(win);
-    struct loci_rw target = loci_window_lock_of(win, rank);
-    int status = loci_rw_acquire(win->rt, &group, LOCI_RW_PART, flags);
-
-    if (status != LOCO_OK)
-        return status;
-    status = loci_rw_acquire(win->rt, &target, LOCI_RW_EXCLUSIVE, flags);
-    if (status != LOCO_OK)
-        loci_rw_release(win->rt, &group, LOCI_RW_PART);
-    return status;
-}
-
 /* Adds to the epoch how the lock is held. */
 static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint32_t *epoch)
 {
+    struct loci_rw group = loci_window_lock_of_group(win);
+    struct loci_rw target = loci_window_lock_of(win, rank);
     int status = win->mapped_by_all ? loci_gate_enter(win, rank, flags) : LOCO_ERR_AGAIN;
 
     if (status == LOCO_OK)
         *epoch |= LOCI_EPOCH_QUICK;
     if (status != LOCO_ERR_AGAIN)
         return status;
-    status = acquire_exclusive(win, rank, flags);
+    status = loci_rw_pair_acquire(win->rt, &group, &target, flags);
     if (status == LOCO_OK && win->mapped_by_all)
         loci_gate_reopen(win);
     return status;
@@ -108,26 +103,19 @@ static int release(struct loco_window *win, int rank, uint32_t epoch)
 {
     struct loci_rw group = loci_window_lock_of_group(win);
     struct loci_rw target = loci_window_lock_of(win, rank);
-    int status;
+    int status, released;
+    bool ordered;
 
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0)
         return finish_traffic(win, rank);
-    status = finish_before_release(win, rank);
-    if ((epoch & LOCI_EPOCH_QUICK) != 0) {
-        int only = loci_rw_release(win->rt, &target, LOCI_RW_QUICK);
-
-        return status != LOCO_OK ? status : only;
-    }
-    if ((epoch & LOCI_EPOCH_EXCLUSIVE) != 0) {
-        int first = loci_rw_release(win->rt, &target, LOCI_RW_EXCLUSIVE);
-        int second = loci_rw_release(win->rt, &group, LOCI_RW_PART);
-
-        return status != LOCO_OK ? status : first != LOCO_OK ? first : second;
-    } else {
-        int only = loci_rw_release(win->rt, &target, LOCI_RW_SHARED);
-
-        return status != LOCO_OK ? status : only;
-    }
+    status = finish_before_release(win, rank, &target, &ordered);
+    if ((epoch & LOCI_EPOCH_QUICK) != 0)
+        released = loci_rw_release(win->rt, &target, LOCI_RW_QUICK);
+    else if ((epoch & LOCI_EPOCH_EXCLUSIVE) != 0)
+        released = loci_rw_pair_release(win->rt, &group, &target, !ordered);
+    else
+        released = loci_rw_release(win->rt, &target, LOCI_RW_SHARED);
+    return status != LOCO_OK ? status : released;
 }
 
 int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int asserts)
@@ -212,7 +200,7 @@ int loco_window_unlock_all(loco_window_t *win)
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0) {
         status = finish_traffic(win, -1);
     } else {
-        status = finish_before_release(win, -1);
+        status = win->synchronous ? loci_window_send(win) : finish_traffic(win, -1);
         released = loci_rw_release(win->rt, &group, LOCI_RW_ALL);
         status = status == LOCO_OK ? released : status;
     }

@@ -167,17 +167,16 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
     return status;
 }
 
-int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
-                   uint64_t *old, loco_ack_t *ack)
+bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem)
 {
     struct loci_lane *lane = mem->domain == LOCI_DOMAIN_NIC ? own_lane(rt, mem->peer) : NULL;
 
     /* What this process has copied into mapped memory is visible before what is posted now. */
     atomic_thread_fence(memory_order_seq_cst);
     if (lane == NULL || !is_only_dirty(lane))
-        return LOCO_ERR_AGAIN;
+        return false;
     loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_ACK, 1);
-    return loci_fetch_add(rt, mem, offset, add, old, ack);
+    return true;
 }
 
 static int fence(struct loco_runtime *rt, bool all_threads, int peer, enum fenced what)

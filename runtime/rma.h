@@ -66,12 +66,11 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
  * member's way dirty for the next. */
 int loci_fence_data(struct loco_runtime *rt, int peer);
 
-/* loci_fetch_add where it is that fence towards mem's peer, too (LOCO_ORDER): where all that such a
- * fence would place has been written on the lane that the atomic takes. It is executed after that,
- * and has placed it when it is acknowledged. LOCO_ERR_AGAIN: nothing is to be placed, or other
- * threads have written; make a fence. */
-int loci_try_order(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
-                   uint64_t *old, loco_ack_t *ack);
+/* Whether this thread's next atomic on `mem`, of the nic domain, is that fence towards its peer,
+ * too (LOCO_ORDER): all that such a fence would place has been written on the lane that the atomic
+ * takes. It is executed after that, and has placed it when it is acknowledged. False: nothing is
+ * to be placed, or other threads have written; make a fence. */
+bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem);
 
 /* A plain pointer to that memory where it is mapped already, else NULL. */
 static inline unsigned char *loci_mem_ptr(const struct loci_mem *mem)

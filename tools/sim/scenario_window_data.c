@@ -162,16 +162,42 @@ static int in_epoch(struct user *u)
     return sim_threads(u->rt, u->run->threads, thread_main, u);
 }
 
-/* Unlock_all is a flush of everything. */
+/* All targets locked, at once or one after the other; `n` of them in that case. */
+static int unlock(struct user *u, bool each, int n)
+{
+    int result = SIM_FINE;
+
+    if (!each)
+        return sim_check(u->run, loco_window_unlock_all(u->win), "unlock_all");
+    for (int i = 0; i < n; i++)
+        result = sim_first(result, sim_check(u->run, loco_window_unlock(u->win, i), "unlock"));
+    return result;
+}
+
+static int lock(struct user *u, bool each)
+{
+    if (!each)
+        return sim_check(u->run, loco_window_lock_all(u->win, 0), "lock_all");
+    for (int i = 0; i < u->run->processes; i++) {
+        int status = loco_window_lock(u->win, LOCO_LOCK_SHARED, i, 0);
+
+        if (status != LOCO_OK)
+            return sim_first(sim_check(u->run, status, "lock"), unlock(u, each, i));
+    }
+    return SIM_FINE;
+}
+
+/* Unlock and unlock_all are a flush of everything, whichever thread has put it. */
 static int use(struct user *u, struct sim_seat *seat)
 {
     struct state *s = u->s;
     int result, status;
+    bool each;
 
-    TRY(u->run, loco_window_lock_all(u->win, 0));
+    each = loci_sim_draw(2) == 0;
+    PASS(lock(u, each));
     result = in_epoch(u);
-    status = loco_window_unlock_all(u->win);
-    PASS(sim_first(result, sim_check(u->run, status, "unlock_all")));
+    PASS(sim_first(result, unlock(u, each, u->run->processes)));
     for (int i = 0; i < u->run->processes; i++)
         for (int t = 0; t < u->run->threads; t++) {
             size_t k = at(u, slot_of(u, u->rank, t), i);
