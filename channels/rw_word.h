@@ -87,13 +87,13 @@ static inline uint64_t loci_rw_guess(const struct loci_rw *rw)
 /* The part of rw_word.c that the inline ones fall back on. */
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags);
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     unsigned flags);
 
 /* Block until it is held EXCLUSIVE, or SHARED where somebody has it so, or is about to: *mode says
  * which. For those who take turns until the first comes that lets others in with it, for good. */
 int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
                            enum loci_rw_mode *mode);
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                     unsigned flags);
 
 static inline uint64_t loci_rw_unit(const struct loci_rw *rw, enum loci_rw_mode mode)
 {

@@ -10,10 +10,10 @@
  *               or QUICK on the target's where a gate allows it           1 atomic
  *
  * So lock_all and exclusive locks exclude each other on the window's word, shared and exclusive on
- * the target's. The gate is in window_gate.c. They are given back in the other order, after what
- * this process has written to the target is placed. A process that holds a lock of this window
- * does not wait for tickets when it takes another (LOCI_RW_BARGE). Who is dead and held what: see
- * rw_word.h. */
+ * the target's. The gate is in window_gate.c. They are given back after what this process has
+ * written to the target is placed, or by the atomic that places it (rw_pair.h). A process that
+ * holds a lock of this window does not wait for tickets when it takes another (LOCI_RW_BARGE). Who
+ * is dead and held what: see rw_word.h. */
 
 #include "config.h"
 
