@@ -127,6 +127,7 @@ static bool do_atomic(struct weak_lane *lane, struct pending *p)
     }
     if (weak_draw(lane->from->world) % 2 == 0)
         return false;
+    lane->swap_failed = p->op.kind == LOCI_COMPARE_SWAP && device->old != p->op.compare;
     weak_finish_atomic(device);
     return true;
 }
@@ -155,16 +156,6 @@ static void prune(struct weak_lane *lane)
     }
 }
 
-/* Behind a swap that failed, before anybody was told so: who posted both looks at the swap first,
- * and throws away what was read with it. */
-static bool is_thrown_away(const struct weak_lane *lane, const struct pending *p)
-{
-    for (const struct pending *q = lane->first; q != p; q = q->next)
-        if (q->op.kind == LOCI_COMPARE_SWAP && q->stage == SENT && *q->op.result != q->op.compare)
-            return true;
-    return false;
-}
-
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
@@ -173,11 +164,12 @@ void AnnotateIgnoreReadsEnd(const char *file, int line);
 #define AnnotateIgnoreReadsEnd(file, line) (void)0
 #endif
 
+/* Behind a swap that failed it may be of what others store meanwhile, which is no race for a
+ * device: who posted both in a chain looks at the swap first, and throws away what was read. */
 static void read_target(const struct weak_lane *lane, struct pending *p)
 {
-    bool raced = is_thrown_away(lane, p);
+    bool raced = lane->swap_failed;
 
-    /* It may be of what others store meanwhile: for a device that is no race. */
     if (raced)
         AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
     move(p->op.local, p->target, p->op.len, false);

@@ -37,6 +37,7 @@ struct weak_lane {
     struct loci_lane *lane;
     struct loci_fabric *from, *to;
     struct pending *first;
+    bool swap_failed;           /* the last atomic that was executed was a swap, and did */
 };
 
 /* An atomic that a member's device has begun. */
