@@ -5,7 +5,7 @@
 #include <loco/runtime.h>
 
 /* The same calls over a real fabric and in the simulator, one at a time and so without contention,
- * with what each process's runtime counted for each. counts.c is compiled for either. */
+ * with what each process's runtime counted for each. counts_calls.c is compiled for either. */
 
 #define COUNTS_PROCESSES 3
 #define COUNTS_ROWS 32

@@ -152,40 +152,38 @@ static int flush(struct channels *c)
     return loco_window_flush(c->window, 0);
 }
 
-static int fetch_and_op(struct channels *c)
+/* A sum of what is in `operand`, `len` bytes of it. */
+static int accumulate(struct channels *c, enum loco_type type, const void *operand, void *old,
+                      size_t len)
 {
-    uint64_t operand = 1, old;
-    const struct loco_span span = { NULL, 0, 8 };
+    const struct loco_span span = { NULL, 0, len };
     const struct loco_accumulate acc = {
-        .op = LOCO_OP_SUM, .type = LOCO_TYPE_U64, .operand = &operand, .result = &old,
+        .op = LOCO_OP_SUM, .type = type, .operand = operand, .result = old,
         .spans = &span, .nspans = 1,
     };
 
     return loco_window_accumulate(c->window, 0, &acc, NULL);
+}
+
+static int fetch_and_op(struct channels *c)
+{
+    uint64_t operand = 1, old;
+
+    return accumulate(c, LOCO_TYPE_U64, &operand, &old, sizeof operand);
 }
 
 static int fetch_and_op_32(struct channels *c)
 {
     uint32_t operand = 1, old;
-    const struct loco_span span = { NULL, 0, 4 };
-    const struct loco_accumulate acc = {
-        .op = LOCO_OP_SUM, .type = LOCO_TYPE_U32, .operand = &operand, .result = &old,
-        .spans = &span, .nspans = 1,
-    };
 
-    return loco_window_accumulate(c->window, 0, &acc, NULL);
+    return accumulate(c, LOCO_TYPE_U32, &operand, &old, sizeof operand);
 }
 
 static int accumulate_vector(struct channels *c)
 {
-    double operand[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    const struct loco_span span = { NULL, 0, sizeof operand };
-    const struct loco_accumulate acc = {
-        .op = LOCO_OP_SUM, .type = LOCO_TYPE_F64, .operand = operand,
-        .spans = &span, .nspans = 1,
-    };
+    const double operand[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
-    return loco_window_accumulate(c->window, 0, &acc, NULL);
+    return accumulate(c, LOCO_TYPE_F64, operand, NULL, sizeof operand);
 }
 
 /* Nobody else may be at that member. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of counts.c in the simulation: on one node, then on several. A line for each, and for
+/* The calls of counts_calls.c in the simulation: on one node, then on several. A line for each, and for
  * what the simulated network itself carried. */
 #include "config.h"
 
