@@ -99,12 +99,13 @@ struct loco_window {
 
     enum loco_window_kind kind;
     enum loci_domain domain;            /* of the words in all blocks and parts */
-    _Atomic bool *by_device;            /* [group.size]: accumulates of this process may be atomics
-                                           of the fabric there */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
 
+    /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
+    _Atomic bool *by_device;            /* [group.size]: accumulates of this process may be atomics
+                                           of the fabric there */
 
     struct loci_mem own;                /* local handles of what this member gave */
     struct loci_mem own_control;

@@ -60,6 +60,12 @@ static struct loci_rw lock_of(struct loco_window *win, int rank)
                             "the accumulates of a window's member");
 }
 
+/* Worth trying to take by a chain. */
+static bool is_far(const struct loco_window *win, int rank, const struct loci_rw *lock)
+{
+    return loci_acc_is_far(lock) && needs_lock(win, rank);
+}
+
 static int enter(struct loco_window *win, int rank, bool *locked)
 {
     struct loci_rw lock = lock_of(win, rank);
@@ -363,9 +369,10 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
                              unsigned char *base)
 {
     struct loci_rw lock = lock_of(win, rank);
-    int status = needs_lock(win, rank) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
-                                       : LOCO_ERR_AGAIN, left;
+    int status = is_far(win, rank, &lock) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
+                                          : LOCO_ERR_AGAIN;
     bool locked;
+    int left;
 
     if (status != LOCO_ERR_AGAIN)
         return status;
@@ -512,7 +519,8 @@ static int combine_vector(struct loco_window *win, int rank, const struct loco_a
         status = go_device(win, rank);
         return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
     }
-    status = loci_acc_by_chain(win, rank, acc, &lock, &held);
+    status = loci_acc_is_far(&lock) ? loci_acc_by_chain(win, rank, acc, &lock, &held)
+                                    : LOCO_ERR_AGAIN;
     if (status == LOCO_OK && held == LOCI_RW_EXCLUSIVE)
         return LOCO_OK;
     if (status == LOCO_ERR_AGAIN)
@@ -690,7 +698,7 @@ static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, si
     struct loci_rw lock = lock_of(win, rank);
     struct loci_acc_chain chain;
     bool locked;
-    int status = needs_lock(win, rank)
+    int status = is_far(win, rank, &lock)
                  ? loci_acc_chain_take(&chain, win, rank, &lock, &read, 1, NULL) : LOCO_ERR_AGAIN;
     int left;
 

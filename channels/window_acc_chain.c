@@ -39,13 +39,14 @@ static int add_moves(const struct loci_acc_chain *c, enum loci_op_kind kind, str
     return c->n;
 }
 
-/* *posted: all of it was. What was is done when it returns. */
+/* *posted, unless NULL: all of it was. What was is done when it returns. */
 static int run(struct loci_acc_chain *c, struct loci_op *ops, int n, bool *posted)
 {
     loco_ack_t ack = LOCO_ACK_INIT;
     int status = loci_post_spans(c->rt, ops, n, &ack), done = loco_ack_wait(c->rt, &ack);
 
-    *posted = status == LOCO_OK;
+    if (posted != NULL)
+        *posted = status == LOCO_OK;
     return status == LOCO_OK ? done : status;
 }
 
@@ -57,14 +58,13 @@ static int try_to_take(struct loci_acc_chain *c)
     for (int i = 0; i < SWAPS; i++) {
         struct loci_op ops[1 + LOCI_ACC_CHAIN_SPANS];
         uint64_t old = ~seen;
-        bool posted;
         int status;
 
         ops[0] = (struct loci_op){
             .kind = LOCI_COMPARE_SWAP, .mem = c->lock.mem, .offset = c->lock.offset, .len = 8,
             .compare = seen, .operand = seen + unit, .result = &old,
         };
-        status = run(c, ops, 1 + add_moves(c, LOCI_READ, &ops[1]), &posted);
+        status = run(c, ops, 1 + add_moves(c, LOCI_READ, &ops[1]), NULL);
         if (status != LOCO_OK) {
             if (old == seen)
                 loci_rw_release(c->rt, &c->lock, LOCI_RW_EXCLUSIVE);
@@ -86,7 +86,6 @@ int loci_acc_chain_take(struct loci_acc_chain *c, struct loco_window *win, int r
 {
     const enum loci_rw_mode mode = LOCI_RW_EXCLUSIVE;
     struct loci_op ops[LOCI_ACC_CHAIN_SPANS];
-    bool posted;
     int status;
 
     c->rt = win->rt;
@@ -103,7 +102,7 @@ int loci_acc_chain_take(struct loci_acc_chain *c, struct loco_window *win, int r
              : loci_rw_acquire_either(c->rt, lock, LOCI_RW_ACCUMULATES, held);
     if (status != LOCO_OK || (held != NULL && *held != mode))
         return status;
-    status = run(c, ops, add_moves(c, LOCI_READ, ops), &posted);
+    status = run(c, ops, add_moves(c, LOCI_READ, ops), NULL);
     if (status != LOCO_OK)
         loci_rw_release(c->rt, lock, mode);
     return status;

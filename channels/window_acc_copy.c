@@ -137,7 +137,7 @@ int loci_acc_by_chain(struct loco_window *win, int rank, const struct loco_accum
     struct batch b;
     int status;
 
-    if (!loci_type(acc->type)->plain || !loci_acc_is_far(lock))
+    if (!loci_type(acc->type)->plain)
         return LOCO_ERR_AGAIN;
     batch_fill(&b, win, rank, acc, &at, &from);
     if (at < acc->nspans)
