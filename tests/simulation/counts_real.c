@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of counts_calls.c in forked processes over the fabric that the environment says; a line for
- * each, which begins with the fabric's name.
+/* The calls of counts_calls.c in forked processes over the fabric that the environment says; a
+ * line for each, which begins with the fabric's name.
  *
  * Over RDMA the devices count, too. A request and its answer are a packet each: all calls move less
  * than the smallest MTU. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of counts_calls.c in the simulation: on one node, then on several. A line for each, and for
- * what the simulated network itself carried. */
+/* The calls of counts_calls.c in the simulation: on one node, then on several. A line for each, and
+ * for what the simulated network itself carried. */
 #include "config.h"
 
 #include <stdio.h>
