@@ -32,6 +32,7 @@ struct rw_wait {
     loco_ack_t ack;
     uint64_t read, expected;
     uint64_t last;                      /* as it was seen last; ~0: not yet */
+    uint64_t taken;                     /* as it was when it was taken */
     int64_t next_look, interval;
     /* once somebody is dead */
     unsigned deaths;
@@ -60,7 +61,7 @@ static uint64_t serving_step(unsigned ticket)
 
 /* ---- one attempt through the fabric ---- */
 
-/* Exclusive: the swap doubles as the read, of what was in *last if it could not be had. */
+/* Exclusive: the swap doubles as the read. *last: as it was found, had or not. */
 static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
                    unsigned flags, uint64_t *last)
 {
@@ -71,9 +72,9 @@ static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
 
         if (status != LOCO_OK)
             return status;
+        *last = old;
         if (old == seen)
             return LOCO_OK;
-        *last = old;
         if (!loci_rw_is_free(old, mode, flags))
             break;
         seen = old;
@@ -91,8 +92,11 @@ static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci
     if (loci_rw_is_alone(mode))
         return swap_in(rt, rw, mode, flags, last);
     status = loci_fetch_add(rt, rw->mem, rw->offset, unit, &old, NULL);
-    if (status != LOCO_OK || loci_rw_is_free(old, mode, flags))
+    if (status != LOCO_OK)
         return status;
+    *last = old;
+    if (loci_rw_is_free(old, mode, flags))
+        return LOCO_OK;
     status = loci_fetch_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
@@ -251,9 +255,11 @@ static int is_ours(void *arg)
     uint64_t word, old;
     int status = look(w, &word);
 
-    if (status != 1 || swapped_in(w))
+    if (status != 1)
         return status;
-    status = take(w, &word);
+    if (!swapped_in(w))
+        status = take(w, &word);
+    w->taken = word;
     if (status != 0)
         return status;
     if (!w->has_ticket && (w->flags & LOCI_RW_BARGE) == 0
@@ -291,18 +297,48 @@ static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
     return status;
 }
 
-int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
-                         enum loci_rw_mode mode, unsigned flags)
+/* *word: as it was when it was taken. */
+static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                   unsigned flags, uint64_t *word)
 {
     struct rw_wait w = { .rw = rw, .mode = mode, .flags = flags, .last = ~UINT64_C(0) };
     int status;
 
     if (loci_mem_word(rw->mem) == NULL) {       /* else the inline attempt was made */
         status = try_once(rt, rw, mode, flags, &w.last);
-        if (status != LOCO_ERR_AGAIN)
+        if (status != LOCO_ERR_AGAIN) {
+            *word = w.last;
             return status;
+        }
     }
-    return wait_for(rt, &w);
+    status = wait_for(rt, &w);
+    *word = w.taken;
+    return status;
+}
+
+int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
+                         enum loci_rw_mode mode, unsigned flags)
+{
+    uint64_t word;
+
+    return acquire(rt, rw, mode, flags, &word);
+}
+
+int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
+                           enum loci_rw_mode mode, unsigned flags, bool *grouped)
+{
+    unsigned char *p = loci_mem_word(rw->mem);
+    int status = LOCO_OK;
+    uint64_t word;
+
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags))
+        word = loci_load64(p + rw->offset);
+    else
+        status = acquire(rt, rw, mode, flags, &word);
+    *grouped = status == LOCO_OK && (word & LOCI_RW_GROUPED) != 0;
+    if (*grouped && loci_rw_is_alone(mode))
+        loci_rw_found_free(rw, word & ~(LOCI_RW_FIRST | LOCI_RW_SECOND));
+    return status;
 }
 
 int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,

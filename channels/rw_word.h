@@ -5,10 +5,10 @@
 /* A fair lock of two classes of holders on one word of network memory: the core of rw_lock and of
  * a window's locks. The word is 8 bytes, aligned, zero at first:
  *
- *   63      48 47      32 31      16 15       0
- *   next       serving    second     first
+ *   63      48 47      32 31      16    15     14       0
+ *   next       serving    second     grouped   first
  *
- * first, second: who holds it, as the mode says.
+ * first, second: who holds it, as the mode says. grouped: no holder, see below.
  *
  *   mode               takes              unless there is          in the word as
  *   LOCI_RW_SHARED     the first class    a second                 + 1
@@ -18,11 +18,12 @@
  *   LOCI_RW_PART       the second class   a first                  + 1
  *
  * The first two are a reader-writer lock; the third is the second to those who tell two kinds of
- * exclusive holders apart (window_gate.c). The last two make the word of a group: who locks all
+ * exclusive holders apart (window_gate.h). The last two make the word of a group: who locks all
  * members of a group takes ALL on the group's word (1 atomic); who wants one member shared takes
  * SHARED on the member's word (1 atomic); who wants a member exclusive takes PART on the group's
  * word, then EXCLUSIVE on the member's (2 atomics), and gives them back in the other order.
- * SHARED and ALL never conflict.
+ * SHARED and ALL never conflict. The bit LOCI_RW_GROUPED of a member's word is set by who holds it,
+ * and means nothing here (window_gate_far.c).
  *
  * next, serving: tickets of those who have waited longer than LOCO_LOCK_PATIENCE. While there is
  * one, the word is closed: only the ticket's turn takes it, newcomers wait. Those who are not out
@@ -33,7 +34,8 @@
  * LOCI_RW_BARGE: it then waits for holders only, not for tickets. Otherwise a ticket's owner that
  * waits for this caller would make a deadlock that the program did not write.
  *
- * Limits: 32766 members; 65535 holders of a class and 65535 waiters at a time.
+ * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 65535 waiters at
+ * a time.
  *
  * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
  * fence of writes in flight: the caller's affair (loci_fence_peer). Of modes EXCLUSIVE and QUICK it
@@ -62,7 +64,8 @@ enum loci_rw_mode {
 #define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
 #define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
 
-#define LOCI_RW_FIRST UINT64_C(0x000000000000ffff)
+#define LOCI_RW_FIRST UINT64_C(0x0000000000007fff)
+#define LOCI_RW_GROUPED UINT64_C(0x0000000000008000)
 #define LOCI_RW_SECOND UINT64_C(0x00000000ffff0000)
 #define LOCI_RW_SECOND_SHIFT 16
 #define LOCI_RW_SERVING_SHIFT 32
@@ -192,6 +195,10 @@ static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw 
         return LOCO_OK;
     return loci_rw_acquire_slow(rt, rw, mode, flags);
 }
+
+/* The same, and whether the word is GROUPED while it is held. */
+int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
+                           enum loci_rw_mode mode, unsigned flags, bool *grouped);
 
 /* LOCO_OK, or LOCO_ERR_AGAIN where it would have to wait. */
 static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,

@@ -101,6 +101,7 @@ struct loco_window {
     enum loci_domain domain;            /* of the words in all blocks and parts */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
+    _Atomic bool grouped;               /* window_gate_far.c: all targets are known to be */
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
@@ -358,8 +359,9 @@ static inline bool loci_window_is_in(const struct loco_window *win, uint64_t sta
            && atomic_load_explicit(&win->state, memory_order_relaxed) == state;
 }
 
-/* The gate of exclusive locks (window_gate.c), in the block of rank 0 beside the window's lock: its
- * state in the lower two bits, above them how often it was opened again. */
+/* The gate of exclusive locks, in the block of rank 0 beside the window's lock. Where all have it
+ * mapped (window_gate.c): its state in the lower two bits, above them how often it was opened
+ * again; else as window_gate_far.c says. */
 #define LOCI_WINDOW_GATE (LOCI_WINDOW_GROUP + 8)
 #define LOCI_WINDOW_CLOSERS (LOCI_WINDOW_GROUP + 16)    /* who is on the way to lock all */
 enum { LOCI_GATE_OPEN, LOCI_GATE_CLOSING, LOCI_GATE_CLOSED, LOCI_GATE_STATE };
@@ -396,7 +398,7 @@ static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
     struct loci_rw target;
 
     if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
-        || win->deferred_puts != 0
+        || !win->mapped_by_all || win->deferred_puts != 0
         || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
            != LOCI_EPOCH_LOCKED_QUICK)
         return false;

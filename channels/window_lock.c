@@ -6,11 +6,11 @@
  *
  *   shared      SHARED on the target's word                               1 atomic
  *   lock_all    ALL on the window's word                                  1 atomic
- *   exclusive   PART on the window's word, EXCLUSIVE on the target's      2 atomics
- *               or QUICK on the target's where a gate allows it           1 atomic
+ *   exclusive   QUICK on the target's where a gate allows it              1 atomic
+ *               else PART on the window's, EXCLUSIVE on the target's      2 atomics
  *
  * So lock_all and exclusive locks exclude each other on the window's word, shared and exclusive on
- * the target's. The gate is in window_gate.c. They are given back after what this process has
+ * the target's. The gate is in window_gate.h. They are given back after what this process has
  * written to the target is placed, or by the atomic that places it (rw_pair.h). A process that
  * holds a lock of this window does not wait for tickets when it takes another (LOCI_RW_BARGE). Who
  * is dead and held what: see rw_word.h. */
@@ -74,7 +74,8 @@ static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint
 {
     struct loci_rw group = loci_window_lock_of_group(win);
     struct loci_rw target = loci_window_lock_of(win, rank);
-    int status = win->mapped_by_all ? loci_gate_enter(win, rank, flags) : LOCO_ERR_AGAIN;
+    int status = win->mapped_by_all ? loci_gate_enter(win, rank, flags)
+                                    : loci_gate_enter_far(win, rank, flags);
 
     if (status == LOCO_OK)
         *epoch |= LOCI_EPOCH_QUICK;
@@ -171,7 +172,6 @@ int loco_window_unlock(loco_window_t *win, int rank)
 
 int loco_window_lock_all(loco_window_t *win, int asserts)
 {
-    struct loci_rw group = loci_window_lock_of_group(win);
     uint64_t epoch = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE
                      | ((asserts & LOCO_ASSERT_NOCHECK) != 0 ? LOCI_EPOCH_NOCHECK : 0);
     int status = LOCO_OK;
@@ -182,7 +182,7 @@ int loco_window_lock_all(loco_window_t *win, int asserts)
         return LOCO_ERR_STATE;
     if ((epoch & LOCI_EPOCH_NOCHECK) == 0)
         status = win->mapped_by_all ? loci_gate_take_all(win)
-                                    : loci_rw_acquire(win->rt, &group, LOCI_RW_ALL, 0);
+                                    : loci_gate_take_all_far(win);
     loci_window_change(win, 0, LOCI_EPOCH_BUSY, LOCI_EPOCH_BUSY, status == LOCO_OK ? epoch : 0);
     return status;
 }

@@ -131,6 +131,13 @@ static int lock(struct channels *c)
     return status != LOCO_OK ? status : loco_window_unlock(c->window, 0);
 }
 
+static int lock_all(struct channels *c)
+{
+    int status = loco_window_lock_all(c->window, 0);
+
+    return status != LOCO_OK ? status : loco_window_unlock_all(c->window);
+}
+
 static int put(struct channels *c)
 {
     uint64_t from[2] = { 1, 2 };
@@ -271,6 +278,8 @@ static const struct {
     { "window fetch_and_op", 1, true, fetch_and_op },
     { "window compare_and_swap", 1, true, compare_and_swap },
     { "window accumulate of 8 elements, alone", 1, false, accumulate_alone },
+    { "window lock_all and unlock_all", 1, false, lock_all },
+    { "window lock and unlock, after lock_all", 1, false, lock },
     { "window post, start, put, complete, wait", ALL, false, post_start },
     { "kvstore get", 1, false, kv_get },
     { "kvstore update", 1, false, kv_update },

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The gate of window_gate.c for windows whose words are not mapped by all: what a look at a gate
+ * beside the window's word would cost, a message, is what the gate is to save. So the answer is in
+ * the target's word, which the lock's atomic brings back anyhow: LOCI_RW_GROUPED.
+ *
+ *   not grouped   an exclusive lock is the target's word in mode QUICK                 1 atomic
+ *   grouped       an exclusive lock is PART on the window's word and EXCLUSIVE on
+ *                 the target's; who finds that out with QUICK in hand gives it back    2 atomics
+ *
+ * The first to lock all groups all targets: takes each target's word SHARED, then gives it back and
+ * sets the bit, in one atomic. Targets stay grouped as long as the window lives: most programs use
+ * either exclusive locks or lock_all. That one is alone at it: LOCI_WINDOW_GATE at rank 0 is 0, its
+ * rank + 1, or GROUPED when it is done. Other processes look there when they lock all for the first
+ * time.
+ *
+ * Why ALL and QUICK exclude each other: a target's word is not held in mode QUICK while it is held
+ * SHARED, in particular at the moment at which it becomes grouped; and whoever takes it later finds
+ * the bit. All targets are grouped before the first lock_all takes the window's word: who locks all
+ * has seen GROUPED, or has done it. So all exclusive locks that are held then, or come later, have
+ * PART on the window's word, which excludes ALL.
+ *
+ * Why the bit is added once: only who has its rank in the gate adds it, where it is not set yet. If
+ * that one fails it leaves the gate at 0 to the next; if it dies the gate stays its own.
+ *
+ * Why no lock waits in a circle: who groups holds no lock of this window, and of a target's word it
+ * waits for holders that exclude lock_all anyhow. A shared lock does not keep it waiting.
+ *
+ * Death: who waits for one that died while it grouped, or held a target, returns
+ * LOCO_ERR_PEER_DEAD; see rw_word.h. */
+
+#include "config.h"
+
+#include "wait.h"
+#include "window_gate.h"
+
+#define GROUPED (~UINT64_C(0))
+#define LOOK_EVERY INT64_C(64000)       /* ns between looks at the gate */
+
+int loci_gate_enter_far(struct loco_window *win, int rank, unsigned flags)
+{
+    struct loci_rw target = loci_window_lock_of(win, rank);
+    bool grouped;
+    int status;
+
+    if ((loci_rw_guess(&target) & LOCI_RW_GROUPED) != 0)
+        return LOCO_ERR_AGAIN;
+    status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_QUICK, flags, &grouped);
+    if (status != LOCO_OK || !grouped)
+        return status;
+    status = loci_rw_release(win->rt, &target, LOCI_RW_QUICK);
+    return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
+}
+
+/* ---- lock all ---- */
+
+struct turn {
+    struct loco_window *win;
+    uint64_t gate;                      /* as it was found */
+    int64_t next_look;
+};
+
+/* The gate is ours, or grouped. */
+static int is_settled(void *arg)
+{
+    struct turn *turn = arg;
+    struct loco_window *win = turn->win;
+    int64_t now = loci_now(win->rt);
+    int status;
+
+    if (now < turn->next_look)
+        return 0;
+    turn->next_look = now + LOOK_EVERY;
+    status = loci_compare_swap(win->rt, &win->control[0], LOCI_WINDOW_GATE, 0,
+                               (uint64_t)win->group.rank + 1, &turn->gate, NULL);
+    if (status != LOCO_OK || turn->gate == 0 || turn->gate == GROUPED)
+        return status == LOCO_OK ? 1 : status;
+    return loci_peer_alive(win->rt, win->group.peer[turn->gate - 1]) ? 0 : LOCO_ERR_PEER_DEAD;
+}
+
+static int group_target(struct loco_window *win, int rank)
+{
+    struct loci_rw target = loci_window_lock_of(win, rank);
+    uint64_t unit = loci_rw_unit(&target, LOCI_RW_SHARED), old;
+    bool grouped;
+    int status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, 0, &grouped);
+
+    if (status != LOCO_OK)
+        return status;
+    return loci_fetch_add(win->rt, target.mem, target.offset,
+                          (grouped ? 0 : LOCI_RW_GROUPED) - unit, &old, NULL);
+}
+
+static int group_all(struct loco_window *win)
+{
+    const struct loci_reason why = {
+        .what = "the first lock_all of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
+    };
+    struct turn turn = { .win = win };
+    int status = loci_wait(win->rt, &why, is_settled, &turn), given;
+    uint64_t old;
+
+    if (status != LOCO_OK || turn.gate == GROUPED)
+        return status;
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
+        status = group_target(win, (win->group.rank + i) % win->group.size);
+    given = loci_compare_swap(win->rt, &win->control[0], LOCI_WINDOW_GATE,
+                              (uint64_t)win->group.rank + 1, status == LOCO_OK ? GROUPED : 0, &old,
+                              NULL);
+    return status == LOCO_OK ? given : status;
+}
+
+int loci_gate_take_all_far(struct loco_window *win)
+{
+    struct loci_rw group = loci_window_lock_of_group(win);
+
+    if (!atomic_load_explicit(&win->grouped, memory_order_acquire)) {
+        int status = group_all(win);
+
+        if (status != LOCO_OK)
+            return status;
+        atomic_store_explicit(&win->grouped, true, memory_order_release);
+    }
+    return loci_rw_acquire(win->rt, &group, LOCI_RW_ALL, 0);
+}
