@@ -27,7 +27,8 @@
  * waits for holders that exclude lock_all anyhow. A shared lock does not keep it waiting.
  *
  * Death: who waits for one that died while it grouped, or held a target, returns
- * LOCO_ERR_PEER_DEAD; see rw_word.h. */
+ * LOCO_ERR_PEER_DEAD; see rw_word.h. A target that is dead itself is left out: nobody gets its lock
+ * any more (loco_window_lock). */
 
 #include "config.h"
 
@@ -85,6 +86,9 @@ static int group_target(struct loco_window *win, int rank)
     bool grouped;
     int status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, 0, &grouped);
 
+    /* It may be a reader that is dead, and those who waited for it have given up. */
+    if (status == LOCO_ERR_PEER_DEAD)
+        status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, LOCI_RW_BARGE, &grouped);
     if (status != LOCO_OK)
         return status;
     return loci_fetch_add(win->rt, target.mem, target.offset,
@@ -102,8 +106,13 @@ static int group_all(struct loco_window *win)
 
     if (status != LOCO_OK || turn.gate == GROUPED)
         return status;
-    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
-        status = group_target(win, (win->group.rank + i) % win->group.size);
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
+        int rank = (win->group.rank + i) % win->group.size;
+
+        status = group_target(win, rank);
+        if (status == LOCO_ERR_PEER_DEAD && !loci_peer_alive(win->rt, win->group.peer[rank]))
+            status = LOCO_OK;
+    }
     given = loci_compare_swap(win->rt, &win->control[0], LOCI_WINDOW_GATE,
                               (uint64_t)win->group.rank + 1, status == LOCO_OK ? GROUPED : 0, &old,
                               NULL);

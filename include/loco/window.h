@@ -192,7 +192,9 @@ int loco_window_wait(loco_window_t *win);
 /** As wait, but returns at once; `*done` says whether the exposure epoch is over. */
 int loco_window_test(loco_window_t *win, bool *done);
 
-/** Passive target. Locks are fair: neither shared nor exclusive, lock nor lock_all, starves. */
+/** Passive target. Locks are fair: neither shared nor exclusive, lock nor lock_all, starves. To
+ * take one costs 1 atomic, an exclusive one 2 where members lock all, too: on one node while they
+ * do, between nodes for good. */
 enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
 
 /** Open an epoch to member `rank`: wait for its lock, shared or exclusive. Locks of this process
@@ -204,7 +206,8 @@ int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int
 /** End that epoch: all that any thread of this process put there is complete at the target. */
 int loco_window_unlock(loco_window_t *win, int rank);
 
-/** Open an epoch to all members, shared, with one lock for all. */
+/** Open an epoch to all members, shared, with one lock for all. Between nodes the first of a window
+ * takes the lock of each member in turn, shared. */
 int loco_window_lock_all(loco_window_t *win, int asserts);
 
 /** End that epoch, as loco_window_unlock for all members. */
