@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AWAY 1.0      /* seconds the target makes no MPI call */
-#define LIMIT 0.5     /* within which the others' work has to be done */
+/* Seconds that the target makes no MPI call, and within which the others' work has to be done. */
+#define AWAY (1.0 * tl_scale())
+#define LIMIT (AWAY / 2)
+#define TURN 0.5      /* seconds that a fair turn may take */
 #define ATTEMPTS 4    /* at a second without a starved rank */
 
 static int promised(void)
@@ -375,7 +377,7 @@ static void check_counter(struct tl_win *w, long turns)
 static bool fair_second(struct tl_win *w, int (*turn)(struct tl_win *), int step,
                         const char *others, long *counts, long *turns)
 {
-    bool fair = contend(w, turn, counts) < LIMIT;
+    bool fair = contend(w, turn, counts) < TURN;
 
     for (int r = 0; r < w->size; r += step)
         *turns += counts[r];

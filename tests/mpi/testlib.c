@@ -39,6 +39,11 @@ int tl_size(void)
     return run.size;
 }
 
+unsigned tl_scale(void)
+{
+    return run.scale;
+}
+
 int tl_failed(void)
 {
     return run.failures > 0;

@@ -40,6 +40,7 @@ void tl_phase(const char *doing);
 
 int tl_rank(void);
 int tl_size(void);
+unsigned tl_scale(void); /* how many times longer things may take here: TL_TIMEOUT_SCALE, or 1 */
 int tl_failed(void);
 const char *tl_flavor_name(int flavor);
 

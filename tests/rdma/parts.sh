@@ -244,9 +244,11 @@ part_examples() {
 part_mpi() {
     local program
     for program in ${TESTS:-putget windows passive active atomic batch dynamic objects hints errors \
-        misuse levels given_back}; do
+        misuse levels given_back progress accumulate}; do
         mpi 2 1 "$program"
     done
+    # Spawned processes and their parents have no shared memory for Open MPI's messages.
+    OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo mpi 2 1 spawn
     LOCO_RDMA_CACHE=1M mpi 2 1 given_back --only counted --room 4
     LOCO_RDMA_CACHE=0 mpi 2 1 given_back --only counted --room 0
     mpi 4 1 atomic --only tickets --flavor allocate
