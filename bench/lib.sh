@@ -50,6 +50,13 @@ mpi() {
         -np "$ranks" "${rank_command[@]}" "$@" </dev/null
 }
 
+# Ranks whose data goes through these RDMA devices. Open MPI itself keeps to shared memory and the loopback
+# interface.
+over_wire() { # DEVICES
+    rank_command=(bash "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/on_wire" "$1")
+    export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo
+}
+
 # Progress on stderr: over itself on a terminal, line by line elsewhere.
 say() {
     if [ -t 2 ]; then
