@@ -475,6 +475,15 @@ static struct loci_rw vectors_lock(struct loco_window *win, int rank)
                             "the accumulates of vectors at a window's member");
 }
 
+/* The lock, just taken SHARED, stays so for good; once, if threads meet here: it counts its
+ * holders. */
+static int keep_shared(struct loco_window *win, int rank, const struct loci_rw *lock)
+{
+    if (!atomic_exchange_explicit(&win->by_device[rank], true, memory_order_acq_rel))
+        return LOCO_OK;
+    return loci_rw_release(win->rt, lock, LOCI_RW_SHARED);
+}
+
 /* This process may take atomics there from now on: whoever had the lock has done with its
  * vector. */
 static int go_device(struct loco_window *win, int rank)
@@ -485,9 +494,7 @@ static int go_device(struct loco_window *win, int rank)
     if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
         return LOCO_OK;
     status = loci_rw_acquire(win->rt, &lock, LOCI_RW_SHARED, LOCI_RW_ACCUMULATES);
-    if (status == LOCO_OK)
-        atomic_store_explicit(&win->by_device[rank], true, memory_order_release);
-    return status;
+    return status == LOCO_OK ? keep_shared(win, rank, &lock) : status;
 }
 
 /* LONG elements or more, all of them at multiples of 8: none is for the other lock. */
@@ -528,8 +535,8 @@ static int combine_vector(struct loco_window *win, int rank, const struct loco_a
     if (status != LOCO_OK)
         return status;
     if (held != LOCI_RW_EXCLUSIVE) {
-        atomic_store_explicit(&win->by_device[rank], true, memory_order_release);
-        return LOCO_ERR_AGAIN;
+        status = keep_shared(win, rank, &lock);
+        return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
     }
     status = loci_acc_by_copy(win, rank, acc);
     left = give_back(win, rank, &lock);
