@@ -336,8 +336,6 @@ int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
     else
         status = acquire(rt, rw, mode, flags, &word);
     *grouped = status == LOCO_OK && (word & LOCI_RW_GROUPED) != 0;
-    if (*grouped && loci_rw_is_alone(mode))
-        loci_rw_found_free(rw, word & ~(LOCI_RW_FIRST | LOCI_RW_SECOND));
     return status;
 }
 

@@ -101,7 +101,8 @@ struct loco_window {
     enum loci_domain domain;            /* of the words in all blocks and parts */
     _Atomic uint64_t gate_seen;         /* window_gate.c: when exclusive locks were counted, */
     _Atomic int64_t gate_passed;        /* and how many */
-    _Atomic bool grouped;               /* window_gate_far.c: all targets are known to be */
+    _Atomic bool grouped;               /* window_gate_far.c: all targets are known to be, */
+    _Atomic bool pairs;                 /* or some: exclusive locks take both words */
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
