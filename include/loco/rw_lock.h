@@ -15,7 +15,8 @@ extern "C" {
  * LOCO_LOCK_PATIENCE is served next, in order; before that, newcomers may overtake. All
  * processes of the group may use it, with many threads each: each acquire is a holder of its
  * own. Not recursive: a thread that acquires shared twice may wait for itself when a writer came
- * in between.
+ * in between. At most 32767 shared holders and 65535 waiters at a time: the word counts no
+ * further, and that is not checked.
  *
  * | call             | concurrent with itself, other threads, other processes | blocks |
  * |------------------|--------------------------------------------------------|--------|
