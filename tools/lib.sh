@@ -6,7 +6,8 @@ logs=                                   # folder of the logs of steps, set by pr
 jobs=$(nproc 2>/dev/null || echo 2)
 
 step_pid=
-trap '[ -z "$step_pid" ] || kill "$step_pid" 2>/dev/null' EXIT
+stop_step() { [ -z "$step_pid" ] || kill "$step_pid" 2>/dev/null || true; }
+trap stop_step EXIT
 
 say() { printf '%s\n' "$*"; }
 section() { printf '\n[%3d s] == %s\n' $((SECONDS - started)) "$*"; }
@@ -107,7 +108,7 @@ need_configure() {
     fi
 }
 
-# build FOLDER LOG CONFIGURE_OPTION...: configure (once) and make there.
+# build FOLDER LOG CONFIGURE_OPTION...: configure (once) and make there, in $build_limit seconds (900).
 build() {
     local folder=$1 log=$2
     shift 2
@@ -117,5 +118,5 @@ build() {
         step 300 "$log-configure" env -C "$folder" ../configure "$@" || return 1
     fi
     say "Building in $folder"
-    step 900 "$log-make" make -C "$folder" -j"$jobs"
+    step "${build_limit:-900}" "$log-make" make -C "$folder" -j"$jobs"
 }
