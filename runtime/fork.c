@@ -23,13 +23,15 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <loco/fork.h>
 
 #define MEMBERS_MAX 4096
 #define PIECE 4096                  /* bytes that a member gives per round */
-#define LOOK_EVERY 256              /* yields between looks at a member's life */
+#define LOOK_EVERY 256              /* rounds of waiting between looks at a member's life */
+#define YIELDS 1000                 /* before the waiting sleeps */
 
 struct member {
     _Atomic uint64_t round;
@@ -88,13 +90,24 @@ static bool has_counted(struct member *m, uint64_t round)
     return atomic_load_explicit(&m->round, memory_order_acquire) >= round;
 }
 
+/* Who is late is so for long, as a rule: the machine is left to it. */
+static void wait_a_little(unsigned times)
+{
+    const struct timespec pause = { .tv_nsec = 100000 };
+
+    if (times < YIELDS)
+        sched_yield();
+    else
+        nanosleep(&pause, NULL);
+}
+
 static int wait_for_round(struct member *m, uint64_t round)
 {
     for (unsigned i = 1; !has_counted(m, round); i++) {
         /* It may have counted and then ended: that is not too early. */
         if (i % LOOK_EVERY == 0 && has_ended(m) && !has_counted(m, round))
             return LOCO_ERR_PEER_DEAD;
-        sched_yield();
+        wait_a_little(i);
     }
     return LOCO_OK;
 }

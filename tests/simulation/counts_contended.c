@@ -18,7 +18,7 @@
 
 #include "runtime.h"
 
-#define TURNS 100
+#define TURNS 40
 #define MOST 8
 
 struct price {
