@@ -498,10 +498,15 @@ static int idle_body(loco_runtime_t *rt, int rank, void *arg)
     }
     MEET();
     for (int round = 0; round < 2; round++) {
-        usleep(100000);         /* until they sleep */
-        before = own_time();
-        usleep(300000);
-        CHECK(own_time() - before < run_limit(3000000));
+        int tries = 0;
+
+        /* Who is on a core while a virtual machine stands still seems to have run then. */
+        do {
+            usleep(100000);         /* until they sleep */
+            before = own_time();
+            usleep(300000);
+        } while (own_time() - before >= run_limit(3000000) && ++tries < 10);
+        CHECK(tries < 10);
         MEET();
         if (rank == round)
             CHECK_OK(loco_kvstore_insert(kv[3], (uint64_t)round, &value, 8));
