@@ -372,8 +372,8 @@ static int nap(loco_ringbuffer_t *rb, int rank, int64_t *cost)
     return 0;
 }
 
-/* Whoever waits for long costs next to nothing, and is woken by each message, and by a death. Who is
- * on a core while a virtual machine stands still seems to have run then: in one round it has not. */
+/* Whoever waits for long costs next to nothing, and is woken by each message, and by a death. Who
+ * is on a core while a virtual machine stands still seems to have run then: not in each round. */
 static int sleep_body(loco_runtime_t *rt, int rank, void *arg)
 {
     int64_t cost, least = INT64_MAX;
