@@ -155,7 +155,7 @@ part_contract() {
 
 # What each call costs, against the simulation and by the devices' own count.
 part_counts() {
-    check_function 'operations of each call' 600 \
+    check_function 'operations of each call' 900 \
         "cd '$builddir' && srcdir='$srcdir/tests' builddir=. over_verbs sh '$srcdir/tests/simulation/counts'"
 }
 
