@@ -50,33 +50,40 @@ static void work_round(struct tl_win *w, int i)
     tl_ok(MPI_Win_unlock_all(win), "unlock_all");
 }
 
+/* Who needs the target waits for it in every attempt; who only lost the CPU does not. */
 static void target_away(int flavor, void (*away)(double))
 {
     enum { ROUNDS = 20 };
     struct tl_win w;
-    double start, took = 0, worst;
+    double start, took, worst;
     long sum;
+    int attempt = 0;
 
     if (!promised())
         return;
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 8 * (size_t)(tl_size() + 1), 8))
         return;
-    tl_barrier();
-    start = MPI_Wtime();
-    if (w.rank == 0) {
-        away(AWAY);
-    } else {
-        for (int i = 0; i < ROUNDS; i++)
-            work_round(&w, i);
-        took = MPI_Wtime() - start;
-        tl_true(took < LIMIT, "%d rounds took %.3f s while the target was away", ROUNDS, took);
-    }
-    MPI_Reduce(&took, &worst, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    tl_note("slowest rank: %.4f s, target away for %.1f s", worst, AWAY);
+    do {
+        attempt++;
+        took = 0;
+        tl_barrier();
+        start = MPI_Wtime();
+        if (w.rank == 0) {
+            away(AWAY);
+        } else {
+            for (int i = 0; i < ROUNDS; i++)
+                work_round(&w, i);
+            took = MPI_Wtime() - start;
+        }
+        MPI_Allreduce(&took, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        tl_note("slowest rank: %.4f s, target away for %.1f s", worst, AWAY);
+    } while (worst >= LIMIT && attempt < ATTEMPTS);
+    tl_true(worst < LIMIT, "%d rounds took %.3f s in each of %d attempts, while the target was away",
+            ROUNDS, worst, attempt);
     tl_local_begin(&w);
     memcpy(&sum, w.base, sizeof sum);
     if (w.rank == 0)
-        tl_eq(sum, 3L * ROUNDS * (w.size - 1), "the sum");
+        tl_eq(sum, 3L * ROUNDS * attempt * (w.size - 1), "the sum");
     tl_local_end(&w);
     tl_win_close(&w);
 }
@@ -167,7 +174,6 @@ static double time_calls(struct tl_win *w, const struct apart *types, const char
     return worst[1];
 }
 
-/* Who needs the target waits for it in every attempt; who only lost the CPU does not. */
 static int calls_while_away(struct tl_win *w, const struct apart *types, const char *name,
                             void (*call)(struct tl_win *, const struct apart *), double compute)
 {
@@ -180,7 +186,7 @@ static int calls_while_away(struct tl_win *w, const struct apart *types, const c
         if (w->rank == 0)
             tl_compute(compute);
         worst = time_calls(w, types, name, call);
-    } while (worst >= compute / 2 && attempt < ATTEMPTS && !tl_failed());
+    } while (worst >= compute / 2 && attempt < ATTEMPTS);
     tl_true(worst < compute / 2, "%s took %.3f s in each of %d attempts, beside a target that "
             "computes for %.3f s", name, worst, attempt, compute);
     return attempt;
@@ -504,7 +510,8 @@ static void crowded(int flavor)
         }
         took = MPI_Wtime() - start;
         tl_note("50 epochs with %s: %.4f s", tl_epoch_name((enum tl_epoch)how), took);
-        tl_true(took < 5, "50 epochs with %s took %.3f s", tl_epoch_name((enum tl_epoch)how), took);
+        tl_true(took < 5 * tl_scale(), "50 epochs with %s took %.3f s",
+                tl_epoch_name((enum tl_epoch)how), took);
     }
     tl_win_close(&w);
 }
