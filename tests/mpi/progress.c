@@ -78,8 +78,8 @@ static void target_away(int flavor, void (*away)(double))
         MPI_Allreduce(&took, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         tl_note("slowest rank: %.4f s, target away for %.1f s", worst, AWAY);
     } while (worst >= LIMIT && attempt < ATTEMPTS);
-    tl_true(worst < LIMIT, "%d rounds took %.3f s in each of %d attempts, while the target was away",
-            ROUNDS, worst, attempt);
+    tl_true(worst < LIMIT, "%d rounds took %.3f s in each of %d attempts, while the target "
+            "was away", ROUNDS, worst, attempt);
     tl_local_begin(&w);
     memcpy(&sum, w.base, sizeof sum);
     if (w.rank == 0)
