@@ -25,7 +25,7 @@ enum role {
 struct scene {
     enum role role;
     enum run_fabric fabric;
-    _Atomic int met;                /* of RUN_WEAK: who dies lets others leave a meeting first */
+    _Atomic int *met, *done;        /* who has met the others; who needs them no more */
 };
 
 struct waiter {
@@ -173,10 +173,9 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_queue_create(rt, NULL, "q", all, 8, CAPACITY, 0, &q));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_OK(run_meet(rt));
-    atomic_fetch_add(&s->met, 1);
+    atomic_fetch_add(s->met, 1);
     if (rank == VICTIM) {
-        while (s->fabric == RUN_WEAK && atomic_load(&s->met) < MEMBERS)
-            usleep(1000);
+        CHECK_OK(run_await(s->met, MEMBERS));       /* who dies lets them leave the meeting */
         usleep(20000);
         CHECK_OK(begin_a_call(rt, q, s->role));
         if (s->fabric == RUN_WEAK)
@@ -186,11 +185,8 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     } else {
         result = survive(q, all, rank, s->role);
         /* Nobody goes while others may need it. */
-        atomic_fetch_add(&s->met, 1);
-        while (s->fabric == RUN_WEAK && atomic_load(&s->met) < 2 * MEMBERS - 1)
-            usleep(1000);
-        if (s->fabric == RUN_SHM)
-            sleep(3);
+        atomic_fetch_add(s->done, 1);
+        CHECK_OK(run_await(s->done, MEMBERS - 1));
     }
     loco_queue_destroy(q);
     return result;
@@ -198,7 +194,9 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
 
 static void die_on(enum run_fabric fabric, enum role role)
 {
-    struct scene s = { .role = role, .fabric = fabric };
+    struct scene s = {
+        .role = role, .fabric = fabric, .met = run_counter(), .done = run_counter()
+    };
 
     cr_assert_eq(run_on(fabric, MEMBERS, (uint64_t)role, NULL, death_body, &s), 0, "role %d",
                  role);
