@@ -34,16 +34,22 @@ struct waiter {
     loco_runtime_t *rt;
 };
 
+/* Killed when its name is in the slot: with its ticket alone an entry would be lost. */
 static int wait_or_kill(void *arg, int thread)
 {
     struct waiter *w = arg;
-    uint64_t entry;
+    struct loci_queue_turn first;
+    uint64_t entry, word = 0;
 
     if (thread == 0) {
         loco_queue_pop(w->q, &entry);
         return 0;
     }
-    usleep(50000);
+    loci_queue_turn_begin(&first, w->q, false, 0);
+    while (loci_queue_who(word) == 0) {
+        usleep(1000);
+        CHECK_OK(loci_read64(w->q->rt, first.mem, first.offset, &word, NULL));
+    }
     kill(getpid(), SIGKILL);
     return 0;
 }
