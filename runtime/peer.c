@@ -105,15 +105,21 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
 {
     int alive = LOCI_PEER_ALIVE;
 
+    if (atomic_load_explicit(&peer->state, memory_order_relaxed) != alive)
+        return;
+    /* Counted on both sides of the state. Before, since many look at peers only where somebody is
+     * dead: who sees the state, which is acquired, sees a count that is not 0. After, since waiters
+     * look again when it has changed: who sees that count, by the acquire in loci_wait(), sees the
+     * state. */
+    atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&peer->state, &alive, (int)state))
         return;
-    LOCI_LOG(rt, state == LOCI_PEER_DEAD ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
-             "process %016llx (pid %d) is gone: %s",
-             (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
-    /* Pairs with the acquire in loci_wait(): who sees the count sees the state. */
     atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
     loci_ring_self(rt);
     loci_names_peer_gone(rt, peer->index);
+    LOCI_LOG(rt, state == LOCI_PEER_DEAD ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
+             "process %016llx (pid %d) is gone: %s",
+             (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
 }
 
 int loci_peers_open(struct loco_runtime *rt)

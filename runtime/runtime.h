@@ -160,7 +160,7 @@ struct loco_runtime {
     struct loci_peer **peers;       /* LOCI_MAX_PEERS pointers of reserved address space */
     int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
     _Atomic int peer_count;
-    _Atomic unsigned deaths;        /* grows with every peer that is lost: waiters look again */
+    _Atomic unsigned deaths;        /* grows around every loss of a peer: waiters look again */
     _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
     bool expects_machines;          /* processes of other machines will be met */
