@@ -114,12 +114,13 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
     atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_relaxed);
     if (!atomic_compare_exchange_strong(&peer->state, &alive, (int)state))
         return;
-    atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
-    loci_ring_self(rt);
-    loci_names_peer_gone(rt, peer->index);
+    /* Said before waiters are told, who may end the process. */
     LOCI_LOG(rt, state == LOCI_PEER_DEAD ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
              "process %016llx (pid %d) is gone: %s",
              (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
+    atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
+    loci_ring_self(rt);
+    loci_names_peer_gone(rt, peer->index);
 }
 
 int loci_peers_open(struct loco_runtime *rt)
