@@ -28,42 +28,35 @@ struct scene {
     _Atomic int *met, *done;        /* who has met the others; who needs them no more */
 };
 
-struct waiter {
-    loco_queue_t *q;
-    enum run_fabric fabric;
-    loco_runtime_t *rt;
-};
-
 /* Killed when its name is in the slot: with its ticket alone an entry would be lost. */
 static int wait_or_kill(void *arg, int thread)
 {
-    struct waiter *w = arg;
+    loco_queue_t *q = arg;
     struct loci_queue_turn first;
     uint64_t entry, word = 0;
 
     if (thread == 0) {
-        loco_queue_pop(w->q, &entry);
+        loco_queue_pop(q, &entry);
         return 0;
     }
-    loci_queue_turn_begin(&first, w->q, false, 0);
+    loci_queue_turn_begin(&first, q, false, 0);
     while (loci_queue_who(word) == 0) {
         usleep(1000);
-        CHECK_OK(loci_read64(w->q->rt, first.mem, first.offset, &word, NULL));
+        CHECK_OK(loci_read64(q->rt, first.mem, first.offset, &word, NULL));
     }
     kill(getpid(), SIGKILL);
     return 0;
 }
 
 /* What the victim did last. */
-static int begin_a_call(loco_runtime_t *rt, loco_queue_t *q, enum role role)
+static int begin_a_call(loco_queue_t *q, enum role role)
 {
-    struct waiter w = { .q = q, .rt = rt };
     struct loci_queue_turn turn;
     uint64_t ticket = 0;
 
     switch (role) {
     case DIES_WAITING:
-        return run_threads(2, wait_or_kill, &w);
+        return run_threads(2, wait_or_kill, q);
     case DIES_WITH_PUSH_TICKET:
     case DIES_WRITING:
         CHECK_OK(loco_atomic_var_fetch_add(q->tail, 1, &ticket));
@@ -183,7 +176,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     if (rank == VICTIM) {
         CHECK_OK(run_await(s->met, MEMBERS));       /* who dies lets them leave the meeting */
         usleep(20000);
-        CHECK_OK(begin_a_call(rt, q, s->role));
+        CHECK_OK(begin_a_call(q, s->role));
         if (s->fabric == RUN_WEAK)
             weak_die(rt);
         else
