@@ -388,3 +388,52 @@ Test(endpoint, a_dead_member_ends_the_wait)
 {
     cr_assert_eq(run_on(RUN_WEAK, 3, 3, NULL, death_body, NULL), 0);
 }
+
+/* ---- what is seen of a death while it is being told ---- */
+
+struct telling {
+    loco_runtime_t *rt;
+    _Atomic int *met, *told;
+    unsigned deaths;
+};
+
+/* The line is written between the peer's state and the end of it all: who comes here stands where
+ * another thread of the process may be. */
+static void look_at_deaths(void *ctx, int level, const char *text)
+{
+    struct telling *t = ctx;
+
+    (void)level;
+    (void)text;
+    if (loci_peer_alive(t->rt, loco_everyone(t->rt)->peer[1]))
+        return;
+    t->deaths = atomic_load(&t->rt->deaths);
+    atomic_fetch_add(t->told, 1);
+}
+
+static int telling_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct telling *t = arg;
+
+    if (rank == 0) {
+        t->rt = rt;
+        rt->log = (struct loci_log){ .fn = look_at_deaths, .ctx = t, .level = LOCO_LOG_WARN };
+    }
+    CHECK_OK(run_meet(rt));
+    atomic_fetch_add(t->met, 1);
+    CHECK_OK(run_await(t->met, 2));
+    if (rank == 1) {
+        weak_die(rt);
+        return 0;
+    }
+    CHECK_OK(run_await(t->told, 1));
+    CHECK(t->deaths != 0);
+    return 0;
+}
+
+Test(endpoint, who_sees_a_death_sees_that_it_is_counted)
+{
+    struct telling t = { .met = run_counter(), .told = run_counter() };
+
+    cr_assert_eq(run_on(RUN_WEAK, 2, 3, NULL, telling_body, &t), 0);
+}
