@@ -14,7 +14,8 @@
 #   OSC         the component: loco (default), rdma, sm, ucx, pt2pt, or "default" for stock's choice
 #   BIN         where the programs are; those that are missing are built there (default: a
 #               temporary folder)
-#   TL_RANKS    this many ranks instead of the list's
+#   TL_RANKS    this many ranks instead of the list's, and then each line but once: those that differ
+#               in their ranks alone, or pick a flavor of what another runs whole, are one
 #   MPIRUN_ARGS more arguments for mpirun
 #   RANK_COMMAND  what runs each rank's program: a command that its name and arguments follow
 #   RUN_LIMIT   seconds for one mpirun (600)
@@ -161,15 +162,30 @@ run_line() {
     fi
 }
 
+# repeats NAME [ARGUMENTS]: with the same ranks for all lines, has one before done what this one does?
+# The lines that have been run are in $lines_run, `/`-separated.
+repeats() {
+    [ -n "${TL_RANKS-}" ] || return 1
+    case $lines_run in *"/$*/"*) return 0 ;; esac
+    case $2 in
+    --fitting) return 0 ;;      # another line of the program has all cases, as is checked below
+    --flavor\ *) case $lines_run in *"/$1 /"*) return 0 ;; esac ;;
+    esac
+    return 1
+}
+
 run_list() {
     wanted=$1
     found_any=no
+    lines_run=/
     while read -r line_name line_ranks line_arguments; do
         case $line_name in
         '' | '#'*) continue ;;
         esac
         if [ -z "$wanted" ] || [ "$line_name" = "$(basename "$wanted")" ]; then
             found_any=yes
+            repeats "$line_name" "$line_arguments" && continue
+            lines_run="$lines_run$line_name $line_arguments/"
             # shellcheck disable=SC2086
             run_line "${wanted:-$line_name}" "$line_ranks" $line_arguments </dev/null
         fi
