@@ -25,22 +25,47 @@ has_lost() {
 # less a machine that stands still is a peer that is lost.
 lossy() { export LOCO_RDMA_TIMEOUT=134ms; }
 
-# check NAME LIMIT COMMAND...: a test is passed if the command ends well within LIMIT seconds.
+# check NAME LIMIT COMMAND...: a test is passed if the command ends well within LIMIT seconds. With
+# beside=N so many run at once, and `settle` says how they ended.
+beside=1
 check() {
-    local name=$1 limit=$2 status=0 sent_before lost_before
-    shift 2
+    number=$((number + 1))
+    if [ $beside -eq 1 ]; then
+        check_here $number "$@"
+    else
+        while [ "$(jobs -rp | wc -l)" -ge $beside ]; do wait -n; done
+        check_here $number "$@" >"/tmp/said.$number" &
+    fi
+}
+
+# check_here NUMBER NAME LIMIT COMMAND...
+check_here() {
+    local number=$1 name=$2 limit=$3 status=0 sent_before lost_before out=/tmp/out.$1
+    shift 3
     sent_before=$(sent) lost_before=$(lost) SECONDS=0
-    timeout -k 5 "$limit" "$@" >/tmp/out 2>&1 </dev/null || status=$?
+    timeout -k 5 "$limit" "$@" >"$out" 2>&1 </dev/null || status=$?
     echo "# $SECONDS s"
     [ "$(lost)" -eq 0 ] \
         || echo "# $(($(lost) - lost_before)) of $(($(sent) - sent_before)) packets lost"
-    number=$((number + 1))
     if [ $status -eq 0 ]; then
         echo "ok $number - $name"
     else
-        sed 's/^/# /' /tmp/out | tail -n 60
+        sed 's/^/# /' "$out" | tail -n 60
         echo "not ok $number - $name, exit status $status"
     fi
+    rm -f "$out"
+}
+
+# settle: all checks that run beside each other have ended; what each said, in their order. From here on
+# they run alone.
+settle() {
+    local i
+    wait
+    for i in $(seq "$number"); do
+        [ ! -f "/tmp/said.$i" ] || cat "/tmp/said.$i"
+    done
+    rm -f /tmp/said.*
+    beside=1
 }
 
 pings() {
@@ -173,7 +198,9 @@ part_channels() {
 # The same with one packet in a hundred lost.
 part_channels_loss() {
     lossy
+    beside=4
     part_channels
+    settle
     check_function 'packets were lost' 20 has_lost 5
 }
 
@@ -258,16 +285,21 @@ part_mpi() {
     mpi 4 2 passive --only message_passing --flavor dynamic
 }
 
-# The same with one packet in a hundred lost.
+# The same with one packet in a hundred lost. What a process waits for then is mostly the time after which
+# its packet is sent again: programs run beside each other meanwhile.
 part_mpi_loss() {
     lossy
+    beside=4
     part_mpi
+    settle
     check_function 'packets were lost' 20 has_lost 5
 }
 
 part_examples_loss() {
     lossy
+    beside=4
     part_examples
+    settle
     check_function 'packets were lost' 20 has_lost 5
 }
 
