@@ -234,7 +234,7 @@ static inline void copy(void *to, const void *from, size_t len)
     if (len == sizeof(uint64_t))
         memcpy(to, from, sizeof(uint64_t));     /* one instruction each way */
     else
-        memcpy(to, from, len);
+        loci_copy_plain(to, from, len);
 }
 
 static inline bool put_short(const void *origin, int origin_count,

@@ -50,13 +50,29 @@ static inline void loci_fence_and_clear(_Atomic bool *flag)
     }
 }
 
+/* C libraries change to a slower way of copying, or past the caches, which the reader of the copy is
+ * then without, from a length on that depends on the machine: 1 MiB with glibc on AMD, less on some.
+ * So what is long goes in pieces that are shorter, but for what is longer than caches are. */
+#define LOCI_COPY_PIECE ((size_t)512 * 1024)
+#define LOCI_COPY_CACHED ((size_t)32 * 1024 * 1024)
+
+void loci_copy_pieces(void *to, const void *from, size_t len);     /* rma.c */
+
+static inline void loci_copy_plain(void *to, const void *from, size_t len)
+{
+    if (len > LOCI_COPY_PIECE && len <= LOCI_COPY_CACHED)
+        loci_copy_pieces(to, from, len);
+    else
+        memcpy(to, from, len);
+}
+
 /* Copies of any length, torn as the hardware likes. */
 static inline void loci_copy_out(void *to, const void *network, size_t len)
 {
 #ifdef LOCO_SIM
     loci_sim_copy(to, network, len, 0);
 #else
-    memcpy(to, network, len);
+    loci_copy_plain(to, network, len);
 #endif
 }
 
@@ -84,7 +100,7 @@ static inline void loci_copy_in(void *network, const void *from, size_t len)
 #ifdef LOCO_SIM
     loci_sim_copy(network, from, len, 1);
 #else
-    memcpy(network, from, len);
+    loci_copy_plain(network, from, len);
 #endif
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The slow paths of rma.h: memory that is not mapped yet, or that cannot be. */
+/* The slow paths of rma.h: memory that is not mapped yet, or that cannot be; and long copies. */
 
 #include "config.h"
 
@@ -8,6 +8,19 @@
 
 #include "observe.h"
 #include "rma.h"
+
+void loci_copy_pieces(void *to, const void *from, size_t len)
+{
+    unsigned char *t = to;
+    const unsigned char *f = from;
+
+    for (; len > LOCI_COPY_PIECE; len -= LOCI_COPY_PIECE) {
+        memcpy(t, f, LOCI_COPY_PIECE);
+        t += LOCI_COPY_PIECE;
+        f += LOCI_COPY_PIECE;
+    }
+    memcpy(t, f, len);
+}
 
 static void count(struct loco_runtime *rt, const struct loci_op *op)
 {

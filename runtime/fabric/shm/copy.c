@@ -250,16 +250,22 @@ int loci_shm_copy_strips(struct shm_peer *p, const struct loci_strided *op)
     return status == LOCO_OK && s.n > 0 ? copy_now(p, op->kind, &s) : status;
 }
 
-/* A part of a large one, together with the owner of the memory if it happens to be waiting. */
+/* A part of a large one, together with the owner of the memory if it happens to be waiting. Where it
+ * does not, most are copied whole: pieces take a call of the system each. */
 static int share(struct shm_peer *p, const struct loci_op *op, size_t skip, int *done,
                  size_t *part)
 {
+    static const struct shm_odds odds = { .good = 3, .vain = 1, .most = 3 };
     unsigned by_peer;
     size_t bytes = 0;
-    int status = loci_shm_share(p, op, skip, &bytes, &by_peer);
+    int status;
 
+    if (skip == 0 && !loci_shm_is_promising(&p->share_guess))
+        return LOCO_ERR_AGAIN;
+    status = loci_shm_share(p, op, skip, &bytes, &by_peer);
     if (status != LOCO_OK)
         return status;
+    loci_shm_learn(&p->share_guess, by_peer > 0, &odds);
     *done = skip + bytes == op->len;
     *part = *done ? 0 : skip + bytes;
     return LOCO_OK;

@@ -99,7 +99,7 @@ struct shm_peer {
     _Atomic bool parted;                /* we have said goodbye: its end is no news any more */
     _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
     _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
-    struct shm_guess offers_guess, strided_guess;
+    struct shm_guess offers_guess, strided_guess, share_guess;
     _Atomic int mem_fd;                 /* its memory, or SHM_MEM_*; peek.c */
     struct shm_writable writable;
 
