@@ -348,6 +348,13 @@ static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int ra
                             "the lock of a window's member");
 }
 
+/* Of a target's accumulates. */
+static inline struct loci_rw loci_window_acc_lock(struct loco_window *win, int rank)
+{
+    return loci_window_rw(win, rank, LOCI_WINDOW_ATOMICS, LOCI_WINDOW_ATOMICS_WORD,
+                          "the accumulates of a window's member");
+}
+
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 {
     return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
@@ -466,6 +473,46 @@ static inline bool loci_window_is_atomic(const struct loco_window *win,
 int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type,
                                enum loco_op op, uint64_t offset, size_t n, const void *operand,
                                void *result);
+
+/* The same, inline, where the lock is the way and is free: where the run is, with the lock taken
+ * whose word is *word, or NULL, and nothing was done. Between the two nothing is to be looked up
+ * that is not in a register: others wait. */
+#define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
+static inline __attribute__((always_inline)) unsigned char *
+loci_window_combine_begin(struct loco_window *win, int rank, enum loco_type type_id,
+                          uint64_t offset, size_t n, unsigned char **word)
+{
+    const struct loci_type *type = &loci_type_table[type_id];
+    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *control;
+    struct loci_rw lock;
+    bool single;
+
+    if (p == NULL || n == 0 || !win->mapped_by_all || !win->one_thread)
+        return NULL;
+    single = loci_window_is_atomic(win, type, (uintptr_t)p);
+    if (single && n < LOCI_WINDOW_LONG)
+        return NULL;
+    lock = loci_window_acc_lock(win, rank);
+    control = loci_mem_word(lock.mem);
+    if (control == NULL)
+        return NULL;
+    *word = control + lock.offset;
+    if (!loci_rw_take_guessed(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE, &win->free_word))
+        return NULL;
+    if (single && loci_load64(control + LOCI_WINDOW_SINGLES) != 0) {
+        loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);
+        return NULL;
+    }
+    loci_window_stored(win);
+    return p;
+}
+
+static inline void loci_window_combine_end(struct loco_window *win, int rank, unsigned char *word)
+{
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
+
+    loci_rw_give_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE);
+}
 
 /* A word of 8 bytes that is aligned, where atomics do its accumulates; else NULL. */
 static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, int rank,

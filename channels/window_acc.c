@@ -16,10 +16,10 @@
  *
  * Atomics are the faster way for few elements, the lock for many. So a window begins with the lock
  * in place of atomics, for as long as there are vectors only. The first accumulate of less than
- * LONG elements ends that, for good: at each member in turn its process takes the lock, sets
- * LOCI_WINDOW_SINGLES and gives the lock back. Whoever has the lock after that sees the flag, and
- * takes atomics; whoever had it before has done with its vector. So at no time do both ways meet
- * at one target. `singles`, private, says that this process has seen all the flags set.
+ * LOCI_WINDOW_LONG elements ends that, for good: at each member in turn its process takes the
+ * lock, sets LOCI_WINDOW_SINGLES and gives the lock back. Whoever has the lock after that sees the
+ * flag, and takes atomics; whoever had it before has done with its vector. So at no time do both
+ * ways meet at one target. `singles`, private, says that this process has seen all the flags set.
  *
  * In place of the device's atomics there is a second lock of each member, LOCI_WINDOW_VECTORS: a
  * vector takes it EXCLUSIVE, as long as nobody has it SHARED. Who takes atomics there has it
@@ -43,8 +43,6 @@
 #include "window_acc_copy.h"
 #include "window_acc_run.h"
 
-#define LONG 8                  /* elements of a vector for which the lock is faster */
-
 /* ---- the lock ---- */
 
 static bool needs_lock(const struct loco_window *win, int rank)
@@ -52,12 +50,6 @@ static bool needs_lock(const struct loco_window *win, int rank)
     uint32_t epoch = atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed);
 
     return !win->one_thread || (win->group.size > 1 && (epoch & LOCI_EPOCH_EXCLUSIVE) == 0);
-}
-
-static struct loci_rw lock_of(struct loco_window *win, int rank)
-{
-    return loci_window_rw(win, rank, LOCI_WINDOW_ATOMICS, LOCI_WINDOW_ATOMICS_WORD,
-                            "the accumulates of a window's member");
 }
 
 /* Worth trying to take by a chain. */
@@ -68,7 +60,7 @@ static bool is_far(const struct loco_window *win, int rank, const struct loci_rw
 
 static int enter(struct loco_window *win, int rank, bool *locked)
 {
-    struct loci_rw lock = lock_of(win, rank);
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
 
     *locked = needs_lock(win, rank);
     return *locked ? loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES)
@@ -91,7 +83,7 @@ static int give_back(struct loco_window *win, int rank, const struct loci_rw *lo
 
 static int leave(struct loco_window *win, int rank, bool locked)
 {
-    struct loci_rw lock = lock_of(win, rank);
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
 
     return locked ? give_back(win, rank, &lock) : LOCO_OK;
 }
@@ -108,7 +100,7 @@ static bool is_single(struct loco_window *win, int rank)
 
 static int make_single(struct loco_window *win, int rank)
 {
-    struct loci_rw lock = lock_of(win, rank);
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status;
 
     if (loci_mem_map(win->rt, &win->control[rank]) == NULL)
@@ -140,7 +132,7 @@ static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *l
 
     if (loci_window_singles(win))
         return LOCO_ERR_AGAIN;
-    if (n >= LONG && loci_mem_map(win->rt, &win->control[rank]) != NULL) {
+    if (n >= LOCI_WINDOW_LONG && loci_mem_map(win->rt, &win->control[rank]) != NULL) {
         status = enter(win, rank, locked);
         if (status != LOCO_OK || !is_single(win, rank))
             return status;
@@ -368,7 +360,7 @@ static int check_accumulate(struct loco_window *win, int rank, const struct loco
 static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc,
                              unsigned char *base)
 {
-    struct loci_rw lock = lock_of(win, rank);
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status = is_far(win, rank, &lock) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
                                           : LOCO_ERR_AGAIN;
     bool locked;
@@ -497,7 +489,7 @@ static int go_device(struct loco_window *win, int rank)
     return status == LOCO_OK ? keep_shared(win, rank, &lock) : status;
 }
 
-/* LONG elements or more, all of them at multiples of 8: none is for the other lock. */
+/* LOCI_WINDOW_LONG elements or more, all of them at multiples of 8: none is for the other lock. */
 static bool is_vector(const struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     uint64_t base = win->target[rank].mem.key.base;
@@ -510,7 +502,7 @@ static bool is_vector(const struct loco_window *win, int rank, const struct loco
             return false;
         bytes += acc->spans[i].len;
     }
-    return bytes >= 8 * LONG;
+    return bytes >= 8 * LOCI_WINDOW_LONG;
 }
 
 /* By the lock, for as long as nobody takes atomics there; else LOCO_ERR_AGAIN. */
@@ -606,37 +598,13 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
     return accumulate(win, rank, acc);
 }
 
-/* The lock's way where the lock is free. */
-static int combine_run_locked(struct loco_window *win, int rank, const struct loci_type *type,
-                              loci_reduce_fn *reduce, bool single, unsigned char *p, size_t n,
-                              const void *operand, void *result)
-{
-    struct loci_rw lock = lock_of(win, rank);
-    unsigned char *word = loci_mem_word(lock.mem);
-    int status = LOCO_ERR_AGAIN;
-
-    if (!win->one_thread || word == NULL
-        || !loci_rw_take_guessed(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE,
-                                 &win->free_word))
-        return LOCO_ERR_AGAIN;
-    if (!single || loci_load64(word + LOCI_WINDOW_SINGLES) == 0) {
-        if (result != NULL)
-            loci_type_copy(type, result, p, n);
-        reduce(p, operand, n);
-        loci_window_stored(win);
-        status = LOCO_OK;
-    }
-    loci_rw_give_mapped(win->rt, word + lock.offset, &lock, LOCI_RW_EXCLUSIVE);
-    return status;
-}
-
 int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type_id,
                                enum loco_op op, uint64_t offset, size_t n, const void *operand,
                                void *result)
 {
     const struct loci_type *type = &loci_type_table[type_id];
     loci_reduce_fn *reduce = loci_reduce_table[type_id][op];
-    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift);
+    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *word;
     bool single;
 
     if (p == NULL || reduce == NULL || n == 0 || !win->mapped_by_all)
@@ -648,9 +616,14 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
         loci_window_updated(win);
         return LOCO_OK;
     }
-    if (single && n < LONG)
+    p = loci_window_combine_begin(win, rank, type_id, offset, n, &word);
+    if (p == NULL)
         return LOCO_ERR_AGAIN;
-    return combine_run_locked(win, rank, type, reduce, single, p, n, operand, result);
+    if (result != NULL)
+        loci_type_copy(type, result, p, n);
+    reduce(p, operand, n);
+    loci_window_combine_end(win, rank, word);
+    return LOCO_OK;
 }
 
 /* ---- compare and swap ---- */
@@ -702,7 +675,7 @@ static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, si
     unsigned char old[8];
     struct loco_span read = { old, offset, size };
     struct loco_span write = { (void *)desired, offset, size };
-    struct loci_rw lock = lock_of(win, rank);
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
     struct loci_acc_chain chain;
     bool locked;
     int status = is_far(win, rank, &lock)

@@ -306,7 +306,8 @@ run_word(const struct ompi_win_t *win, const void *origin, void *result, int tar
 {
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
-    return ompi_osc_loco_is_word(type)
+    /* Asked before there is an offset to find, for vectors that take the lock come by here. */
+    return loci_window_singles(module->window) && ompi_osc_loco_is_word(type)
            && loci_window_fetch_word(module->window, target, ompi_osc_loco_word_op(op),
                                      ompi_osc_loco_offset(module, target, disp), origin, result);
 }
@@ -370,14 +371,29 @@ static inline bool run_vector(const struct ompi_win_t *win, const void *origin, 
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     const struct ompi_osc_loco_element *element;
     enum loco_op op = ompi_osc_loco_op(mpi_op);
+    unsigned char *p, *word;
+    loci_reduce_fn *reduce;
+    uint64_t offset;
 
     if (!is_plain(target_type, origin_type, target_count, origin_count))
         return false;
     element = ompi_osc_loco_common_element(target_type);
-    return element != NULL && op != LOCO_OP_COUNT && !element->moves_only
-           && loci_window_accumulate_run(module->window, target, element->type, op,
-                                         ompi_osc_loco_offset(module, target, disp),
-                                         (size_t)target_count, origin, NULL) == LOCO_OK;
+    if (element == NULL || op == LOCO_OP_COUNT || element->moves_only)
+        return false;
+    offset = ompi_osc_loco_offset(module, target, disp);
+    if (loci_window_singles(module->window))
+        return loci_window_accumulate_run(module->window, target, element->type, op, offset,
+                                          (size_t)target_count, origin, NULL) == LOCO_OK;
+    reduce = loci_reduce_table[element->type][op];
+    if (reduce == NULL)
+        return false;
+    p = loci_window_combine_begin(module->window, target, element->type, offset,
+                                  (size_t)target_count, &word);
+    if (p == NULL)
+        return false;
+    reduce(p, origin, (size_t)target_count);
+    loci_window_combine_end(module->window, target, word);
+    return true;
 }
 
 static inline int get_accumulate(const void *origin, int origin_count,
