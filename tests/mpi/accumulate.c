@@ -232,6 +232,8 @@ static void types_and_ops(int flavor)
             tl_note("%s is not there", f.el->name);
             continue;
         }
+        if (!tl_turn((unsigned)t))
+            continue;
         for (int how = 0; how < TL_EPOCHS; how++)
             if (t % 4 == how || how == TL_LOCK_ALL)
                 one_type(&f, (enum tl_epoch)how);

@@ -19,8 +19,8 @@ static const int summed[TYPES] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
 static int repetitions(const struct el_type *el, int size)
 {
     if (el->part == 1)
-        return 120 / size < 60 ? 120 / size : 60;
-    return 60;
+        return tl_rounds(120 / size < 60 ? 120 / size : 60);
+    return tl_rounds(60);
 }
 
 static void one_of(const struct el_type *el, void *to, int count)
@@ -195,15 +195,15 @@ static void long_sums(int flavor)
 /* Neighbouring bytes and shorts of one word belong to different ranks. */
 static void neighbours(int flavor)
 {
-    enum { REPS = 100 };
     struct tl_win w;
+    int reps = tl_rounds(100);
     signed char one = 1;
     short two = 2;
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 4096, 1))
         return;
     tl_epoch_open(&w, TL_LOCK_ALL, 0, 0);
-    for (int i = 0; i < REPS; i++) {
+    for (int i = 0; i < reps; i++) {
         size_t mine = (size_t)w.rank;
         tl_ok(MPI_Accumulate(&one, 1, MPI_SIGNED_CHAR, 0, tl_disp(&w, 0, mine), 1, MPI_SIGNED_CHAR,
                              MPI_SUM, w.win), "char");
@@ -215,8 +215,8 @@ static void neighbours(int flavor)
     for (int r = 0; r < w.size && w.rank == 0; r++) {
         short got;
         memcpy(&got, w.base + 1024 + 2 * (size_t)r, sizeof got);
-        tl_eq((signed char)w.base[r], REPS, "a byte beside others");
-        tl_eq(got, 2 * REPS, "a short beside others");
+        tl_eq((signed char)w.base[r], reps, "a byte beside others");
+        tl_eq(got, 2 * reps, "a short beside others");
     }
     tl_local_end(&w);
     tl_win_close(&w);
@@ -266,7 +266,7 @@ static void check_tickets(const struct el_type *el, const long *mine, int count,
 static void tickets_of(struct tl_win *w, const struct el_type *el, int target)
 {
     enum { COUNT = 200 };
-    int count = el->part == 1 ? repetitions(el, w->size) : COUNT;
+    int count = el->part == 1 ? repetitions(el, w->size) : tl_rounds(COUNT);
     unsigned char one[16], got[16];
     long ticket[COUNT];
 
@@ -318,7 +318,7 @@ static int swap_increment(struct tl_win *w, const struct el_type *el, int target
 
 static void mixed_on(struct tl_win *w, const struct el_type *el, int target)
 {
-    int reps = el->part == 1 ? 120 / w->size / 4 : 50;
+    int reps = tl_rounds(el->part == 1 ? 120 / w->size / 4 : 50);
     MPI_Aint disp = tl_disp(w, target, 16);
     unsigned char one[8], got[8], due[8] = {0};
 
@@ -361,9 +361,8 @@ static void mixed_calls(int flavor)
 /* A lock made of compare_and_swap and MPI_REPLACE guards a counter that put and get change. */
 static void spin_lock(int flavor)
 {
-    enum { REPS = 30 };
     struct tl_win w;
-    int free_word = -1, me = tl_rank(), old;
+    int free_word = -1, me = tl_rank(), old, reps = tl_rounds(30);
     long count = 0;
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
@@ -372,7 +371,7 @@ static void spin_lock(int flavor)
     memcpy(w.base, &free_word, sizeof free_word);
     tl_local_end(&w);
     tl_epoch_open(&w, TL_LOCK_ALL, 0, 0);
-    for (int i = 0; i < REPS; i++) {
+    for (int i = 0; i < reps; i++) {
         do {
             MPI_Compare_and_swap(&me, &free_word, &old, MPI_INT, 0, tl_disp(&w, 0, 0), w.win);
             tl_ok(MPI_Win_flush(0, w.win), "MPI_Win_flush");
@@ -389,7 +388,7 @@ static void spin_lock(int flavor)
     tl_epoch_close(&w, TL_LOCK_ALL, 0);
     tl_local_begin(&w);
     memcpy(&count, w.base + 8, sizeof count);
-    tl_true(me != 0 || count == (long)REPS * w.size, "the counter is %ld", count);
+    tl_true(me != 0 || count == (long)reps * w.size, "the counter is %ld", count);
     tl_local_end(&w);
     tl_win_close(&w);
 }

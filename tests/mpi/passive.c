@@ -32,13 +32,12 @@ static void put_long(struct tl_win *w, int target, size_t at, const long *from)
 /* get, add, put under an exclusive lock: the plainest counter, on each rank's part. */
 static void exclusive_counter(int flavor)
 {
-    enum { REPS = 100 };
     struct tl_win w;
-    long value = -1;
+    long value = -1, reps = tl_rounds(100);
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
         return;
-    for (int i = 0; i < REPS; i++)
+    for (int i = 0; i < reps; i++)
         for (int k = 0; k < w.size; k++) {
             int target = (w.rank * i + k) % w.size;
             tl_ok(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, w.win), "MPI_Win_lock");
@@ -49,7 +48,7 @@ static void exclusive_counter(int flavor)
         }
     tl_barrier();
     tl_local_begin(&w);
-    tl_eq(read_long(&w, 8), (long)REPS * w.size, "the counter");
+    tl_eq(read_long(&w, 8), reps * w.size, "the counter");
     tl_local_end(&w);
     tl_win_close(&w);
 }
@@ -57,13 +56,12 @@ static void exclusive_counter(int flavor)
 /* The same counter, without flushes inside: unlock alone completes. Owners store directly. */
 static void exclusive_owner(int flavor)
 {
-    enum { REPS = 200 };
     struct tl_win w;
-    long value;
+    long value, reps = tl_rounds(200);
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
         return;
-    for (int i = 0; i < REPS; i++) {
+    for (int i = 0; i < reps; i++) {
         tl_ok(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w.win), "MPI_Win_lock");
         if (w.rank == 0) {
             value = read_long(&w, 0) + 1;
@@ -78,7 +76,7 @@ static void exclusive_owner(int flavor)
     tl_barrier();
     tl_local_begin(&w);
     if (w.rank == 0)
-        tl_eq(read_long(&w, 0), (long)REPS * w.size, "the counter");
+        tl_eq(read_long(&w, 0), reps * w.size, "the counter");
     tl_local_end(&w);
     tl_win_close(&w);
 }
@@ -109,7 +107,7 @@ static void shared_and_exclusive(int flavor)
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 4096 + 8, 8))
         return;
     seed = (uint64_t)w.rank;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < tl_rounds(300); i++) {
         int target = tl_below(&seed, w.size), exclusive = tl_below(&seed, 3) == 0;
         tl_ok(MPI_Win_lock(exclusive ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, target, 0, w.win),
               "MPI_Win_lock");
@@ -131,7 +129,7 @@ static void lock_all_and_exclusive(int flavor)
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 4096 + 8, 8))
         return;
     seed = (uint64_t)w.rank + 5;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < tl_rounds(200); i++) {
         int target = tl_below(&seed, w.size);
         if (tl_below(&seed, 3) == 0) {
             tl_ok(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, w.win), "MPI_Win_lock");
@@ -192,7 +190,7 @@ static void no_check(int flavor)
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 4096, 8))
         return;
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < tl_rounds(50); i++) {
         int turn = i % w.size, target = (i / 2) % w.size;
         if (w.rank == turn) {
             value = i;
@@ -217,7 +215,7 @@ static void no_check(int flavor)
 static void several_locks(int flavor)
 {
     struct tl_win w;
-    long value, reps = 50;
+    long value, reps = tl_rounds(50);
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
         return;
@@ -246,7 +244,7 @@ static void several_locks(int flavor)
 static void two_windows(int flavor)
 {
     struct tl_win a, b;
-    long value;
+    long value, reps = tl_rounds(50);
 
     if (!tl_win_open(&a, flavor, MPI_COMM_WORLD, 64, 8))
         return;
@@ -254,7 +252,7 @@ static void two_windows(int flavor)
         tl_win_close(&a);
         return;
     }
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < reps; i++) {
         tl_ok(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, a.win), "MPI_Win_lock");
         tl_ok(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, b.win), "MPI_Win_lock");
         get_long(&a, 0, 0, &value);
@@ -268,7 +266,7 @@ static void two_windows(int flavor)
     tl_local_begin(&a);
     tl_local_begin(&b);
     if (a.rank == 0)
-        tl_true(read_long(&a, 0) == 50L * a.size && read_long(&b, 0) == 50L * a.size,
+        tl_true(read_long(&a, 0) == reps * a.size && read_long(&b, 0) == reps * a.size,
                 "counters %ld, %ld", read_long(&a, 0), read_long(&b, 0));
     tl_local_end(&b);
     tl_local_end(&a);
@@ -300,7 +298,7 @@ static void flush_then_message(int flavor)
     next = (w.rank + 1) % w.size;
     before = (w.rank + w.size - 1) % w.size;
     tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-    for (int i = 1; i <= 300; i++) {
+    for (int i = 1; i <= tl_rounds(300); i++) {
         value = i * 1000 + w.rank;
         put_long(&w, next, 8, &value);
         tl_ok(do_flush(&w, i % 2, next), "flush");
@@ -326,7 +324,7 @@ static void local_flushes(int flavor)
         return;
     next = (w.rank + 1) % w.size;
     tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < tl_rounds(100); i++) {
         size_t half = i % 2 == 0 ? WORDS : 5;
         for (int k = 0; k < WORDS; k++)
             buffer[k] = i * 1000 + k;

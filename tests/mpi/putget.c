@@ -212,7 +212,8 @@ static void all_layouts(int flavor, int mixed)
                 r.how = (enum tl_epoch)how;
                 r.target = (w.rank + shift) % w.size;
                 r.origin = (w.rank - shift + w.size) % w.size;
-                r.seed++;
+                if (!tl_turn((unsigned)++r.seed))
+                    continue;
                 r.requests = tl_epoch_passive(r.how) && (r.layout + shift) % 2 == 1;
                 one_round(&w, &r, &b);
             }

@@ -19,7 +19,7 @@
 #   MPIRUN_ARGS more arguments for mpirun
 #   RANK_COMMAND  what runs each rank's program: a command that its name and arguments follow
 #   RUN_LIMIT   seconds for one mpirun (600)
-# and the tests' own: TL_SECONDS (limit of one case), TL_TIMEOUT_SCALE, TL_HANG_ABORTS.
+# and the tests' own: TL_SECONDS (limit of one case), TL_TIMEOUT_SCALE, TL_ONE_OF, TL_HANG_ABORTS.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 list=$here/testlist

@@ -24,6 +24,7 @@ static struct {
     int skips;
     int passed, failed, skipped;
     unsigned scale, limit; /* of the watchdog: a factor; seconds for all cases alike */
+    unsigned one_of, turn; /* each such part of a test is done, each case from another on */
     struct sigaction before[3];
 } run;
 
@@ -42,6 +43,16 @@ int tl_size(void)
 unsigned tl_scale(void)
 {
     return run.scale;
+}
+
+int tl_turn(unsigned at)
+{
+    return (at + run.turn) % run.one_of == 0;
+}
+
+int tl_rounds(int rounds)
+{
+    return (rounds + (int)run.one_of - 1) / (int)run.one_of;
 }
 
 int tl_failed(void)
@@ -336,6 +347,7 @@ static void run_case(const struct tl_case *c, int flavor)
     snprintf(run.current, sizeof run.current, "%s.%s%s%s%s", run.program, c->name,
              flavor != 0 ? "[" : "", tl_flavor_name(flavor), flavor != 0 ? "]" : "");
     run.phase = "";
+    run.turn++;
     run.failures = 0;
     run.skips = 0;
     run.reason[0] = '\0';
@@ -373,6 +385,7 @@ static void start_mpi(int level)
 {
     int provided;
     const char *scale = getenv("TL_TIMEOUT_SCALE"), *limit = getenv("TL_SECONDS");
+    const char *one_of = getenv("TL_ONE_OF");
 
     if (MPI_Init_thread(&run.argc, &run.argv, level, &provided) != MPI_SUCCESS)
         exit(2);
@@ -384,6 +397,9 @@ static void start_mpi(int level)
     run.limit = limit != NULL ? (unsigned)strtoul(limit, NULL, 10) : 0;
     if (run.scale == 0)
         run.scale = 1;
+    run.one_of = one_of != NULL ? (unsigned)strtoul(one_of, NULL, 10) : 1;
+    if (run.one_of == 0)
+        run.one_of = 1;
     catch_signals();
     if (provided < level && run.rank == 0)
         printf("# thread level %d given, %d asked\n", provided, level);

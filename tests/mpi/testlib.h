@@ -41,6 +41,10 @@ void tl_phase(const char *doing);
 int tl_rank(void);
 int tl_size(void);
 unsigned tl_scale(void); /* how many times longer things may take here: TL_TIMEOUT_SCALE, or 1 */
+/* With TL_ONE_OF=N, for a wire that is too slow for all: of what a test goes through, is it the
+ * turn of number `at`? Each Nth has one, others for each case, the same on all ranks. */
+int tl_turn(unsigned at);
+int tl_rounds(int rounds); /* so many, or an Nth of them, rounded up */
 int tl_failed(void);
 const char *tl_flavor_name(int flavor);
 

@@ -221,7 +221,7 @@ export HWLOC_PLUGINS_PATH=/nowhere OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_RO
 # mpi RANKS RANKS_A_NODE PROGRAM [ARGUMENTS...]: an MPI test, whose ranks are on nodes of their own, or so
 # many on one.
 mpi() {
-    export TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10 RUN_LIMIT=1800 \
+    export TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-10}" RUN_LIMIT="${RUN_LIMIT:-1800}" \
         RANK_COMMAND="sh $srcdir/tests/rdma/on-node" \
         LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT="${LOCO_RDMA_TIMEOUT:-268ms}"
     local ranks=$1 together=$2 program=$3
@@ -289,6 +289,7 @@ part_mpi() {
 # its packet is sent again: programs run beside each other meanwhile.
 part_mpi_loss() {
     lossy
+    export TL_ONE_OF="${TL_ONE_OF-8}" TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-40}" RUN_LIMIT=3500
     beside=4
     part_mpi
     settle
