@@ -50,9 +50,9 @@ static inline void loci_fence_and_clear(_Atomic bool *flag)
     }
 }
 
-/* C libraries change to a slower way of copying, or past the caches, which the reader of the copy is
- * then without, from a length on that depends on the machine: 1 MiB with glibc on AMD, less on some.
- * So what is long goes in pieces that are shorter, but for what is longer than caches are. */
+/* C libraries change to a slower way of copying, or past the caches, which the reader of the copy
+ * is then without, from a length on that depends on the machine: 1 MiB with glibc on AMD, less on
+ * some. So what is long goes in pieces that are shorter, but for what is longer than caches are. */
 #define LOCI_COPY_PIECE ((size_t)512 * 1024)
 #define LOCI_COPY_CACHED ((size_t)32 * 1024 * 1024)
 

@@ -108,15 +108,16 @@ need_configure() {
     fi
 }
 
-# build FOLDER LOG CONFIGURE_OPTION...: configure (once) and make there, in $build_limit seconds (900).
+# build FOLDER LOG CONFIGURE_OPTION...: configure (once) and make $build_what (all) there, each in
+# $build_limit seconds (300, 900).
 build() {
     local folder=$1 log=$2
     shift 2
     mkdir -p "$folder"
     if [ ! -f "$folder/Makefile" ]; then
         say "Configuring in $folder ${*:+($*)}"
-        step 300 "$log-configure" env -C "$folder" ../configure "$@" || return 1
+        step "${build_limit:-300}" "$log-configure" env -C "$folder" ../configure "$@" || return 1
     fi
     say "Building in $folder"
-    step "${build_limit:-900}" "$log-make" make -C "$folder" -j"$jobs"
+    step "${build_limit:-900}" "$log-make" make -C "$folder" -j"$jobs" "${build_what:-all}"
 }

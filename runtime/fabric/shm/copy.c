@@ -250,8 +250,8 @@ int loci_shm_copy_strips(struct shm_peer *p, const struct loci_strided *op)
     return status == LOCO_OK && s.n > 0 ? copy_now(p, op->kind, &s) : status;
 }
 
-/* A part of a large one, together with the owner of the memory if it happens to be waiting. Where it
- * does not, most are copied whole: pieces take a call of the system each. */
+/* A part of a large one, together with the owner of the memory if it happens to be waiting. Where
+ * it does not, most are copied whole: pieces take a call of the system each. */
 static int share(struct shm_peer *p, const struct loci_op *op, size_t skip, int *done,
                  size_t *part)
 {

@@ -24,7 +24,7 @@
 #include "offer.h"
 
 #define SHARE_MIN ((size_t)512 * 1024)  /* bytes; below that one is as fast alone */
-#define PIECE ((size_t)256 * 1024)      /* a system call each, which takes as long as 10 to 40 KiB */
+#define PIECE ((size_t)256 * 1024)      /* a system call each: as long as 10 to 40 KiB take */
 #define PIECES 16
 
 struct share {
