@@ -105,6 +105,31 @@ Test(window, shared)
         cr_assert_eq(member_run(RUN_SHM, n, kinds_body, &kind, NULL), 0);
 }
 
+/* What is copied in several pieces. What is too long for that is in the MPI test `huge`. */
+static int long_body(struct member *m)
+{
+    const size_t pieces[] = {
+        LOCI_COPY_PIECE - 1, LOCI_COPY_PIECE, LOCI_COPY_PIECE + 1, 3 * LOCI_COPY_PIECE - 5,
+        4 * LOCI_COPY_PIECE,
+    };
+
+    for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
+        loco_window_t *win;
+
+        CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 2 * pieces[k], &win));
+        CHECK_EQ(exchange_pieces(m, win, pieces[k]), 0);
+        CHECK_OK(loco_window_destroy(win));
+    }
+    return 0;
+}
+
+Test(window, long_runs_arrive_whole, .timeout = RUN_SECONDS)
+{
+    if (!run_shares())
+        cr_skip_test("no memory is shared here");
+    cr_assert_eq(member_run(RUN_SHM, 2, long_body, NULL, NULL), 0);
+}
+
 /* Parts of different sizes follow each other without a gap, and are seen where query says. */
 static int contiguous_body(struct member *m)
 {
