@@ -475,8 +475,8 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
                                void *result);
 
 /* The same, inline, where the lock is the way and is free: where the run is, with the lock taken
- * whose word is *word, or NULL, and nothing was done. Between the two nothing is to be looked up
- * that is not in a register: others wait. */
+ * whose word is *word, or NULL, and nothing was done. From here to loci_window_combine_end() others
+ * wait, so all that the operation needs is to be at hand before. */
 #define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
 static inline __attribute__((always_inline)) unsigned char *
 loci_window_combine_begin(struct loco_window *win, int rank, enum loco_type type_id,

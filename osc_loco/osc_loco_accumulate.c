@@ -306,8 +306,7 @@ run_word(const struct ompi_win_t *win, const void *origin, void *result, int tar
 {
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
-    /* Asked before there is an offset to find, for vectors that take the lock come by here. */
-    return loci_window_singles(module->window) && ompi_osc_loco_is_word(type)
+    return ompi_osc_loco_is_word(type)
            && loci_window_fetch_word(module->window, target, ompi_osc_loco_word_op(op),
                                      ompi_osc_loco_offset(module, target, disp), origin, result);
 }
@@ -420,7 +419,9 @@ int ompi_osc_loco_accumulate(const void *origin, int origin_count,
                              int target_count, struct ompi_datatype_t *target_type,
                              struct ompi_op_t *op, struct ompi_win_t *win)
 {
+    /* Where the lock is the way, single words come by here in vain: that is asked first. */
     if (target_count == 1 && origin_count == 1 && target_type == origin_type
+        && loci_window_singles(ompi_osc_loco_module(win)->window)
         && run_word(win, origin, NULL, target, disp, target_type, op))
         return MPI_SUCCESS;
     if (run_vector(win, origin, origin_count, origin_type, target, disp, target_count,
