@@ -474,37 +474,27 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
                                enum loco_op op, uint64_t offset, size_t n, const void *operand,
                                void *result);
 
-/* The same, inline, where the lock is the way and is free: where the run is, with the lock taken
- * whose word is *word, or NULL, and nothing was done. From here to loci_window_combine_end() others
- * wait, so all that the operation needs is to be at hand before. */
+/* Where the lock is the way, and is free: take it; false: nothing was done. `single`: the elements
+ * could be atomics. Only where all have mapped all, and one thread calls. From here to
+ * loci_window_combine_end() others wait, so all that the operation needs is to be at hand before. */
 #define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
-static inline __attribute__((always_inline)) unsigned char *
-loci_window_combine_begin(struct loco_window *win, int rank, enum loco_type type_id,
-                          uint64_t offset, size_t n, unsigned char **word)
+static inline __attribute__((always_inline)) bool
+loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsigned char **word)
 {
-    const struct loci_type *type = &loci_type_table[type_id];
-    unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *control;
-    struct loci_rw lock;
-    bool single;
+    struct loci_rw lock = loci_window_acc_lock(win, rank);
+    unsigned char *control = loci_mem_word(lock.mem);
 
-    if (p == NULL || n == 0 || !win->mapped_by_all || !win->one_thread)
-        return NULL;
-    single = loci_window_is_atomic(win, type, (uintptr_t)p);
-    if (single && n < LOCI_WINDOW_LONG)
-        return NULL;
-    lock = loci_window_acc_lock(win, rank);
-    control = loci_mem_word(lock.mem);
     if (control == NULL)
-        return NULL;
+        return false;
     *word = control + lock.offset;
     if (!loci_rw_take_guessed(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE, &win->free_word))
-        return NULL;
+        return false;
     if (single && loci_load64(control + LOCI_WINDOW_SINGLES) != 0) {
         loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);
-        return NULL;
+        return false;
     }
     loci_window_stored(win);
-    return p;
+    return true;
 }
 
 static inline void loci_window_combine_end(struct loco_window *win, int rank, unsigned char *word)
@@ -512,6 +502,43 @@ static inline void loci_window_combine_end(struct loco_window *win, int rank, un
     struct loci_rw lock = loci_window_acc_lock(win, rank);
 
     loci_rw_give_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE);
+}
+
+/* How one operation combines elements of one type in a window: what is looked up once for the
+ * accumulates that repeat it. */
+struct loci_combine {
+    loci_reduce_fn *reduce;         /* with the lock */
+    loci_atomic_fn *atomic;         /* without, where such elements may be atomics; else NULL */
+    unsigned char shift;            /* their extent is 1 << shift */
+};
+
+/* window_acc.c. False: not in this window, or not this operation on this type. */
+bool loci_window_combine_open(const struct loco_window *win, enum loco_type type, enum loco_op op,
+                              struct loci_combine *how);
+
+/* loco_window_accumulate of one run of n elements, inline. False: nothing was done. */
+static inline __attribute__((always_inline)) bool
+loci_window_combine(struct loco_window *win, int rank, const struct loci_combine *how,
+                    uint64_t offset, size_t n, const void *operand)
+{
+    unsigned char *p = loci_window_direct(win, rank, offset, n << how->shift), *word;
+    bool single;
+
+    if (p == NULL)
+        return false;
+    single = how->atomic != NULL && ((uintptr_t)p & ((1u << how->shift) - 1)) == 0;
+    if (single && n < LOCI_WINDOW_LONG) {
+        if (n != 1 || !loci_window_singles(win))
+            return false;
+        how->atomic(p, operand, NULL, 1);
+        loci_window_updated(win);
+        return true;
+    }
+    if (!loci_window_combine_begin(win, rank, single, &word))
+        return false;
+    how->reduce(p, operand, n);
+    loci_window_combine_end(win, rank, word);
+    return true;
 }
 
 /* A word of 8 bytes that is aligned, where atomics do its accumulates; else NULL. */

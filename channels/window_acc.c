@@ -616,14 +616,28 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
         loci_window_updated(win);
         return LOCO_OK;
     }
-    p = loci_window_combine_begin(win, rank, type_id, offset, n, &word);
-    if (p == NULL)
+    if (!win->one_thread || (single && n < LOCI_WINDOW_LONG)
+        || !loci_window_combine_begin(win, rank, single, &word))
         return LOCO_ERR_AGAIN;
     if (result != NULL)
         loci_type_copy(type, result, p, n);
     reduce(p, operand, n);
     loci_window_combine_end(win, rank, word);
     return LOCO_OK;
+}
+
+bool loci_window_combine_open(const struct loco_window *win, enum loco_type type_id,
+                              enum loco_op op, struct loci_combine *how)
+{
+    const struct loci_type *type = &loci_type_table[type_id];
+    loci_reduce_fn *reduce = loci_reduce_table[type_id][op];
+
+    if (reduce == NULL || !win->one_thread || !win->mapped_by_all)
+        return false;
+    how->reduce = reduce;
+    how->atomic = loci_window_is_atomic(win, type, 0) ? loci_atomic_table[type_id][op] : NULL;
+    how->shift = type->shift;
+    return true;
 }
 
 /* ---- compare and swap ---- */

@@ -86,9 +86,19 @@ struct ompi_osc_loco_hints {
     unsigned char relaxed;      /* bits of accumulate_ordering that were not asked for */
 };
 
+/* What was looked up for the last accumulate of the short way (osc_loco_accumulate.c): the next one
+ * mostly has the same type and operation. Of windows that one thread calls. */
+struct ompi_osc_loco_known {
+    const struct ompi_datatype_t *type;     /* predefined, as the operation is: they stay. NULL: none */
+    const struct ompi_op_t *op;
+    struct loci_combine how;
+    enum loco_op word;                      /* of integers of 8 bytes: what atomics do with one */
+};
+
 struct ompi_osc_loco_module {
     ompi_osc_base_module_t super;           /* must be first: win->w_osc_module */
     loco_window_t *window;
+    struct ompi_osc_loco_known known;
     int flavor;
     struct ompi_osc_loco_hints hints;       /* in force */
     char shown[24];                         /* of a hint, for the core to copy */

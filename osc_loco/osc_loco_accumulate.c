@@ -347,12 +347,48 @@ static int get_accumulate_any(const void *origin, int origin_count,
     return run(&call, target_type, op);
 }
 
-static __attribute__((noinline)) int accumulate(const void *origin, int origin_count,
-                                                struct ompi_datatype_t *origin_type, int target,
-                                                ptrdiff_t disp, int target_count,
-                                                struct ompi_datatype_t *target_type,
-                                                struct ompi_op_t *op, struct ompi_win_t *win,
-                                                loco_ack_t *ack)
+/* ---- the short way of accumulates: predefined types on memory that is mapped ---- */
+
+static void know(struct ompi_osc_loco_module *module, const struct ompi_datatype_t *type,
+                 const struct ompi_op_t *mpi_op)
+{
+    const struct ompi_osc_loco_element *element = ompi_osc_loco_common_element(type);
+    struct ompi_osc_loco_known *known = &module->known;
+    enum loco_op op = ompi_osc_loco_op(mpi_op);
+
+    if (element == NULL || element->moves_only || op == LOCO_OP_COUNT
+        || !loci_window_combine_open(module->window, element->type, op, &known->how))
+        return;
+    known->type = type;
+    known->op = mpi_op;
+    known->word = ompi_osc_loco_is_word(type) ? ompi_osc_loco_word_op(mpi_op) : LOCO_OP_COUNT;
+}
+
+static inline bool run_known(const struct ompi_win_t *win, const void *origin, int origin_count,
+                             const struct ompi_datatype_t *origin_type, int target,
+                             ptrdiff_t disp, int target_count,
+                             const struct ompi_datatype_t *target_type,
+                             const struct ompi_op_t *op)
+{
+    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    const struct ompi_osc_loco_known *known = &module->known;
+    uint64_t offset;
+
+    if (target_type != known->type || op != known->op || origin_type != target_type
+        || origin_count != target_count)
+        return false;
+    offset = ompi_osc_loco_offset(module, target, disp);
+    if (target_count == 1 && known->word != LOCO_OP_COUNT
+        && loci_window_fetch_word(module->window, target, known->word, offset, origin, NULL))
+        return true;
+    return loci_window_combine(module->window, target, &known->how, offset, (size_t)target_count,
+                               origin);
+}
+
+static int accumulate(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                      int target, ptrdiff_t disp, int target_count,
+                      struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+                      struct ompi_win_t *win, loco_ack_t *ack)
 {
     if (is_plain(target_type, origin_type, target_count, origin_count))
         return run_plain(win, origin, NULL, target, disp, target_count, target_type, op, ack);
@@ -360,39 +396,23 @@ static __attribute__((noinline)) int accumulate(const void *origin, int origin_c
                           target_type, op, win, ack);
 }
 
-/* The short way of vectors: of a type that every processor knows, on memory that is mapped. */
-static inline bool run_vector(const struct ompi_win_t *win, const void *origin, int origin_count,
-                              const struct ompi_datatype_t *origin_type, int target,
-                              ptrdiff_t disp, int target_count,
-                              const struct ompi_datatype_t *target_type,
-                              const struct ompi_op_t *mpi_op)
+/* With the arguments of the call, so that these need not be kept beside what the short way does. */
+static __attribute__((noinline)) int
+accumulate_long(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+                struct ompi_op_t *op, struct ompi_win_t *win)
 {
-    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
-    const struct ompi_osc_loco_element *element;
-    enum loco_op op = ompi_osc_loco_op(mpi_op);
-    unsigned char *p, *word;
-    loci_reduce_fn *reduce;
-    uint64_t offset;
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
-    if (!is_plain(target_type, origin_type, target_count, origin_count))
-        return false;
-    element = ompi_osc_loco_common_element(target_type);
-    if (element == NULL || op == LOCO_OP_COUNT || element->moves_only)
-        return false;
-    offset = ompi_osc_loco_offset(module, target, disp);
-    if (loci_window_singles(module->window))
-        return loci_window_accumulate_run(module->window, target, element->type, op, offset,
-                                          (size_t)target_count, origin, NULL) == LOCO_OK;
-    reduce = loci_reduce_table[element->type][op];
-    if (reduce == NULL)
-        return false;
-    p = loci_window_combine_begin(module->window, target, element->type, offset,
-                                  (size_t)target_count, &word);
-    if (p == NULL)
-        return false;
-    reduce(p, origin, (size_t)target_count);
-    loci_window_combine_end(module->window, target, word);
-    return true;
+    if (is_plain(target_type, origin_type, target_count, origin_count)) {
+        if (module->window->one_thread
+            && (target_type != module->known.type || op != module->known.op))
+            know(module, target_type, op);
+        if (target_count == 1 && run_word(win, origin, NULL, target, disp, target_type, op))
+            return MPI_SUCCESS;
+    }
+    return accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                      op, win, NULL);
 }
 
 static inline int get_accumulate(const void *origin, int origin_count,
@@ -419,16 +439,11 @@ int ompi_osc_loco_accumulate(const void *origin, int origin_count,
                              int target_count, struct ompi_datatype_t *target_type,
                              struct ompi_op_t *op, struct ompi_win_t *win)
 {
-    /* Where the lock is the way, single words come by here in vain: that is asked first. */
-    if (target_count == 1 && origin_count == 1 && target_type == origin_type
-        && loci_window_singles(ompi_osc_loco_module(win)->window)
-        && run_word(win, origin, NULL, target, disp, target_type, op))
+    if (run_known(win, origin, origin_count, origin_type, target, disp, target_count, target_type,
+                  op))
         return MPI_SUCCESS;
-    if (run_vector(win, origin, origin_count, origin_type, target, disp, target_count,
-                   target_type, op))
-        return MPI_SUCCESS;
-    return accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                      op, win, NULL);
+    return accumulate_long(origin, origin_count, origin_type, target, disp, target_count,
+                           target_type, op, win);
 }
 
 int ompi_osc_loco_raccumulate(const void *origin, int origin_count,
