@@ -510,6 +510,7 @@ struct loci_combine {
     loci_reduce_fn *reduce;         /* with the lock */
     loci_atomic_fn *atomic;         /* without, where such elements may be atomics; else NULL */
     unsigned char shift;            /* their extent is 1 << shift */
+    bool counts;                    /* atomic adds to an integer of 8 bytes, as counters do */
 };
 
 /* window_acc.c. False: not in this window, or not this operation on this type. */
@@ -522,6 +523,7 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
                     uint64_t offset, size_t n, const void *operand)
 {
     unsigned char *p = loci_window_direct(win, rank, offset, n << how->shift), *word;
+    uint64_t value;
     bool single;
 
     if (p == NULL)
@@ -530,7 +532,12 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
     if (single && n < LOCI_WINDOW_LONG) {
         if (n != 1 || !loci_window_singles(win))
             return false;
-        how->atomic(p, operand, NULL, 1);
+        if (how->counts) {
+            memcpy(&value, operand, sizeof value);
+            atomic_fetch_add_explicit((_Atomic uint64_t *)(void *)p, value, memory_order_acq_rel);
+        } else {
+            how->atomic(p, operand, NULL, 1);
+        }
         loci_window_updated(win);
         return true;
     }

@@ -92,7 +92,6 @@ struct ompi_osc_loco_known {
     const struct ompi_datatype_t *type;     /* predefined, as the operation is: they stay. NULL: none */
     const struct ompi_op_t *op;
     struct loci_combine how;
-    enum loco_op word;                      /* of integers of 8 bytes: what atomics do with one */
 };
 
 struct ompi_osc_loco_module {

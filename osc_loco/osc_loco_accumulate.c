@@ -361,7 +361,6 @@ static void know(struct ompi_osc_loco_module *module, const struct ompi_datatype
         return;
     known->type = type;
     known->op = mpi_op;
-    known->word = ompi_osc_loco_is_word(type) ? ompi_osc_loco_word_op(mpi_op) : LOCO_OP_COUNT;
 }
 
 static inline bool run_known(const struct ompi_win_t *win, const void *origin, int origin_count,
@@ -372,17 +371,12 @@ static inline bool run_known(const struct ompi_win_t *win, const void *origin, i
 {
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     const struct ompi_osc_loco_known *known = &module->known;
-    uint64_t offset;
 
-    if (target_type != known->type || op != known->op || origin_type != target_type
-        || origin_count != target_count)
-        return false;
-    offset = ompi_osc_loco_offset(module, target, disp);
-    if (target_count == 1 && known->word != LOCO_OP_COUNT
-        && loci_window_fetch_word(module->window, target, known->word, offset, origin, NULL))
-        return true;
-    return loci_window_combine(module->window, target, &known->how, offset, (size_t)target_count,
-                               origin);
+    return target_type == known->type && op == known->op && origin_type == target_type
+           && origin_count == target_count
+           && loci_window_combine(module->window, target, &known->how,
+                                  ompi_osc_loco_offset(module, target, disp),
+                                  (size_t)target_count, origin);
 }
 
 static int accumulate(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
