@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "ompi/version.h"
 #include "ompi/communicator/communicator.h"
@@ -126,7 +127,11 @@ static inline uint64_t ompi_osc_loco_offset(const struct ompi_osc_loco_module *m
 }
 
 /* A status of the library as a class of MPI. */
-int ompi_osc_loco_class(int status);
+int ompi_osc_loco_class_of_other(int status);
+static inline int ompi_osc_loco_class(int status)
+{
+    return status == LOCO_OK ? MPI_SUCCESS : ompi_osc_loco_class_of_other(status);
+}
 
 /* Calls that may block are between these two. */
 static inline void ompi_osc_loco_enter(void)
@@ -230,7 +235,11 @@ struct ompi_osc_loco_cursor {
 };
 int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
                               const struct ompi_osc_loco_side *side);
-void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor);
+static inline void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor)
+{
+    if (cursor->loop != cursor->loops)
+        free(cursor->loop);
+}
 /* Goes on to the next strip if there is nothing left of this; false at the end. */
 bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor);
 static inline bool ompi_osc_loco_cursor_has(struct ompi_osc_loco_cursor *cursor)

@@ -122,12 +122,11 @@ static void tell_failure(int status)
                         loco_strerror(status), cause[0] != '\0' ? ": " : "", cause);
 }
 
-int ompi_osc_loco_class(int status)
+int ompi_osc_loco_class_of_other(int status)
 {
     static const struct {
         int status, class;
     } map[] = {
-        { LOCO_OK, MPI_SUCCESS },
         { LOCO_IN_PROGRESS, MPI_SUCCESS },
         { LOCO_ERR_ARG, MPI_ERR_ARG },
         { LOCO_ERR_RANGE, MPI_ERR_RMA_RANGE },

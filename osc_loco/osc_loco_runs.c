@@ -13,45 +13,6 @@
 
 #include "opal/datatype/opal_datatype_internal.h"
 
-int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
-                              const struct ompi_osc_loco_side *side)
-{
-    const opal_datatype_t *type = &side->type->super;
-    const dt_type_desc_t *described = type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc;
-
-    cursor->left = cursor->elements = 0;
-    cursor->depth = 0;
-    cursor->loop = cursor->loops;
-    if (ompi_osc_loco_bytes(side) == 0)
-        return MPI_SUCCESS;
-    if (ompi_osc_loco_is_run(side)) {
-        cursor->left = cursor->block = ompi_osc_loco_bytes(side);
-        cursor->blocks = 1;
-        cursor->stride = 0;
-        cursor->at = side->base + (uint64_t)type->true_lb;
-        return MPI_SUCCESS;
-    }
-    /* All loops of the type, so at least as many as are inside each other. */
-    if (type->loops + 1 > OMPI_OSC_LOCO_LOOPS) {
-        cursor->loop = malloc((type->loops + 1) * sizeof *cursor->loop);
-        if (cursor->loop == NULL)
-            return MPI_ERR_NO_MEM;
-    }
-    cursor->items = described->desc;
-    cursor->item_count = (uint32_t)described->used;
-    cursor->item = 0;
-    cursor->elements = side->count;
-    cursor->element = cursor->base = side->base;
-    cursor->extent = type->ub - type->lb;
-    return MPI_SUCCESS;
-}
-
-void ompi_osc_loco_cursor_close(struct ompi_osc_loco_cursor *cursor)
-{
-    if (cursor->loop != cursor->loops)
-        free(cursor->loop);
-}
-
 /* ---- the description ---- */
 
 static bool next_element(struct ompi_osc_loco_cursor *cursor)
@@ -109,7 +70,7 @@ static void take_rounds(struct ompi_osc_loco_cursor *cursor)
 }
 
 /* The strip of an item; false if it has no bytes. */
-static bool take_blocks(struct ompi_osc_loco_cursor *cursor, const ddt_elem_desc_t *item)
+static inline bool take_blocks(struct ompi_osc_loco_cursor *cursor, const ddt_elem_desc_t *item)
 {
     cursor->block = item->blocklen * opal_datatype_basicDatatypes[item->common.type]->size;
     cursor->blocks = item->count;
@@ -128,6 +89,42 @@ static bool take_blocks(struct ompi_osc_loco_cursor *cursor, const ddt_elem_desc
     cursor->left = cursor->blocks > 0 ? cursor->block : 0;
     cursor->item++;
     return cursor->left > 0;
+}
+
+int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
+                              const struct ompi_osc_loco_side *side)
+{
+    const opal_datatype_t *type = &side->type->super;
+    const dt_type_desc_t *described = type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc;
+
+    cursor->left = cursor->elements = 0;
+    cursor->depth = 0;
+    cursor->loop = cursor->loops;
+    if (ompi_osc_loco_bytes(side) == 0)
+        return MPI_SUCCESS;
+    if (ompi_osc_loco_is_run(side)) {
+        cursor->left = cursor->block = ompi_osc_loco_bytes(side);
+        cursor->blocks = 1;
+        cursor->stride = 0;
+        cursor->at = side->base + (uint64_t)type->true_lb;
+        return MPI_SUCCESS;
+    }
+    /* All loops of the type, so at least as many as are inside each other. */
+    if (type->loops + 1 > OMPI_OSC_LOCO_LOOPS) {
+        cursor->loop = malloc((type->loops + 1) * sizeof *cursor->loop);
+        if (cursor->loop == NULL)
+            return MPI_ERR_NO_MEM;
+    }
+    cursor->items = described->desc;
+    cursor->item_count = (uint32_t)described->used;
+    cursor->item = 0;
+    cursor->elements = side->count;
+    cursor->element = cursor->base = side->base;
+    cursor->extent = type->ub - type->lb;
+    /* A vector, most often. */
+    if (cursor->item_count == 1 && (cursor->items->elem.common.flags & OPAL_DATATYPE_FLAG_DATA))
+        (void)take_blocks(cursor, &cursor->items->elem);
+    return MPI_SUCCESS;
 }
 
 bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
@@ -156,11 +153,19 @@ bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
 
 /* ---- copies ---- */
 
-/* Short blocks are moved by one load and one store: a call of memcpy takes longer. */
+/* Short blocks are moved by one load and one store: a call of memcpy takes longer. Four at a time, at
+ * distances that are known before, or the loop would take as long as the moves. */
+#define COPY_BLOCK(k, len) memcpy(to + (k) * to_stride, from + (k) * from_stride, (len))
 #define COPY_BLOCKS(len)                                                                    \
     do {                                                                                    \
-        for (size_t i = 0; i < n; i++, to += to_stride, from += from_stride)                \
-            memcpy(to, from, (len));                                                        \
+        for (; n >= 4; n -= 4, to += 4 * to_stride, from += 4 * from_stride) {              \
+            COPY_BLOCK(0, len);                                                             \
+            COPY_BLOCK(1, len);                                                             \
+            COPY_BLOCK(2, len);                                                             \
+            COPY_BLOCK(3, len);                                                             \
+        }                                                                                   \
+        for (; n > 0; n--, to += to_stride, from += from_stride)                            \
+            COPY_BLOCK(0, len);                                                             \
     } while (0)
 
 static void copy_blocks(char *to, ptrdiff_t to_stride, const char *from, ptrdiff_t from_stride,
@@ -174,7 +179,9 @@ static void copy_blocks(char *to, ptrdiff_t to_stride, const char *from, ptrdiff
     case 16: COPY_BLOCKS(16); break;
     case 24: COPY_BLOCKS(24); break;
     case 32: COPY_BLOCKS(32); break;
-    default: COPY_BLOCKS(len);
+    default:
+        for (size_t i = 0; i < n; i++, to += to_stride, from += from_stride)
+            memcpy(to, from, len);
     }
 }
 
