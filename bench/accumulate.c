@@ -159,6 +159,7 @@ static inline void at_once(struct bench *b, int n, word_op *op)
                 through_kernel(b, n, op##_word);                                            \
             else                                                                            \
                 at_once(b, n, op##_word);                                                   \
+            bench_flush_raw(b);                                                             \
         }                                                                                   \
     }
 #define OPERATIONS_OF_LENGTH(n)                     \

@@ -70,6 +70,7 @@ static void empty(ompi_osc_base_module_t *module)
     WITH_NULL(fetch_and_op, ADD(MPI_PROC_NULL), { ADD(0); FLUSH; })                     \
     WITH_NULL(compare_and_swap, SWAP(MPI_PROC_NULL), { SWAP(0); FLUSH; })               \
     WITH_NULL(accumulate, SUM(MPI_PROC_NULL), { SUM(0); FLUSH; })                       \
+    WITH_NULL(put_rate, PUT(MPI_PROC_NULL), PUT(0))                                     \
     WITHOUT(lock, { LOCK; MPI_Win_unlock(0, win); })                                    \
     WITHOUT(lock_all, { MPI_Win_lock_all(0, win); MPI_Win_unlock_all(win); })           \
     WITHOUT(fence, MPI_Win_fence(0, win))

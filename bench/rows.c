@@ -28,6 +28,7 @@ static void put8_raw(struct bench *b, long count)
             raw_kernel_write(&b->raw, &b->word, b->raw.peer_word, sizeof(b->word));
         else
             atomic_store_explicit(b->raw.word, b->word, memory_order_release);
+        bench_flush_raw(b);
     }
 }
 
@@ -152,6 +153,7 @@ static void put_many_raw(struct bench *b, long count)
         }
         for (size_t k = 0; k < PUTS_PER_FLUSH; k++)
             atomic_store_explicit(to + k, b->word, memory_order_release);
+        bench_flush_raw(b);
     }
 }
 
@@ -179,6 +181,7 @@ static void put_long_raw(struct bench *b, long count)
             memcpy(b->raw.far, b->local, BENCH_LONG);
         /* Nothing reads it here, so the compiler is told that somebody may. */
         atomic_signal_fence(memory_order_seq_cst);
+        bench_flush_raw(b);
     }
 }
 

@@ -28,6 +28,7 @@ struct bench {
     uint64_t word;
     uint64_t old;
     int error;            /* the first that a call returned */
+    bool flushes;         /* raw operations do what a flush has to, besides */
 };
 
 /* Each does a number of operations. Limits of a row: null does the call to MPI_PROC_NULL, raw the
@@ -64,6 +65,14 @@ static inline void bench_note(struct bench *b, int rc)
 {
     if (rc != MPI_SUCCESS && b->error == MPI_SUCCESS)
         b->error = rc;
+}
+
+/* Stores to be seen before later loads are done, which is what a flush of them comes to. Atomics are
+ * no worse than that by themselves. */
+static inline void bench_flush_raw(const struct bench *b)
+{
+    if (b->flushes)
+        atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* Of the bench's flavor; what MPI returned. */

@@ -80,6 +80,7 @@ void put_column_raw(struct bench *b, long count)
     for (long i = 0; i < count; i++) {
         move_words(b, true, 0, MATRIX_STEP, MATRIX_STEP, MATRIX_ROWS);
         atomic_signal_fence(memory_order_seq_cst);
+        bench_flush_raw(b);
     }
 }
 
@@ -98,6 +99,7 @@ void put_array_raw(struct bench *b, long count)
     for (long i = 0; i < count; i++) {
         move_words(b, true, 0, 8, MATRIX_STEP, MATRIX_ROWS);
         atomic_signal_fence(memory_order_seq_cst);
+        bench_flush_raw(b);
     }
 }
 
@@ -117,6 +119,8 @@ static void face_raw(struct bench *b, bool writes, long count)
         for (size_t z = 0; z < FACE_Z; z++)
             move_words(b, writes, FACE_AT + z * Z_STEP, Y_STEP, Y_STEP, FACE_Y);
         atomic_signal_fence(memory_order_seq_cst);
+        if (writes)
+            bench_flush_raw(b);
     }
 }
 
