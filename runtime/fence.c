@@ -54,18 +54,23 @@ struct place_wait {
     uint64_t target;
 };
 
+static bool has_placed(const struct place_wait *wait)
+{
+    return atomic_load_explicit(&wait->lane->placed, memory_order_acquire) >= wait->target;
+}
+
 static int is_placed(void *arg)
 {
     struct place_wait *wait = arg;
     int failed;
 
-    if (atomic_load_explicit(&wait->lane->placed, memory_order_acquire) >= wait->target)
+    if (has_placed(wait))
         return 1;
     failed = atomic_load_explicit(&wait->lane->failed, memory_order_relaxed);
     if (failed != LOCO_OK)
         return failed;
     loci_lane_poll(wait->lane);
-    return 0;
+    return has_placed(wait);
 }
 
 static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)

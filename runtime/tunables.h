@@ -33,6 +33,7 @@ enum loci_tunable_origin {
 enum loci_fabric_choice { LOCI_FABRIC_AUTO, LOCI_FABRIC_SHM, LOCI_FABRIC_VERBS };
 enum loci_huge_pages { LOCI_HUGE_AUTO, LOCI_HUGE_NEVER, LOCI_HUGE_ALWAYS };
 enum loci_cma { LOCI_CMA_AUTO, LOCI_CMA_NEVER };
+enum loci_rdma_place { LOCI_RDMA_PLACE_READ, LOCI_RDMA_PLACE_ACK };
 enum loci_offers { LOCI_OFFERS_AUTO, LOCI_OFFERS_NEVER };
 
 struct loci_tunables {
@@ -42,6 +43,7 @@ struct loci_tunables {
     int64_t rdma_cache;                 /* bytes */
     int64_t rdma_depth;                 /* requests */
     int64_t rdma_inline;                /* bytes */
+    int rdma_place;                     /* enum loci_rdma_place */
     int64_t rdma_read_ahead;            /* bytes */
     int64_t rdma_timeout;               /* ns */
     int64_t rdma_write_piece;           /* bytes */

@@ -132,6 +132,8 @@ export -f two_packages nearest
 part_pair() {
     check_function 'the nearest device is taken' 60 nearest
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function "the contract, placed by acknowledgements" 400 \
+        "LOCO_RDMA_PLACE=ack over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'long requests of more pieces than there is room for' 120 \
         "LOCO_RDMA_DEPTH=16 LOCO_RDMA_READ_AHEAD=64K over_verbs '$builddir/tests/rdma/contract' 2 large"
     check_function 'chains of more requests than there is room for' 120 \
@@ -204,11 +206,19 @@ part_channels_loss() {
     check_function 'packets were lost' 20 has_lost 5
 }
 
+# Soft-RoCE counts how often it has tried a message from the last acknowledgement on, not from the last
+# packet that arrived: of a burst out of order one or two packets are taken each time. So on wires that
+# reorder, messages of one packet go through best, and few at a time.
+few_and_short() { export LOCO_RDMA_WRITE_PIECE=4K LOCO_RDMA_READ_AHEAD=64K LOCO_RDMA_DEPTH=32; }
+
 # A wire that loses, delays and reorders: the same results. Without its fence message passing through
 # two lanes fails there, so the litmus test is one that can.
 part_bad_wire() {
     export TEST_SCALE=4 LOCO_RDMA_TIMEOUT=67ms      # after that what is lost is sent again
+    few_and_short
     check_function 'the contract on a bad wire' 600 "over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function 'the contract on a bad wire, placed by acknowledgements' 600 \
+        "LOCO_RDMA_PLACE=ack over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'a missing fence is seen on a bad wire' 400 \
         "TEST_SCALE=1 over_verbs '$builddir/tests/rdma/contract' 2 unfenced"
 }
@@ -307,10 +317,6 @@ part_examples_loss() {
 # Litmus tests and stress on a wire that is far worse than any that is used: what there is to go wrong
 # with order does. A case of the stress tests goes on for longer, since a call takes tens of
 # milliseconds, and so may the calls that others' deaths interrupt.
-#
-# Soft-RoCE counts how often it has tried a message from the last acknowledgement on, not from the last
-# packet that arrived: of a burst out of order one or two packets are taken each time. So messages of one
-# packet go through best, and few at a time.
 part_hard_wire() {
     local name
     lossy
@@ -318,7 +324,7 @@ part_hard_wire() {
     check_function 'a write in one piece does not arrive' 300 \
         "export LOCO_LOG=error LOCO_RDMA_WRITE_PIECE=inf; \
          refuses 'transport retry counter exceeded' over_verbs '$builddir/tests/rdma/contract' 2 large"
-    export LOCO_RDMA_WRITE_PIECE=4K LOCO_RDMA_READ_AHEAD=64K LOCO_RDMA_DEPTH=32
+    few_and_short
     check_function 'the contract on a hard wire, 2 processes' 900 \
         "over_verbs '$builddir/tests/rdma/contract' 2"
     for name in moves flood atomics order threads fenced last_words death; do   # not always `large`

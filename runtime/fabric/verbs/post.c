@@ -5,7 +5,7 @@
  *   write up to the inline size   with its data; done when posted
  *   write up to a block           copied to a buffer; done when posted
  *   read up to a block, atomic    into a buffer that is copied out on completion
- *   place                         a read of nothing
+ *   place                         a read of nothing; or the last request's completion, below
  *   longer write or read          long.c
  *
  * The requests of a chain of operations are made one after the other, and given to the device as
@@ -17,6 +17,11 @@
  * what it was made for; a chain that finds no more room ends there, and what is made of it is sent.
  * Nothing of these numbers is seen by anybody else meanwhile: they are under the thread's lock, and
  * completions are taken only by polls, which are under it, too.
+ *
+ * Places by acknowledgements (LOCO_RDMA_PLACE=ack). Each write asks for its completion, and a place
+ * waits for that of the youngest request: no message of its own. The standard does not say that what
+ * is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE stores
+ * before it acknowledges.
  *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
@@ -194,6 +199,11 @@ static void end(struct batch *b, int op, const struct verbs_request *what, bool 
 
 /* ---- kinds ---- */
 
+static bool by_acks(const struct verbs_lane *l)
+{
+    return l->thread->fabric->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
+}
+
 /* Up to a block, done when posted. */
 static int make_write(struct batch *b, const struct loci_op *op, int number)
 {
@@ -215,7 +225,7 @@ static int make_write(struct batch *b, const struct loci_op *op, int number)
         sge->addr = (uintptr_t)what.buffer->base;
         sge->lkey = l->thread->mr->lkey;
     }
-    end(b, number, &what, false);
+    end(b, number, &what, by_acks(l));
     return LOCO_OK;
 }
 
@@ -263,6 +273,27 @@ static int make_place(struct batch *b, const struct loci_op *op, int number)
     return LOCO_IN_PROGRESS;
 }
 
+/* The youngest request, made or posted, if its completion is asked for and tells nobody yet. */
+static struct verbs_request *youngest_to_ask(struct verbs_lane *l)
+{
+    struct verbs_request *r = &l->ring[(l->posted - 1) % l->depth];
+
+    return l->asked == l->posted && r->slot == NULL ? r : NULL;
+}
+
+static int make_place_by_acks(struct batch *b, const struct loci_op *op, int number)
+{
+    struct verbs_request *youngest;
+
+    if (b->l->posted == b->l->retired)
+        return LOCO_OK;
+    youngest = youngest_to_ask(b->l);
+    if (youngest == NULL)
+        return loci_verbs_has_room(b->l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
+    youngest->slot = op->slot;
+    return LOCO_IN_PROGRESS;
+}
+
 /* ---- chains ---- */
 
 /* A word of the cpu domain whose page could not be mapped: its owner's CPU does it. */
@@ -289,6 +320,8 @@ static int add(struct batch *b, struct loci_op *op, int number)
         return LOCO_ERR_AGAIN;      /* in order */
     if (l->broken)
         return LOCO_ERR_PEER_DEAD;
+    if (op->kind == LOCI_PLACE && by_acks(l))
+        return make_place_by_acks(b, op, number);
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
         return loci_verbs_has_room(l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
     if (op->kind == LOCI_WRITE && op->len == 0)
