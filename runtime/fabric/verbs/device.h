@@ -38,6 +38,7 @@ struct loci_device_port {
     int max_requests;               /* per queue pair */
     uint64_t device_memory;         /* bytes */
     bool thread_domains;
+    bool loses_answers;             /* soft-RoCE: see post.c */
 };
 
 /* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE=wanted means for

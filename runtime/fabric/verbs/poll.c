@@ -32,10 +32,27 @@ static const char *kind_name(enum loci_op_kind kind)
     return names[kind];
 }
 
+/* Soft-RoCE at times (post.c). */
+static bool has_no_answer(const struct verbs_lane *l, const struct verbs_request *r)
+{
+    const struct verbs_fabric *f = l->thread->fabric;
+
+    return f->port.loses_answers && r->buffer != NULL && r->to != NULL
+           && r->len >= sizeof f->no_answer
+           && memcmp(r->buffer->base, &f->no_answer, sizeof f->no_answer) == 0;
+}
+
 static void retire(struct verbs_lane *l, int status)
 {
     struct verbs_request *r = &l->ring[l->retired % l->depth];
 
+    if (status == LOCO_OK && has_no_answer(l, r)) {
+        LOCI_LOG(l->thread->fabric->rt, LOCO_LOG_ERROR, "%s of %zu bytes through %s is complete "
+                 "without its answer, as soft-RoCE's are at times where packets are lost or change "
+                 "their order", kind_name(r->kind), r->len, l->thread->fabric->port.device);
+        status = LOCO_ERR_SYSTEM;
+        loci_verbs_flush(l, status);
+    }
     if (r->buffer != NULL) {
         if (status == LOCO_OK && r->to != NULL)
             memcpy(r->to, r->buffer->base, r->len);
@@ -45,6 +62,7 @@ static void retire(struct verbs_lane *l, int status)
         loci_verbs_unregister(l->thread->fabric, r->user);
     l->unanswered -= r->answer;
     l->retired++;
+    l->writes -= r->kind == LOCI_WRITE;
     l->thread->outstanding--;
     if (r->slot != NULL)
         loci_slot_done(r->slot, status);

@@ -23,6 +23,13 @@
  * is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE stores
  * before it acknowledges.
  *
+ * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with the
+ * number of the last request that it has done, and takes such an acknowledgement for the answer of a
+ * read or an atomic with that number: that is complete then, without its data. So there a read or an
+ * atomic is not posted while writes before it are in flight, which ask for their completions. A write
+ * that is still on its way after it was sent again and acknowledged is left: where the first word of an
+ * answer is what the buffer was filled with, nothing has come, and that is an error.
+ *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
  * nothing else is made.
@@ -82,6 +89,7 @@ static void reserve(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
     if (ask || what->slot != NULL || should_ask(l))
         wr->send_flags |= IBV_SEND_SIGNALED;
     l->posted++;
+    l->writes += what->kind == LOCI_WRITE;
     l->thread->outstanding++;
     if (wr->send_flags & IBV_SEND_SIGNALED)
         l->asked = l->posted;
@@ -97,6 +105,7 @@ static void take_back(struct verbs_lane *l, const struct ibv_send_wr *list, int 
         struct verbs_request *r = &l->ring[--l->posted % l->depth];
 
         l->thread->outstanding--;
+        l->writes -= r->kind == LOCI_WRITE;
         if (r->buffer != NULL)
             loci_verbs_buffer_give(l->thread, r->buffer);
     }
@@ -204,6 +213,11 @@ static bool by_acks(const struct verbs_lane *l)
     return l->thread->fabric->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
 }
 
+static bool loses_answers(const struct verbs_lane *l)
+{
+    return l->thread->fabric->port.loses_answers;
+}
+
 /* Up to a block, done when posted. */
 static int make_write(struct batch *b, const struct loci_op *op, int number)
 {
@@ -225,7 +239,7 @@ static int make_write(struct batch *b, const struct loci_op *op, int number)
         sge->addr = (uintptr_t)what.buffer->base;
         sge->lkey = l->thread->mr->lkey;
     }
-    end(b, number, &what, by_acks(l));
+    end(b, number, &what, by_acks(l) || loses_answers(l));
     return LOCO_OK;
 }
 
@@ -253,6 +267,8 @@ static int make_fetch(struct batch *b, const struct loci_op *op, int number)
     what.buffer = loci_verbs_buffer_take(l->thread, what.len);
     if (what.buffer == NULL)
         return LOCO_ERR_AGAIN;
+    if (loses_answers(l))
+        memcpy(what.buffer->base, &l->thread->fabric->no_answer, sizeof(uint64_t));
     sge->addr = (uintptr_t)what.buffer->base;
     sge->length = (uint32_t)what.len;
     sge->lkey = l->thread->mr->lkey;
@@ -333,7 +349,7 @@ static int add(struct batch *b, struct loci_op *op, int number)
     }
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
-    if (!loci_verbs_has_room(l))
+    if (!loci_verbs_has_room(l) || (op->kind != LOCI_WRITE && loses_answers(l) && l->writes > 0))
         return LOCO_ERR_AGAIN;
     if (is_long(l, op))
         return loci_verbs_long(l, op);

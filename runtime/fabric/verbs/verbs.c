@@ -14,6 +14,7 @@
 
 #include "../../rma.h"
 #include "../../service.h"
+#include "../../wait.h"
 #include "../shm/shm.h"
 #include "link.h"
 #include "qp.h"
@@ -63,6 +64,7 @@ static bool open_device(struct verbs_fabric *f)
     if (f->end_cq == NULL || f->anchor == NULL)
         return false;
     memset(f->anchor, 0, PAGE);
+    f->no_answer = loci_random(f->rt);
     f->anchor_mr = ibv_reg_mr(f->pd, f->anchor, PAGE, IBV_ACCESS_REMOTE_READ);
     return f->anchor_mr != NULL;
 }

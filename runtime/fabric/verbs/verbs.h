@@ -109,6 +109,7 @@ struct verbs_lane {
     uint32_t depth, max_inline;
     uint32_t posted, retired;       /* requests since it was opened */
     uint32_t asked;                 /* posted, when a completion was asked for last */
+    uint32_t writes;                /* of those in flight */
     size_t unanswered;              /* bytes of long reads in flight */
     struct verbs_long rest;
     bool broken;                    /* nothing is posted any more */
@@ -167,6 +168,7 @@ struct verbs_fabric {
     union ibv_gid gid;
     unsigned char *anchor;          /* a page for peers to read nothing of */
     struct ibv_mr *anchor_mr;
+    uint64_t no_answer;             /* what a buffer begins with before its answer, on soft-RoCE */
     int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
     struct verbs_cache cache;
     struct verbs_links *links;      /* NULL: none can be made */
