@@ -219,9 +219,10 @@ static bool needs_tag(int el)
 static bool tags_fit(struct model *m, const struct access *a)
 {
     const struct part *part = part_at(m, a);
-    bool tagged = needs_tag(a->el) && a->op != OP_CAS;
+    bool combines = a->op != EL_REPLACE && a->op != EL_NO_OP;
+    bool tagged = combines && needs_tag(a->el) && a->op != OP_CAS;
 
-    if (a->op == EL_REPLACE || a->op == EL_NO_OP)
+    if (!combines && !a->fetches)
         return true;
     for (long i = a->low; i < a->high; i++) {
         uint8_t c = a->cover[i - a->low];
