@@ -32,7 +32,7 @@ static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
         loci_rw_found_free(member, member_old);
     *part = status == LOCO_OK && loci_rw_is_free(group_old, LOCI_RW_PART, flags);
     if (status == LOCO_OK && (!*part || swapped != LOCO_OK)) {
-        status = loci_fetch_add(rt, group->mem, group->offset, 0 - unit, &old, NULL);
+        status = loci_add(rt, group->mem, group->offset, 0 - unit, &old, NULL);
         *part = false;
     }
     status = status == LOCO_OK ? swapped : status;
@@ -77,8 +77,8 @@ int loci_rw_pair_release(struct loco_runtime *rt, const struct loci_rw *group,
         second = loci_rw_release(rt, group, LOCI_RW_PART);
         return first != LOCO_OK ? first : second;
     }
-    first = loci_fetch_add(rt, member->mem, member->offset, 0 - name, &old[0], &ack);
-    second = loci_fetch_add(rt, group->mem, group->offset, 0 - unit, &old[1], &ack);
+    first = loci_add(rt, member->mem, member->offset, 0 - name, &old[0], &ack);
+    second = loci_add(rt, group->mem, group->offset, 0 - unit, &old[1], &ack);
     done = loco_ack_wait(rt, &ack);
     return first != LOCO_OK ? first : second != LOCO_OK ? second : done;
 }

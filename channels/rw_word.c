@@ -97,7 +97,7 @@ static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci
     *last = old;
     if (loci_rw_is_free(old, mode, flags))
         return LOCO_OK;
-    status = loci_fetch_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
+    status = loci_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 

@@ -231,7 +231,7 @@ static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw 
     uint64_t old;
 
     if (p == NULL)
-        return loci_fetch_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
+        return loci_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
     loci_rw_give_mapped(rt, p + rw->offset, rw, mode);
     return LOCO_OK;
 }

@@ -118,6 +118,7 @@ int loci_acc_chain_give(struct loci_acc_chain *c, bool writes)
     ops[n++] = (struct loci_op){
         .kind = LOCI_FETCH_ADD, .mem = c->lock.mem, .offset = c->lock.offset, .len = 8,
         .operand = 0 - loci_rw_unit(&c->lock, LOCI_RW_EXCLUSIVE), .result = &old,
+        .unwanted = true,
     };
     status = run(c, ops, n, &posted);
     /* The last of them, which frees the lock, was not posted either. */

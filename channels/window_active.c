@@ -89,7 +89,7 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
     if (!loci_can_order(win->rt, &win->control[rank]))
         return loci_fence_data(win->rt, win->group.peer[rank]);
     o->rank = rank;
-    return loci_fetch_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
+    return loci_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
 }
 
 static int ordered_done(struct loco_window *win, struct ordered *o, int status)

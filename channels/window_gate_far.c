@@ -113,8 +113,8 @@ static int group_target(struct loco_window *win, int rank)
         status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, LOCI_RW_BARGE, &grouped);
     if (status != LOCO_OK)
         return status;
-    return loci_fetch_add(win->rt, target.mem, target.offset,
-                          (grouped ? 0 : LOCI_RW_GROUPED) - unit, &old, NULL);
+    return loci_add(win->rt, target.mem, target.offset, (grouped ? 0 : LOCI_RW_GROUPED) - unit,
+                    &old, NULL);
 }
 
 /* *all: no target was left out. */

@@ -130,17 +130,29 @@ int loci_post_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offse
     return post(rt, &op, ack);
 }
 
-int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
-                        uint64_t add, uint64_t *old, loco_ack_t *ack)
+static int post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                    uint64_t *old, bool unwanted, loco_ack_t *ack)
 {
     struct loci_op op = {
         .kind = LOCI_FETCH_ADD, .mem = mem, .offset = offset, .len = 8, .operand = add,
-        .result = old,
+        .result = old, .unwanted = unwanted,
     };
 
     if (now_a_word(rt, mem))
         return loci_fetch_add(rt, mem, offset, add, old, ack);
     return post_atomic(rt, &op, ack);
+}
+
+int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                        uint64_t add, uint64_t *old, loco_ack_t *ack)
+{
+    return post_add(rt, mem, offset, add, old, false, ack);
+}
+
+int loci_post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                  uint64_t *room, loco_ack_t *ack)
+{
+    return post_add(rt, mem, offset, add, room, true, ack);
 }
 
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,

@@ -34,6 +34,8 @@ int loci_post_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offse
                    size_t len, loco_ack_t *ack);
 int loci_post_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                         uint64_t add, uint64_t *old, loco_ack_t *ack);
+int loci_post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                  uint64_t *room, loco_ack_t *ack);
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack);
 
@@ -146,6 +148,14 @@ static inline int loci_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, 
     LOCI_COUNT_MEM(rt, atomics, mem);
     *old = loci_cpu_fetch_add(p + offset, add);
     return LOCO_OK;
+}
+
+/* The same, and nobody looks at what was there: `room` is for fabrics that bring it all the same. */
+static inline int loci_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                           uint64_t add, uint64_t *room, loco_ack_t *ack)
+{
+    return loci_mem_word(mem) == NULL ? loci_post_add(rt, mem, offset, add, room, ack)
+                                      : loci_fetch_add(rt, mem, offset, add, room, ack);
 }
 
 static inline int loci_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,

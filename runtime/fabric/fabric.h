@@ -90,6 +90,7 @@ struct loci_op {
     uint64_t operand;           /* added, or swapped in */
     uint64_t compare;
     uint64_t *result;           /* where an atomic's old value goes */
+    bool unwanted;              /* nobody looks at that, and it may stay as it is */
     struct loci_slot *slot;     /* who is told of the completion */
 };
 

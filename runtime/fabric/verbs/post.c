@@ -26,7 +26,8 @@
  * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with the
  * number of the last request that it has done, and takes such an acknowledgement for the answer of a
  * read or an atomic with that number: that is complete then, without its data. So there a read or an
- * atomic is not posted while writes before it are in flight, which ask for their completions. A write
+ * atomic whose answer is wanted is not posted while writes before it are in flight, which ask for their
+ * completions; an addition whose is not was done, and that is all its caller wants to know. A write
  * that is still on its way after it was sent again and acknowledged is left: where the first word of an
  * answer is what the buffer was filled with, nothing has come, and that is an error.
  *
@@ -261,7 +262,7 @@ static int make_fetch(struct batch *b, const struct loci_op *op, int number)
         wr->wr.atomic.rkey = (uint32_t)op->mem->key.device;
         wr->wr.atomic.compare_add = op->kind == LOCI_FETCH_ADD ? op->operand : op->compare;
         wr->wr.atomic.swap = op->operand;
-        what.to = op->result;
+        what.to = op->unwanted ? NULL : op->result;
         what.len = sizeof(uint64_t);
     }
     what.buffer = loci_verbs_buffer_take(l->thread, what.len);
@@ -319,6 +320,11 @@ static bool is_owners(const struct loci_op *op)
            && op->mem->domain == LOCI_DOMAIN_CPU;
 }
 
+static bool wants_answer(const struct loci_op *op)
+{
+    return op->kind != LOCI_WRITE && !op->unwanted;
+}
+
 static bool is_long(const struct verbs_lane *l, const struct loci_op *op)
 {
     return op->len > VERBS_BLOCK && (op->kind == LOCI_READ
@@ -349,7 +355,7 @@ static int add(struct batch *b, struct loci_op *op, int number)
     }
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
-    if (!loci_verbs_has_room(l) || (op->kind != LOCI_WRITE && loses_answers(l) && l->writes > 0))
+    if (!loci_verbs_has_room(l) || (wants_answer(op) && loses_answers(l) && l->writes > 0))
         return LOCO_ERR_AGAIN;
     if (is_long(l, op))
         return loci_verbs_long(l, op);
