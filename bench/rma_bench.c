@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Measures MPI's one-sided calls on one node, and beside each what it could not go below: the same
- * call to MPI_PROC_NULL plus the raw operation in plain C. They take turns, batch by batch, and each
- * figure is the median of its batches. Of two ranks, rank 0 works on rank 1's memory, unless a row
- * says that both take part; of more, all work: each on the next one's memory, or all on rank 0's. A
- * figure is then the time divided by all that was done in it. On memory that is mapped, the raw
- * operation is measured once more with the fence that a flush of it needs.
+ * call to MPI_PROC_NULL plus the raw operation in plain C. They take turns, batch by batch, and
+ * each figure is the median of its batches. Of two ranks, rank 0 works on rank 1's memory, unless a
+ * row says that both take part; of more, all work: each on the next one's memory, or all on rank
+ * 0's. A figure is then the time divided by all that was done in it. On memory that is mapped, the
+ * raw operation is measured once more with the fence that a flush of it needs.
  *
  * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
  * where a component crashed.

@@ -67,8 +67,8 @@ static inline void bench_note(struct bench *b, int rc)
         b->error = rc;
 }
 
-/* Stores to be seen before later loads are done, which is what a flush of them comes to. Atomics are
- * no worse than that by themselves. */
+/* Stores to be seen before later loads are done, which is what a flush of them comes to. Atomics
+ * are no worse than that by themselves. */
 static inline void bench_flush_raw(const struct bench *b)
 {
     if (b->flushes)

@@ -476,7 +476,8 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
 
 /* Where the lock is the way, and is free: take it; false: nothing was done. `single`: the elements
  * could be atomics. Only where all have mapped all, and one thread calls. From here to
- * loci_window_combine_end() others wait, so all that the operation needs is to be at hand before. */
+ * loci_window_combine_end() others wait, so all that the operation needs is to be at hand before.
+ */
 #define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
 static inline __attribute__((always_inline)) bool
 loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsigned char **word)

@@ -90,7 +90,7 @@ struct ompi_osc_loco_hints {
 /* What was looked up for the last accumulate of the short way (osc_loco_accumulate.c): the next one
  * mostly has the same type and operation. Of windows that one thread calls. */
 struct ompi_osc_loco_known {
-    const struct ompi_datatype_t *type;     /* predefined, as the operation is: they stay. NULL: none */
+    const struct ompi_datatype_t *type;     /* predefined, as the operation is; NULL: none */
     const struct ompi_op_t *op;
     struct loci_combine how;
 };

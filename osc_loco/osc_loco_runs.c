@@ -153,8 +153,8 @@ bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
 
 /* ---- copies ---- */
 
-/* Short blocks are moved by one load and one store: a call of memcpy takes longer. Four at a time, at
- * distances that are known before, or the loop would take as long as the moves. */
+/* Short blocks are moved by one load and one store: a call of memcpy takes longer. Four at a time,
+ * at distances that are known before, or the loop would take as long as the moves. */
 #define COPY_BLOCK(k, len) memcpy(to + (k) * to_stride, from + (k) * from_stride, (len))
 #define COPY_BLOCKS(len)                                                                    \
     do {                                                                                    \

@@ -150,7 +150,8 @@ static inline int loci_fetch_add(struct loco_runtime *rt, struct loci_mem *mem, 
     return LOCO_OK;
 }
 
-/* The same, and nobody looks at what was there: `room` is for fabrics that bring it all the same. */
+/* The same, and nobody looks at what was there: `room` is for fabrics that bring it all the same.
+ */
 static inline int loci_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t add, uint64_t *room, loco_ack_t *ack)
 {

@@ -32,8 +32,8 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
       "writes up to this size go to an RDMA device with their data, if it can" },
     { "LOCO_RDMA_PLACE", "read", LOCI_TUNABLE_CHOICE, 0, 0, "read|ack", FIELD(rdma_place),
-      "what tells a fence that writes over RDMA are placed: a read of nothing behind them, or their "
-      "acknowledgements, which do not promise it, but which most others are content with" },
+      "what tells a fence that writes over RDMA are placed: a read of nothing behind them, or "
+      "their acknowledgements, which do not promise it, but which most others are content with" },
     { "LOCO_RDMA_READ_AHEAD", "256K", LOCI_TUNABLE_SIZE, 64 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_read_ahead),
       "bytes of long reads that a thread may have asked of one peer over RDMA and not got yet" },

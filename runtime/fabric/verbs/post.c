@@ -19,17 +19,18 @@
  * completions are taken only by polls, which are under it, too.
  *
  * Places by acknowledgements (LOCO_RDMA_PLACE=ack). Each write asks for its completion, and a place
- * waits for that of the youngest request: no message of its own. The standard does not say that what
- * is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE stores
- * before it acknowledges.
+ * waits for that of the youngest request: no message of its own. The standard does not say that
+ * what is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE
+ * stores before it acknowledges.
  *
- * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with the
- * number of the last request that it has done, and takes such an acknowledgement for the answer of a
- * read or an atomic with that number: that is complete then, without its data. So there a read or an
- * atomic whose answer is wanted is not posted while writes before it are in flight, which ask for their
- * completions; an addition whose is not was done, and that is all its caller wants to know. A write
- * that is still on its way after it was sent again and acknowledged is left: where the first word of an
- * answer is what the buffer was filled with, nothing has come, and that is an error.
+ * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with
+ * the number of the last request that it has done, and takes such an acknowledgement for the answer
+ * of a read or an atomic with that number: that is complete then, without its data. So there a read
+ * or an atomic whose answer is wanted is not posted while writes before it are in flight, which ask
+ * for their completions; an addition whose is not was done, and that is all its caller wants to
+ * know. A write that is still on its way after it was sent again and acknowledged is left: where
+ * the first word of an answer is what the buffer was filled with, nothing has come, and that is an
+ * error.
  *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
