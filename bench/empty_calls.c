@@ -63,7 +63,8 @@ static void empty(ompi_osc_base_module_t *module)
 #define FLUSH MPI_Win_flush(0, win)
 #define LOCK MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win)
 
-/* Each row: the call that can be made to MPI_PROC_NULL, if there is one, and all its calls. */
+/* Each row: the call that can be made to MPI_PROC_NULL, if there is one, and all its calls; but of
+ * put_rate a put, without its part of a flush. */
 #define ROWS(WITH_NULL, WITHOUT)                                                        \
     WITH_NULL(put, PUT(MPI_PROC_NULL), { PUT(0); FLUSH; })                              \
     WITH_NULL(get, GET(MPI_PROC_NULL), { GET(0); FLUSH; })                              \
