@@ -132,8 +132,9 @@ static bool goes_in_strips(const struct transfer *t, struct ompi_osc_loco_cursor
 
 /* ---- other types ---- */
 
-/* Whether all that the remote side touches is mapped here; if so, where its base is. */
-static bool is_mapped(const struct transfer *t, uint64_t *base)
+/* Whether all that the remote side touches is mapped here; if so, its base is an address from now
+ * on. (In place: what is copied, or stored again, just before it is read is waited for.) */
+static bool to_mapped(struct transfer *t)
 {
     unsigned char *p;
     int64_t low, high;
@@ -145,11 +146,13 @@ static bool is_mapped(const struct transfer *t, uint64_t *base)
                                  (size_t)(high - low))
         : loci_window_direct(t->module->window, t->target, t->remote.base + (uint64_t)low,
                              (size_t)(high - low));
-    *base = (uint64_t)(uintptr_t)p - (uint64_t)low;
-    return p != NULL;
+    if (p == NULL)
+        return false;
+    t->remote.base = (uint64_t)(uintptr_t)p - (uint64_t)low;
+    return true;
 }
 
-static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote_side, bool mapped)
+static int zip(const struct transfer *t, bool mapped)
 {
     struct ompi_osc_loco_cursor local, remote;
     bool put = t->move == loco_window_put;
@@ -157,13 +160,13 @@ static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote
 
     if (ompi_osc_loco_cursor_open(&local, &t->local) != MPI_SUCCESS)
         return MPI_ERR_TYPE;
-    if (ompi_osc_loco_cursor_open(&remote, remote_side) != MPI_SUCCESS) {
+    if (ompi_osc_loco_cursor_open(&remote, &t->remote) != MPI_SUCCESS) {
         ompi_osc_loco_cursor_close(&local);
         return MPI_ERR_TYPE;
     }
     if (!mapped && goes_in_strips(t, &local, &remote))
         status = move_strips(t, &local, &remote,
-                             ompi_osc_loco_bytes(put ? &t->local : remote_side));
+                             ompi_osc_loco_bytes(put ? &t->local : &t->remote));
     else if (!mapped)
         status = move_runs(t, &local, &remote);
     else if (put)
@@ -175,19 +178,23 @@ static int zip(const struct transfer *t, const struct ompi_osc_loco_side *remote
     return ompi_osc_loco_class(status);
 }
 
-static int move_derived(const struct transfer *t)
+static int move_derived(struct transfer *t)
 {
-    struct ompi_osc_loco_side remote = t->remote;
     int status;
 
-    if (is_mapped(t, &remote.base))
-        return zip(t, &remote, true);
+    if (to_mapped(t)) {
+        bool put = t->move == loco_window_put;
+
+        if (ompi_osc_loco_copy_vector(put ? &t->local : &t->remote, put ? &t->remote : &t->local))
+            return MPI_SUCCESS;
+        return zip(t, true);
+    }
     status = ompi_osc_loco_check_bounds(t->module, t->target, &t->remote);
-    return status == LOCO_OK ? zip(t, &t->remote, false) : ompi_osc_loco_class(status);
+    return status == LOCO_OK ? zip(t, false) : ompi_osc_loco_class(status);
 }
 
 /* Like a message: what is sent may be shorter than what the receiver has room for. */
-static int move(const struct transfer *t, const struct ompi_osc_loco_side *sender,
+static int move(struct transfer *t, const struct ompi_osc_loco_side *sender,
                 const struct ompi_osc_loco_side *receiver)
 {
     size_t len = ompi_osc_loco_bytes(sender);

@@ -361,6 +361,70 @@ static void large_strided(int flavor)
     tl_win_close(&w);
 }
 
+/* ---- vectors to vectors ---- */
+
+enum { VECTOR_BLOCKS = 13, VECTOR_MOST = 48, VECTOR_FAR = 4000 };
+
+/* Blocks of `block` bytes at distances: there, back, and nothing between them. `split`: the other
+ * side's blocks are half as long, and twice as many. */
+static void try_vectors(struct tl_win *w, int target, int origin, size_t block, size_t near,
+                        size_t far, int split)
+{
+    size_t far_block = split ? block / 2 : block, blocks = split ? 2 * VECTOR_BLOCKS : VECTOR_BLOCKS;
+    unsigned char *data = malloc(VECTOR_BLOCKS * near), *back = calloc(VECTOR_BLOCKS, near);
+    unsigned char *expected = calloc(1, w->bytes);
+    MPI_Datatype here, there;
+
+    MPI_Type_vector(VECTOR_BLOCKS, (int)block, (int)near, MPI_BYTE, &here);
+    MPI_Type_vector((int)blocks, (int)far_block, (int)far, MPI_BYTE, &there);
+    MPI_Type_commit(&here);
+    MPI_Type_commit(&there);
+    tl_local_begin(w);
+    memset(w->base, 0, w->bytes);
+    tl_local_end(w);
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    tl_pattern(data, VECTOR_BLOCKS * near, (uint64_t)w->rank);
+    tl_epoch_open(w, TL_LOCK_ALL, target, origin);
+    tl_ok(MPI_Put(data, 1, here, target, tl_disp(w, target, 0), 1, there, w->win), "put");
+    tl_ok(MPI_Win_flush(target, w->win), "flush");
+    tl_ok(MPI_Get(back, 1, here, target, tl_disp(w, target, 0), 1, there, w->win), "get");
+    tl_epoch_close(w, TL_LOCK_ALL, target);
+    MPI_Barrier(MPI_COMM_WORLD);
+
+    for (size_t i = 0; i < VECTOR_BLOCKS * near; i++)
+        tl_true(back[i] == (i % near < block ? data[i] : 0), "%zu of %zu/%zu/%zu: got %d", i,
+                block, near, far, back[i]);
+    tl_pattern(data, VECTOR_BLOCKS * near, (uint64_t)origin);
+    for (size_t i = 0; i < VECTOR_BLOCKS * block; i++)
+        expected[i / far_block * far + i % far_block] = data[i / block * near + i % block];
+    tl_local_begin(w);
+    tl_true(memcmp(w->base, expected, w->bytes) == 0, "%zu/%zu/%zu: wrong after the put", block,
+            near, far);
+    tl_local_end(w);
+    MPI_Type_free(&here);
+    MPI_Type_free(&there);
+    free(data);
+    free(back);
+    free(expected);
+}
+
+static void vectors(int flavor)
+{
+    static const size_t block[] = {1, 2, 4, 8, 16, 24, 32, VECTOR_MOST};
+    static const size_t stride[] = {VECTOR_MOST + 1, 500, VECTOR_FAR};
+    struct tl_win w;
+    int target = (tl_rank() + 1) % tl_size(), origin = (tl_rank() + tl_size() - 1) % tl_size();
+
+    if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 2 * VECTOR_BLOCKS * VECTOR_FAR, 1))
+        return;
+    for (int b = 0; b < 8; b++)
+        for (int s = 0; s < 9; s++)
+            try_vectors(&w, target, origin, block[b], stride[s / 3], stride[s % 3],
+                        b > 0 && s % 2 == 1);
+    tl_win_close(&w);
+}
+
 /* ---- nothing to move ---- */
 
 static void try_nothing(struct tl_win *w, int target, int count, MPI_Datatype type, int passive)
@@ -512,6 +576,7 @@ int main(int argc, char **argv)
         {"sizes", sizes, TL_ALL, 1, 60},
         {"large", large, TL_ALL, 1, 60},
         {"large_strided", large_strided, TL_ALL, 1, 60},
+        {"vectors", vectors, TL_ALL, 1, 60},
         {"nothing", nothing, TL_ALL, 1, 60},
         {"odd_origins", odd_origins, TL_ALL, 1, 60},
         {"early_free", early_free, TL_ALL, 1, 60},
