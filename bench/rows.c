@@ -71,12 +71,15 @@ static void fetch_and_op_null(struct bench *b, long count)
         MPI_Fetch_and_op(&b->word, &b->old, MPI_UINT64_T, MPI_PROC_NULL, 0, MPI_SUM, b->win);
 }
 
-/* Memory that is not mapped is read and written. */
+/* Memory that is not mapped is read and written, under a lock as by accumulates: or the ranks that
+ * are all at it would lose each other's. */
 static void update_through_kernel(struct bench *b)
 {
+    raw_lock(&b->raw);
     raw_kernel_read(&b->raw, &b->old, b->raw.peer_word, sizeof(b->old));
     b->old += b->word;
     raw_kernel_write(&b->raw, &b->old, b->raw.peer_word, sizeof(b->old));
+    raw_unlock(&b->raw);
 }
 
 static void fetch_and_op_raw(struct bench *b, long count)
