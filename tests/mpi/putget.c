@@ -370,7 +370,8 @@ enum { VECTOR_BLOCKS = 13, VECTOR_MOST = 48, VECTOR_FAR = 4000 };
 static void try_vectors(struct tl_win *w, int target, int origin, size_t block, size_t near,
                         size_t far, int split)
 {
-    size_t far_block = split ? block / 2 : block, blocks = split ? 2 * VECTOR_BLOCKS : VECTOR_BLOCKS;
+    size_t far_block = split ? block / 2 : block;
+    size_t blocks = split ? 2 * VECTOR_BLOCKS : VECTOR_BLOCKS;
     unsigned char *data = malloc(VECTOR_BLOCKS * near), *back = calloc(VECTOR_BLOCKS, near);
     unsigned char *expected = calloc(1, w->bytes);
     MPI_Datatype here, there;
