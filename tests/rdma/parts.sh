@@ -440,14 +440,14 @@ part_machines() {
     check_function 'the other machine is cut off while we wait' 150 'loses cut_off waits'
 }
 
-# scale PROCESSES THREADS: everybody writes to everybody; each thread has then a queue pair of its own to
-# every other process, which has one that answers it. What a process registers and pins: a page for
+# scale PROCESSES THREADS: everybody writes to everybody; each thread has then two queue pairs of its own,
+# as of soft-RoCE, to every other process, which has one that answers each. What a process registers and pins: a page for
 # fences to read of, its pool, and buffers of each thread.
 scale() {
     local n=$1 t=$2 said
     said=$(over_verbs "$builddir/tests/rdma/scale" "$n" "$t" | grep '^scale|') || return
     echo "$said" | tee -a /tmp/scale
-    [ "${said%|*|*}" = "scale|$n|$t|$((2 * n * (n - 1) * t))|$((n * (1 + t)))|$((n * (2 + t)))" ] || return
+    [ "${said%|*|*}" = "scale|$n|$t|$((4 * n * (n - 1) * t))|$((n * (1 + t)))|$((n * (2 + t)))" ] || return
     [ "${said##*|}" -eq $((16 * 1024 + 4 + 528 * t)) ]
 }
 

@@ -6,7 +6,7 @@
  * ends of a lane to this process itself are made in place.
  *
  * What a peer says is checked before it is used. An end stays until the runtime closes: at most one
- * per thread of each peer that has spoken to us. */
+ * (of soft-RoCE two, post.c) per thread of each peer that has spoken to us. */
 
 #include "config.h"
 
@@ -287,9 +287,9 @@ static void free_lane(struct verbs_lane *l)
     free(l);
 }
 
-int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
+/* A queue pair of the lane, ready to send. */
+static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs_lane **out)
 {
-    struct verbs_fabric *f = verbs_of(fabric);
     struct verbs_lane *l = calloc(1, sizeof *l);
     int status;
 
@@ -309,12 +309,40 @@ int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
         l->ring = calloc(l->depth, sizeof l->ring[0]);
         status = l->ring != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
     }
-    if (status != LOCO_OK) {
+    if (status != LOCO_OK)
         free_lane(l);
+    else
+        *out = l;
+    return status;
+}
+
+int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct verbs_fabric *f = verbs_of(fabric);
+    struct verbs_lane *l;
+    int status = open_way(f, lane, &l);
+
+    if (status != LOCO_OK)
         return status;
+    if (f->port.loses_answers) {
+        status = open_way(f, lane, &l->twin);
+        if (status != LOCO_OK) {
+            free_lane(l);
+            return status;
+        }
+        l->twin->twin = l;
     }
     lane->fabric_data = l;
     return LOCO_OK;
+}
+
+static void close_way(struct verbs_lane *l)
+{
+    ibv_destroy_qp(l->qp);
+    l->qp = NULL;
+    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
+    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
+    free_lane(l);
 }
 
 /* Nobody posts or polls any more. The device lets go of all buffers with the queue pair; its
@@ -324,10 +352,9 @@ void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
     struct verbs_lane *l = lane->fabric_data;
 
     (void)fabric;
-    ibv_destroy_qp(l->qp);
-    l->qp = NULL;
-    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
-    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
-    free_lane(l);
+    if (l->twin != NULL)
+        close_way(l->twin);
+    l->twin = NULL;
+    close_way(l);
     lane->fabric_data = NULL;
 }

@@ -37,7 +37,7 @@ static bool has_no_answer(const struct verbs_lane *l, const struct verbs_request
 {
     const struct verbs_fabric *f = l->thread->fabric;
 
-    return f->port.loses_answers && r->buffer != NULL && r->to != NULL
+    return l->twin != NULL && r->buffer != NULL && r->to != NULL
            && r->len >= sizeof f->no_answer
            && memcmp(r->buffer->base, &f->no_answer, sizeof f->no_answer) == 0;
 }
@@ -62,7 +62,6 @@ static void retire(struct verbs_lane *l, int status)
         loci_verbs_unregister(l->thread->fabric, r->user);
     l->unanswered -= r->answer;
     l->retired++;
-    l->writes -= r->kind == LOCI_WRITE;
     l->thread->outstanding--;
     if (r->slot != NULL)
         loci_slot_done(r->slot, status);
@@ -83,6 +82,8 @@ void loci_verbs_break(struct verbs_lane *l, int status)
     l->broken = true;
     atomic_compare_exchange_strong(&l->lane->failed, &none, status);
     loci_verbs_long_fail(l, status);
+    if (l->twin != NULL && !l->twin->broken)
+        loci_verbs_break(l->twin, status);
 }
 
 void loci_verbs_flush(struct verbs_lane *l, int status)
@@ -90,6 +91,8 @@ void loci_verbs_flush(struct verbs_lane *l, int status)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
     ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+    if (l->twin != NULL)
+        ibv_modify_qp(l->twin->qp, &attr, IBV_QP_STATE);
     loci_verbs_break(l, status);
 }
 
@@ -163,7 +166,9 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     struct ibv_wc wc[BATCH];
     int n;
 
-    if (l == NULL || (l->posted == l->retired && l->rest.len == 0))
+    if (l != NULL && l->twin != NULL && loci_verbs_is_idle(l))
+        l = l->twin;                /* one of them is idle, at least */
+    if (l == NULL || loci_verbs_is_idle(l))
         return 0;
     loci_verbs_long_posted(l);      /* where the device took no more of it at the last completion */
     n = ibv_poll_cq(l->thread->cq, BATCH, wc);

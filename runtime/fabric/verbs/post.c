@@ -25,12 +25,12 @@
  *
  * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with
  * the number of the last request that it has done, and takes such an acknowledgement for the answer
- * of a read or an atomic with that number: that is complete then, without its data. So there a read
- * or an atomic whose answer is wanted is not posted while writes before it are in flight, which ask
- * for their completions; an addition whose is not was done, and that is all its caller wants to
- * know. A write that is still on its way after it was sent again and acknowledged is left: where
- * the first word of an answer is what the buffer was filled with, nothing has come, and that is an
- * error.
+ * of a read or an atomic with that number: that is complete then, without its data. So there a lane
+ * has two queue pairs: what brings data back, reads and atomics, never shares one with a write. An
+ * addition whose old value nobody looks at goes with the writes: that it was done is all that its
+ * caller wants to know. What goes by one of them is begun when nothing is in flight on the other, so
+ * that the lane keeps its order. All the same a buffer begins with a word that tells that no answer
+ * came: should it happen in another way, it is an error, and not wrong data.
  *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
@@ -91,7 +91,6 @@ static void reserve(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
     if (ask || what->slot != NULL || should_ask(l))
         wr->send_flags |= IBV_SEND_SIGNALED;
     l->posted++;
-    l->writes += what->kind == LOCI_WRITE;
     l->thread->outstanding++;
     if (wr->send_flags & IBV_SEND_SIGNALED)
         l->asked = l->posted;
@@ -107,7 +106,6 @@ static void take_back(struct verbs_lane *l, const struct ibv_send_wr *list, int 
         struct verbs_request *r = &l->ring[--l->posted % l->depth];
 
         l->thread->outstanding--;
-        l->writes -= r->kind == LOCI_WRITE;
         if (r->buffer != NULL)
             loci_verbs_buffer_give(l->thread, r->buffer);
     }
@@ -215,11 +213,6 @@ static bool by_acks(const struct verbs_lane *l)
     return l->thread->fabric->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
 }
 
-static bool loses_answers(const struct verbs_lane *l)
-{
-    return l->thread->fabric->port.loses_answers;
-}
-
 /* Up to a block, done when posted. */
 static int make_write(struct batch *b, const struct loci_op *op, int number)
 {
@@ -241,7 +234,7 @@ static int make_write(struct batch *b, const struct loci_op *op, int number)
         sge->addr = (uintptr_t)what.buffer->base;
         sge->lkey = l->thread->mr->lkey;
     }
-    end(b, number, &what, by_acks(l) || loses_answers(l));
+    end(b, number, &what, by_acks(l) || l->twin != NULL);
     return LOCO_OK;
 }
 
@@ -269,7 +262,7 @@ static int make_fetch(struct batch *b, const struct loci_op *op, int number)
     what.buffer = loci_verbs_buffer_take(l->thread, what.len);
     if (what.buffer == NULL)
         return LOCO_ERR_AGAIN;
-    if (loses_answers(l))
+    if (l->twin != NULL)
         memcpy(what.buffer->base, &l->thread->fabric->no_answer, sizeof(uint64_t));
     sge->addr = (uintptr_t)what.buffer->base;
     sge->length = (uint32_t)what.len;
@@ -321,9 +314,17 @@ static bool is_owners(const struct loci_op *op)
            && op->mem->domain == LOCI_DOMAIN_CPU;
 }
 
+/* Whether it brings data back. */
 static bool wants_answer(const struct loci_op *op)
 {
-    return op->kind != LOCI_WRITE && !op->unwanted;
+    return op->kind == LOCI_READ ? op->len > 0
+                                 : op->kind != LOCI_WRITE && op->kind != LOCI_PLACE && !op->unwanted;
+}
+
+/* The queue pair of a lane that an operation goes by. */
+static struct verbs_lane *way_of(struct verbs_lane *l, const struct loci_op *op)
+{
+    return l->twin != NULL && wants_answer(op) ? l->twin : l;
 }
 
 static bool is_long(const struct verbs_lane *l, const struct loci_op *op)
@@ -339,10 +340,10 @@ static int add(struct batch *b, struct loci_op *op, int number)
     struct verbs_lane *l = b->l;
     int posted;
 
-    if (!loci_verbs_long_posted(l))
-        return LOCO_ERR_AGAIN;      /* in order */
     if (l->broken)
         return LOCO_ERR_PEER_DEAD;
+    if (!loci_verbs_long_posted(l) || (l->twin != NULL && !loci_verbs_is_idle(l->twin)))
+        return LOCO_ERR_AGAIN;      /* in order */
     if (op->kind == LOCI_PLACE && by_acks(l))
         return make_place_by_acks(b, op, number);
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
@@ -356,7 +357,7 @@ static int add(struct batch *b, struct loci_op *op, int number)
     }
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
-    if (!loci_verbs_has_room(l) || (wants_answer(op) && loses_answers(l) && l->writes > 0))
+    if (!loci_verbs_has_room(l))
         return LOCO_ERR_AGAIN;
     if (is_long(l, op))
         return loci_verbs_long(l, op);
@@ -375,13 +376,16 @@ int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct l
     struct batch b;
 
     (void)fabric;
-    b.l = lane->fabric_data;
     b.n = 0;
     for (i = 0; i < n; i++) {
-        if (b.n == BATCH || (b.n > 0 && (is_owners(&ops[i]) || is_long(b.l, &ops[i]))))
+        struct verbs_lane *way = way_of(lane->fabric_data, &ops[i]);
+
+        if (b.n == BATCH
+            || (b.n > 0 && (way != b.l || is_owners(&ops[i]) || is_long(way, &ops[i]))))
             sent = batch_send(&b);
         if (sent != LOCO_OK)
             break;
+        b.l = way;
         status = add(&b, &ops[i], i);
         if (status < 0)
             break;

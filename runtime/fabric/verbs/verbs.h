@@ -100,6 +100,7 @@ struct verbs_thread {
     struct verbs_thread *next;
 };
 
+/* A queue pair of a lane; mostly the only one. */
 struct verbs_lane {
     struct loci_lane *lane;
     struct verbs_thread *thread;
@@ -109,11 +110,11 @@ struct verbs_lane {
     uint32_t depth, max_inline;
     uint32_t posted, retired;       /* requests since it was opened */
     uint32_t asked;                 /* posted, when a completion was asked for last */
-    uint32_t writes;                /* of those in flight */
     size_t unanswered;              /* bytes of long reads in flight */
     struct verbs_long rest;
     bool broken;                    /* nothing is posted any more */
     struct verbs_request *ring;
+    struct verbs_lane *twin;        /* the lane's other queue pair, where it has two (post.c) */
 };
 
 /* An end of a peer's lane: it answers. */
@@ -254,6 +255,11 @@ int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
 int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op);
 /* Go on with it; false: not all of it is posted yet, and nothing else may be. */
 bool loci_verbs_long_posted(struct verbs_lane *l);
+/* Nothing of it is in flight, nor left to be posted. */
+static inline bool loci_verbs_is_idle(const struct verbs_lane *l)
+{
+    return l->posted == l->retired && l->rest.len == 0;
+}
 /* The lane posts nothing any more: who waits for it is told why. */
 void loci_verbs_long_fail(struct verbs_lane *l, int status);
 
