@@ -24,6 +24,9 @@ struct rw_wait {
     enum loci_rw_mode mode;
     bool either;                        /* mode becomes what the word allows */
     unsigned flags;
+    loci_ready_fn *served;              /* it is not needed any more; NULL: it is */
+    void *served_arg;
+    bool by_others;
     int64_t patient_until;
     bool has_ticket;
     unsigned ticket;
@@ -253,8 +256,13 @@ static int is_ours(void *arg)
     struct rw_wait *w = arg;
     unsigned deaths = atomic_load_explicit(&w->rt->deaths, memory_order_acquire);
     uint64_t word, old;
-    int status = look(w, &word);
+    int status;
 
+    if (w->served != NULL && w->served(w->served_arg)) {
+        w->by_others = true;
+        return 1;
+    }
+    status = look(w, &word);
     if (status != 1)
         return status;
     if (!swapped_in(w))
@@ -262,7 +270,7 @@ static int is_ours(void *arg)
     w->taken = word;
     if (status != 0)
         return status;
-    if (!w->has_ticket && (w->flags & LOCI_RW_BARGE) == 0
+    if (!w->has_ticket && (w->flags & LOCI_RW_BARGE) == 0 && w->served == NULL
         && loci_now(w->rt) >= w->patient_until) {
         status = loci_fetch_add(w->rt, w->rw->mem, w->rw->offset,
                                 UINT64_C(1) << LOCI_RW_NEXT_SHIFT, &old, NULL);
@@ -322,6 +330,20 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
     uint64_t word;
 
     return acquire(rt, rw, mode, flags, &word);
+}
+
+int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw,
+                           enum loci_rw_mode mode, unsigned flags, int (*served)(void *arg),
+                           void *arg, bool *by_others)
+{
+    struct rw_wait w = {
+        .rw = rw, .mode = mode, .flags = flags, .last = ~UINT64_C(0), .served = served,
+        .served_arg = arg,
+    };
+    int status = wait_for(rt, &w);
+
+    *by_others = w.by_others;
+    return status;
 }
 
 int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,

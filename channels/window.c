@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "window.h"
+#include "window_flat.h"
 
 #define PAGE 4096
 
@@ -71,11 +72,21 @@ static int allocate_own(struct loco_window *win, const struct loco_window_spec *
     return status;
 }
 
+static size_t rounded(size_t bytes)
+{
+    return (bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE * LOCI_CACHE_LINE;
+}
+
 static int allocate_control(struct loco_window *win)
 {
     size_t words = LOCI_WINDOW_FLAT + 2 * (size_t)win->group.size;
+    size_t bytes = LOCI_WINDOW_ROWS + 8 * words;
 
-    return loci_alloc(win->rt, LOCI_WINDOW_ROWS + 8 * words, 0, &win->own_control);
+    if (win->synchronous && win->kind >= LOCO_WINDOW_CREATE) {
+        win->request_at = rounded(bytes);
+        bytes = win->request_at + loci_flat_room();
+    }
+    return loci_alloc(win->rt, bytes, 0, &win->own_control);
 }
 
 static void release_own(struct loco_window *win)
@@ -237,11 +248,6 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
 }
 
 /* ---- create and destroy ---- */
-
-static size_t rounded(size_t bytes)
-{
-    return (bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE * LOCI_CACHE_LINE;
-}
 
 /* The window and all that grows with its members, in one piece. */
 static struct loco_window *new_window(struct loco_runtime *rt,

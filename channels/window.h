@@ -14,8 +14,10 @@
  *   LOCI_WINDOW_SINGLES  not 0: they may be atomics              window_acc.c
  *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
  *                        device's atomics                        window_acc.c
+ *   LOCI_WINDOW_ASKED    who asks the holder of that lock         window_flat.c
  *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
+ *   request_at           what this member asks of others         window_flat.c
  *
  * Epochs. What this process may do is in private words: `state` of the window and `epoch` of each
  * target. A target may be accessed if either has LOCI_EPOCH_ACCESS. `state` also counts the locks
@@ -34,6 +36,7 @@
 #define LOCI_WINDOW_ATOMICS 128
 #define LOCI_WINDOW_SINGLES 136
 #define LOCI_WINDOW_VECTORS 144
+#define LOCI_WINDOW_ASKED 152
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
@@ -103,6 +106,9 @@ struct loco_window {
     _Atomic int64_t gate_passed;        /* and how many */
     _Atomic bool grouped;               /* window_gate_far.c: all targets are known to be, */
     _Atomic bool pairs;                 /* or some: exclusive locks take both words */
+
+    size_t request_at;                  /* window_flat.c: offset of each member's request, */
+    _Atomic bool asking;                /* and this process's is in use */
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */

@@ -42,6 +42,7 @@
 #include "window_acc_chain.h"
 #include "window_acc_copy.h"
 #include "window_acc_run.h"
+#include "window_flat.h"
 
 /* ---- the lock ---- */
 
@@ -85,7 +86,21 @@ static int leave(struct loco_window *win, int rank, bool locked)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
 
-    return locked ? give_back(win, rank, &lock) : LOCO_OK;
+    if (!locked)
+        return LOCO_OK;
+    loci_flat_serve(win, rank);
+    return give_back(win, rank, &lock);
+}
+
+/* The same as enter(), or it is done by who has the lock: *done. */
+static int enter_or_ask(struct loco_window *win, int rank, const struct loci_flat *op, bool *locked,
+                        bool *done)
+{
+    *done = false;
+    if (!needs_lock(win, rank) || !loci_flat_is_for(win))
+        return enter(win, rank, locked);
+    *locked = true;
+    return loci_flat_enter(win, rank, op, done);
 }
 
 /* ---- from the lock to atomics ---- */
@@ -356,6 +371,21 @@ static int check_accumulate(struct loco_window *win, int rank, const struct loco
     return status;
 }
 
+/* On memory that is not mapped. */
+static int enter_with(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                      bool *locked, bool *done)
+{
+    const struct loci_flat op = {
+        .type = acc->type, .op = acc->op, .offset = acc->nspans == 1 ? acc->spans->offset : 0,
+        .len = acc->nspans == 1 ? acc->spans->len : 0, .operand = acc->operand,
+        .result = acc->result,
+    };
+
+    *done = false;
+    return op.len > 0 && op.len <= LOCI_FLAT_BYTES && loci_type(acc->type)->plain
+           ? enter_or_ask(win, rank, &op, locked, done) : enter(win, rank, locked);
+}
+
 /* Under the lock: in place where the memory is mapped, else through a copy. */
 static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc,
                              unsigned char *base)
@@ -363,13 +393,13 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
     struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status = is_far(win, rank, &lock) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
                                           : LOCO_ERR_AGAIN;
-    bool locked;
+    bool locked, done = false;
     int left;
 
     if (status != LOCO_ERR_AGAIN)
         return status;
-    status = enter(win, rank, &locked);
-    if (status != LOCO_OK)
+    status = base != NULL ? enter(win, rank, &locked) : enter_with(win, rank, acc, &locked, &done);
+    if (status != LOCO_OK || done)
         return status;
     if (base != NULL) {
         status = combine_spans(win, rank, acc, base, true);
@@ -684,15 +714,30 @@ static int swap_if_held(struct loci_acc_chain *chain, size_t size, const void *e
     return loci_acc_chain_give(chain, equal);
 }
 
+/* Under the lock. */
+static int swap_by_copy(struct loco_window *win, int rank, uint64_t offset, size_t size,
+                        const void *expected, const void *desired, unsigned char *old)
+{
+    struct loco_span read = { old, offset, size };
+    struct loco_span write = { (void *)desired, offset, size };
+    int status = loci_window_move(win, rank, LOCI_READ, &read, 1, NULL);
+
+    return status == LOCO_OK && memcmp(old, expected, size) == 0
+           ? loci_window_move(win, rank, LOCI_WRITE, &write, 1, NULL) : status;
+}
+
 static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, size_t size,
                           const void *expected, const void *desired, void *result)
 {
     unsigned char old[8];
     struct loco_span read = { old, offset, size };
-    struct loco_span write = { (void *)desired, offset, size };
     struct loci_rw lock = loci_window_acc_lock(win, rank);
+    const struct loci_flat op = {
+        .type = LOCO_TYPE_BYTE, .op = LOCI_FLAT_SWAP, .offset = offset, .len = size,
+        .operand = desired, .expected = expected, .result = result,
+    };
     struct loci_acc_chain chain;
-    bool locked;
+    bool locked, done;
     int status = is_far(win, rank, &lock)
                  ? loci_acc_chain_take(&chain, win, rank, &lock, &read, 1, NULL) : LOCO_ERR_AGAIN;
     int left;
@@ -701,15 +746,12 @@ static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, si
         return swap_if_held(&chain, size, expected, desired, old, result);
     if (status != LOCO_ERR_AGAIN)
         return status;
-    status = enter(win, rank, &locked);
-    if (status != LOCO_OK)
+    status = enter_or_ask(win, rank, &op, &locked, &done);
+    if (status != LOCO_OK || done)
         return status;
     status = swap_by_target(win, rank, offset, size, expected, desired, old);
-    if (status == LOCO_ERR_AGAIN) {
-        status = loci_window_move(win, rank, LOCI_READ, &read, 1, NULL);
-        if (status == LOCO_OK && memcmp(old, expected, size) == 0)
-            status = loci_window_move(win, rank, LOCI_WRITE, &write, 1, NULL);
-    }
+    if (status == LOCO_ERR_AGAIN)
+        status = swap_by_copy(win, rank, offset, size, expected, desired, old);
     left = leave(win, rank, locked);
     if (status == LOCO_OK)
         status = left;

@@ -248,6 +248,49 @@ Test(window_acc, compare_swap_counts, .timeout = RUN_SECONDS)
     IN_EACH_SETTING(4, counters_body);
 }
 
+/* Everybody adds 1 to runs of any length that overlap, and gets what was there: of each element all
+ * numbers below its last one, each once. */
+static int olds_body(struct member *m)
+{
+    enum { ELEMENTS = 140, LONGEST = 128 };
+    uint64_t one[LONGEST], old[LONGEST], sum[2 * ELEMENTS] = { 0 }, all[2 * ELEMENTS], *base;
+    unsigned seed = 1 + (unsigned)m->rank;
+    loco_window_t *win;
+
+    for (int k = 0; k < LONGEST; k++)
+        one[k] = 1;
+    CHECK_OK(make(m, 3 * ELEMENTS * 8, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (int i = 0; i < ROUNDS; i++) {
+        size_t n = i % 4 == 0 ? 1 : 1 + (size_t)rand_r(&seed) % LONGEST;
+        size_t at = i % 2 == 0 ? 0 : (size_t)rand_r(&seed) % (ELEMENTS - n + 1);
+
+        CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 8 * at, one, old, n));
+        for (size_t k = 0; k < n; k++) {
+            sum[2 * (at + k)] += old[k];
+            sum[2 * (at + k) + 1] += old[k] * old[k];
+        }
+    }
+    CHECK_OK(member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 8 * ELEMENTS, sum, all,
+                               2 * ELEMENTS));
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_fence(win, 0));
+    base = loco_window_base(win);
+    for (int e = 0; m->rank == 0 && e < ELEMENTS; e++) {
+        uint64_t last = base[e];
+
+        CHECK_EQ(base[ELEMENTS + 2 * e], last * (last - 1) / 2);
+        CHECK_EQ(base[ELEMENTS + 2 * e + 1], last * (last - 1) * (2 * last - 1) / 6);
+    }
+    CHECK_OK(drop(m, win));
+    return 0;
+}
+
+Test(window_acc, each_gets_what_was_there, .timeout = RUN_SECONDS)
+{
+    IN_EACH_SETTING(4, olds_body);
+}
+
 /* Single elements and vectors over them, from several threads of each process. */
 struct pack {
     loco_window_t *win;
