@@ -97,7 +97,9 @@ struct loco_window {
     _Atomic bool singles;               /* and all members know that they are */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
+    bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
     uint64_t free_word;                 /* how a free word was last seen, where one thread calls */
+    const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
     struct loco_group group;            /* group.peer is in this allocation */
 
     enum loco_window_kind kind;
@@ -369,7 +371,7 @@ static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 
 static inline bool loci_window_is_in(const struct loco_window *win, uint64_t state)
 {
-    return win->one_thread && loci_window_calm(win)
+    return win->quick_locks && loci_window_calm(win)
            && atomic_load_explicit(&win->state, memory_order_relaxed) == state;
 }
 
@@ -382,7 +384,7 @@ enum { LOCI_GATE_OPEN, LOCI_GATE_CLOSING, LOCI_GATE_CLOSED, LOCI_GATE_STATE };
 
 static inline uint64_t loci_gate_state(const struct loco_window *win)
 {
-    return loci_load64_total(loci_mem_ptr(&win->control[0]) + LOCI_WINDOW_GATE) & LOCI_GATE_STATE;
+    return loci_load64_total(win->gate) & LOCI_GATE_STATE;
 }
 
 /* loci_gate_enter, where the target is free. */
@@ -391,8 +393,8 @@ static inline bool loci_window_lock_now(struct loco_window *win, int rank)
     struct loci_rw target;
     unsigned char *word;
 
-    if (!loci_window_is_in(win, 0) || win->no_locks || !win->mapped_by_all
-        || !loci_window_has(win, rank) || loci_gate_state(win) != LOCI_GATE_OPEN)
+    if (!loci_window_is_in(win, 0) || !loci_window_has(win, rank)
+        || loci_gate_state(win) != LOCI_GATE_OPEN)
         return false;
     target = loci_window_lock_of(win, rank);
     word = loci_mem_ptr(target.mem) + target.offset;
@@ -412,7 +414,7 @@ static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
     struct loci_rw target;
 
     if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
-        || !win->mapped_by_all || win->deferred_puts != 0
+        || win->deferred_puts != 0
         || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
            != LOCI_EPOCH_LOCKED_QUICK)
         return false;
@@ -430,8 +432,7 @@ static inline bool loci_window_lock_all_now(struct loco_window *win)
     struct loci_rw group = loci_window_lock_of_group(win);
     unsigned char *word;
 
-    if (!loci_window_is_in(win, 0) || win->no_locks || !win->mapped_by_all
-        || loci_gate_state(win) != LOCI_GATE_CLOSED)
+    if (!loci_window_is_in(win, 0) || loci_gate_state(win) != LOCI_GATE_CLOSED)
         return false;
     word = loci_mem_ptr(group.mem) + group.offset;
     if (!loci_rw_take_mapped(win->rt, word, &group, LOCI_RW_ALL, 0))
@@ -500,7 +501,8 @@ loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsign
         loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);
         return false;
     }
-    loci_window_stored(win);
+    /* loci_window_stored(), without a look: it mostly is not set, for a flush has cleared it. */
+    atomic_store_explicit(&win->rt->stored, true, memory_order_relaxed);
     return true;
 }
 
