@@ -281,6 +281,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->by_device = (_Atomic bool *)(p + by_device);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;
+    win->puts_under_way = -1;
     win->no_locks = spec->no_locks;
     win->synchronous = rt->ops->synchronous;
     win->notes_stores = win->synchronous && win->one_thread && win->kind != LOCO_WINDOW_SHARED;

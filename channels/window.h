@@ -122,6 +122,8 @@ struct loco_window {
     void *base;
 
     struct loci_deferred *deferred;     /* made on first use */
+    int puts_under_way;                 /* with one_thread: the member that the last operation has put
+                                           into; -1: it was no put */
     uint64_t round;                     /* barriers so far */
     struct loci_thread *arriver;        /* the thread that was in the last of them */
     _Atomic(struct loci_pscw *) pscw;
@@ -242,6 +244,8 @@ bool loci_window_combine_offered(uint32_t what, void *target, void *operand, siz
 int loci_window_send_deferred(struct loco_window *win);
 static inline int loci_window_send(struct loco_window *win)
 {
+    if (win->puts_under_way >= 0)
+        win->puts_under_way = -1;
     return win->deferred_puts == 0 ? LOCO_OK : loci_window_send_deferred(win);
 }
 

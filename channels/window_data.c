@@ -10,7 +10,10 @@
  * A short put into memory that the user brought costs a system call, which takes many of them as
  * well as one. So where one thread calls, such puts are copied to a list of this process and sent
  * together: when the list is full or is for another member, and before anything else is done
- * there or the origin says that they must be complete at the target. */
+ * there or the origin says that they must be complete at the target. Those through a device are, too,
+ * for a doorbell, which soft-RoCE has as a system call, takes several as well as one; but the first
+ * goes at once, so that whoever puts one and then computes has it done meanwhile, and each by
+ * itself, as the program made them. */
 
 #include "config.h"
 
@@ -208,8 +211,15 @@ int loci_window_send_deferred(struct loco_window *win)
 static bool may_defer(const struct loco_window *win, int rank, const struct loco_span *spans,
                       size_t n)
 {
-    return n == 1 && spans->len <= DEFERRED_LEN && win->kind == LOCO_WINDOW_CREATE
-           && win->one_thread && win->synchronous && rank != win->group.rank;
+    if (n != 1 || spans->len > DEFERRED_LEN || !win->one_thread || rank == win->group.rank)
+        return false;
+    return win->synchronous ? win->kind == LOCO_WINDOW_CREATE
+                            : win->kind != LOCO_WINDOW_DYNAMIC && rank == win->puts_under_way;
+}
+
+static int list_room(const struct loco_window *win)
+{
+    return win->synchronous ? CHAIN : LOCI_CHAIN;
 }
 
 /* The list, with room for one more to that member. */
@@ -223,9 +233,10 @@ static int deferred_of(struct loco_window *win, int rank, struct loci_deferred *
         if (d == NULL)
             return LOCO_ERR_NO_MEMORY;
         win->deferred = d;
-    } else if (win->deferred_puts == CHAIN || d->bytes > DEFERRED_BYTES - DEFERRED_LEN
-               || d->rank != rank) {
-        status = loci_window_send(win);
+    } else if (win->deferred_puts > 0
+               && (win->deferred_puts == list_room(win) || d->rank != rank
+                   || d->bytes > DEFERRED_BYTES - DEFERRED_LEN)) {
+        status = loci_window_send_deferred(win);
     }
     if (win->deferred_puts == 0) {
         d->rank = rank;
@@ -235,7 +246,8 @@ static int deferred_of(struct loco_window *win, int rank, struct loci_deferred *
     return status;
 }
 
-/* Their data lie packed, so one that begins where the last one ended makes that longer. */
+/* Their data lie packed, so one that begins where the last one ended makes that longer, where a copy
+ * does it. */
 static int defer(struct loco_window *win, int rank, const struct loco_span *span)
 {
     struct loci_deferred *d;
@@ -246,12 +258,13 @@ static int defer(struct loco_window *win, int rank, const struct loco_span *span
         return status;
     memcpy(d->data + d->bytes, span->local, span->len);
     last = win->deferred_puts > 0 ? &d->span[win->deferred_puts - 1] : NULL;
-    if (last != NULL && span->offset == last->offset + last->len)
+    if (last != NULL && win->synchronous && span->offset == last->offset + last->len)
         last->len += span->len;
     else
         d->span[win->deferred_puts++] = (struct loco_span){ d->data + d->bytes, span->offset,
                                                             span->len };
     d->bytes += span->len;
+    win->puts_under_way = rank;
     return LOCO_OK;
 }
 
@@ -268,6 +281,8 @@ static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
         return defer(win, rank, spans);
     if (status == LOCO_OK)
         status = loci_window_move(win, rank, kind, spans, n, ack);
+    if (kind == LOCI_WRITE && win->one_thread)
+        win->puts_under_way = rank;
     if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC)
         status = loci_window_check_spans(win, rank, spans, n);
     return status;

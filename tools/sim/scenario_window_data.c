@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Puts and gets of many spans inside lock_all. What any thread of a process has put before one of
+/* Puts and gets of one span or many inside lock_all. What any thread of a process has put before one of
  * them flushes, everybody gets afterwards; sources are free after acks and local flushes. */
 
 #include "config.h"
@@ -12,7 +12,7 @@
 
 struct state {
     struct sim_state common;
-    bool drawn;
+    bool drawn, one_thread;
     enum loco_window_kind kind;
     uint64_t *memory;           /* of each process, for a window on the user's memory */
     uint64_t *put, *flushed;    /* by slot and target: numbers whose puts have returned; visible */
@@ -51,6 +51,14 @@ static void fill(struct loco_span span[3], uint64_t *words, uint64_t offset)
     span[2] = (struct loco_span){ &words[2], offset + 24, 8 };
 }
 
+/* Short ones, which may wait for each other where one thread calls. */
+static int put_singly(struct user *u, int target, const struct loco_span span[3])
+{
+    for (int i = 0; i < 3; i++)
+        TRY(u->run, loco_window_put(u->win, target, &span[i], 1, NULL));
+    return SIM_FINE;
+}
+
 static int put_once(struct user *u, int thread, int target, uint64_t number)
 {
     struct state *s = u->s;
@@ -61,7 +69,9 @@ static int put_once(struct user *u, int thread, int target, uint64_t number)
 
     fill(span, words, SLOT * (uint64_t)slot);
     s->begun[at(u, slot, target)] = number;
-    if (loci_sim_draw(2) == 0) {
+    if (s->one_thread && loci_sim_draw(3) != 0) {
+        PASS(put_singly(u, target, span));
+    } else if (loci_sim_draw(2) == 0) {
         TRY(u->run, loco_window_put(u->win, target, span, 3, NULL));
     } else {
         status = loco_window_put(u->win, target, span, 3, &ack);
@@ -159,7 +169,8 @@ static int refused(struct user *u)
 static int in_epoch(struct user *u)
 {
     PASS(refused(u));
-    return sim_threads(u->rt, u->run->threads, thread_main, u);
+    return u->s->one_thread ? thread_main(u, 0)
+                            : sim_threads(u->rt, u->run->threads, thread_main, u);
 }
 
 /* All targets locked, at once or one after the other; `n` of them in that case. */
@@ -226,8 +237,10 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     if (!s->drawn) {
         s->drawn = true;
         s->kind = loci_sim_draw(2) == 0 ? LOCO_WINDOW_ALLOCATE : LOCO_WINDOW_CREATE;
+        s->one_thread = loci_sim_draw(2) == 0;
     }
     spec.kind = s->kind;
+    spec.one_thread = s->one_thread;
     spec.base = (unsigned char *)s->memory + (size_t)rank * spec.size;
     result = sim_check(run, loco_window_create(rt, &exchange, &spec, &u.win), "create");
     if (result == SIM_FINE)
