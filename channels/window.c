@@ -21,9 +21,10 @@
 #include "window_flat.h"
 
 #define PAGE 4096
-/* From so many bytes on, memory begins at a page, as what programs get of malloc nearly does: a CPU that
- * tells addresses apart by their place in a page takes loads for such as wait for the stores just made,
- * where the sink is a little further on in its page than the source (5 % of 1 MiB, at worst 40). */
+/* From so many bytes on, memory begins at a page, as what programs get of malloc nearly does: a CPU
+ * that tells addresses apart by their place in a page takes loads for such as wait for the stores
+ * just made, where the sink is a little further on in its page than the source (5 % of 1 MiB, at
+ * worst 40). */
 #define LARGE ((size_t)256 << 10)
 
 /* What a member tells the others. Zeroed, so that padding is. */

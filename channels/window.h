@@ -122,8 +122,8 @@ struct loco_window {
     void *base;
 
     struct loci_deferred *deferred;     /* made on first use */
-    int puts_under_way;                 /* with one_thread: the member that the last operation has put
-                                           into; -1: it was no put */
+    int puts_under_way;                 /* with one_thread: the member that the last operation has
+                                           put into; -1: it was no put */
     uint64_t round;                     /* barriers so far */
     struct loci_thread *arriver;        /* the thread that was in the last of them */
     _Atomic(struct loci_pscw *) pscw;

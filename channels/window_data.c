@@ -10,9 +10,9 @@
  * A short put into memory that the user brought costs a system call, which takes many of them as
  * well as one. So where one thread calls, such puts are copied to a list of this process and sent
  * together: when the list is full or is for another member, and before anything else is done
- * there or the origin says that they must be complete at the target. Those through a device are, too,
- * for a doorbell, which soft-RoCE has as a system call, takes several as well as one; but the first
- * goes at once, so that whoever puts one and then computes has it done meanwhile, and each by
+ * there or the origin says that they must be complete at the target. Those through a device are,
+ * too, for a doorbell, which soft-RoCE has as a system call, takes several as well as one; but the
+ * first goes at once, so that whoever puts one and then computes has it done meanwhile, and each by
  * itself, as the program made them. */
 
 #include "config.h"
@@ -246,8 +246,8 @@ static int deferred_of(struct loco_window *win, int rank, struct loci_deferred *
     return status;
 }
 
-/* Their data lie packed, so one that begins where the last one ended makes that longer, where a copy
- * does it. */
+/* Their data lie packed, so one that begins where the last one ended makes that longer, where a
+ * copy does it. */
 static int defer(struct loco_window *win, int rank, const struct loco_span *span)
 {
     struct loci_deferred *d;

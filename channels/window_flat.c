@@ -3,10 +3,11 @@
 /* Flat combining (Hendler, Incze, Shavit, Tzafrir, "Flat combining and the synchronization-
  * parallelism tradeoff", SPAA 2010) of accumulates on memory that the members brought.
  *
- * Such memory is read and written by a system call each, under the lock of the target's accumulates,
- * so that of ranks that are all at one target one works, and the others wait for two calls of the
- * system each. Here whoever finds the lock taken leaves what it wants where the holder finds it; the
- * holder does it with its own, all in one read and one write, before it gives the lock back.
+ * Such memory is read and written by a system call each, under the lock of the target's
+ * accumulates, so that of ranks that are all at one target one works, and the others wait for two
+ * calls of the system each. Here whoever finds the lock taken leaves what it wants where the holder
+ * finds it; the holder does it with its own, all in one read and one write, before it gives the
+ * lock back.
  *
  * In the target's control block LOCI_WINDOW_ASKED is a stack of those who ask, by rank + 1; in the
  * control block of each who asks, one request:
@@ -18,23 +19,23 @@
  *   status     of DONE
  *   data       operand, and what a swap expects; then the old value
  *
- * Who asks writes the request, pushes it by compare-and-swap, and waits until it is DONE or the lock
- * is its own, in which case it does all that is asked for, its own too. It takes no ticket of the
- * lock, since who has a turn does its work for it. The holder alone takes requests off the stack: all
- * at once, so that a push between its look at the top and its swap makes the swap fail, and nothing
- * is taken twice. From then on the request is the holder's until it says DONE.
+ * Who asks writes the request, pushes it by compare-and-swap, and waits until it is DONE or the
+ * lock is its own, in which case it does all that is asked for, its own too. It takes no ticket of
+ * the lock, since who has a turn does its work for it. The holder alone takes requests off the
+ * stack: all at once, so that a push between its look at the top and its swap makes the swap fail,
+ * and nothing is taken twice. From then on the request is the holder's until it says DONE.
  *
- * Who asks is not forgotten: as long as its request is on the stack it looks at the lock itself, and
- * the lock becomes free or its holder dies. A request that was taken off is done before the lock is
- * given back. So who has the lock finds its own request done, or on the stack.
+ * Who asks is not forgotten: as long as its request is on the stack it looks at the lock itself,
+ * and the lock becomes free or its holder dies. A request that was taken off is done before the
+ * lock is given back. So who has the lock finds its own request done, or on the stack.
  *
  * Requests that are on the stack together are concurrent, save that each origin has one at a time:
  * any order is right. Each is done by itself in a copy of the elements; those on the same elements
  * share a copy. Runs that overlap in part are not put into one batch.
  *
  * If a process dies: who has asked is served, in its own memory, which stays. Who had the lock
- * leaves its name there, and who waits gets LOCO_ERR_PEER_DEAD, for the elements may be half written;
- * its request may still be on a stack, and is not used any more. */
+ * leaves its name there, and who waits gets LOCO_ERR_PEER_DEAD, for the elements may be half
+ * written; its request may still be on a stack, and is not used any more. */
 
 #include "config.h"
 
@@ -166,7 +167,8 @@ static void finish(struct batch *b, const struct item *item, int status)
     loci_store64(item->request + STATE, DONE);
 }
 
-/* LOCO_OK: they are finished, each with its own status. Else none can be read, and nothing is done. */
+/* LOCO_OK: they are finished, each with its own status. Else they cannot be read, and nothing was
+ * done. */
 static int do_items(struct batch *b, int first, int n)
 {
     int status = loci_window_move(b->win, b->rank, LOCI_READ, b->run, (size_t)b->runs, NULL);

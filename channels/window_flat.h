@@ -28,8 +28,9 @@ static inline bool loci_flat_is_for(const struct loco_window *win)
     return win->mapped_by_all && win->synchronous && win->kind >= LOCO_WINDOW_CREATE;
 }
 
-/* Take the lock of the target's accumulates, or have it done by who has it; LOCI_FLAT_BYTES at most.
- * LOCO_OK: *done, or else the lock is ours and nothing was done. Epoch and bounds were checked. */
+/* Take the lock of the target's accumulates, or have it done by who has it; LOCI_FLAT_BYTES at
+ * most. LOCO_OK: *done, or else the lock is ours and nothing was done. Epoch and bounds were
+ * checked. */
 int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *op, bool *done);
 
 /* Under the lock, before it is given back: do what others ask for. */

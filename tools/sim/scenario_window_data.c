@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Puts and gets of one span or many inside lock_all. What any thread of a process has put before one of
- * them flushes, everybody gets afterwards; sources are free after acks and local flushes. */
+/* Puts and gets of one span or many inside lock_all. What any thread of a process has put before
+ * one of them flushes, everybody gets afterwards; sources are free after acks and local flushes. */
 
 #include "config.h"
 

@@ -28,9 +28,9 @@
  * of a read or an atomic with that number: that is complete then, without its data. So there a lane
  * has two queue pairs: what brings data back, reads and atomics, never shares one with a write. An
  * addition whose old value nobody looks at goes with the writes: that it was done is all that its
- * caller wants to know. What goes by one of them is begun when nothing is in flight on the other, so
- * that the lane keeps its order. All the same a buffer begins with a word that tells that no answer
- * came: should it happen in another way, it is an error, and not wrong data.
+ * caller wants to know. What goes by one of them is begun when nothing is in flight on the other,
+ * so that the lane keeps its order. All the same a buffer begins with a word that tells that no
+ * answer came: should it happen in another way, it is an error, and not wrong data.
  *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
@@ -317,8 +317,9 @@ static bool is_owners(const struct loci_op *op)
 /* Whether it brings data back. */
 static bool wants_answer(const struct loci_op *op)
 {
-    return op->kind == LOCI_READ ? op->len > 0
-                                 : op->kind != LOCI_WRITE && op->kind != LOCI_PLACE && !op->unwanted;
+    if (op->kind == LOCI_READ)
+        return op->len > 0;
+    return op->kind != LOCI_WRITE && op->kind != LOCI_PLACE && !op->unwanted;
 }
 
 /* The queue pair of a lane that an operation goes by. */
