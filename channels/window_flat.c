@@ -236,9 +236,11 @@ static uint64_t take_all(struct loco_window *win, int rank)
     return oldest;
 }
 
+/* Who did its last one said DONE, maybe another thread of this process with another lock: that was
+ * before it asked again, and so is seen here. */
 static bool read_request(unsigned char *request, struct item *item)
 {
-    uint64_t what = loci_load64(request + WHAT);
+    uint64_t state = loci_load64(request + STATE), what = loci_load64(request + WHAT);
     struct loci_flat *op = &item->op;
     const struct loci_type *type = loci_type((enum loco_type)(what & 0xff));
 
@@ -247,7 +249,8 @@ static bool read_request(unsigned char *request, struct item *item)
     op->op = (enum loco_op)(what >> 8 & 0xff);
     op->offset = loci_load64(request + OFFSET);
     op->len = (size_t)loci_load64(request + LEN);
-    if (type == NULL || !type->plain || op->len == 0 || op->len % type->extent != 0)
+    if (state != ASKED || type == NULL || !type->plain || op->len == 0
+        || op->len % type->extent != 0)
         return false;
     if (op->op == LOCI_FLAT_SWAP)
         return op->len <= sizeof(uint64_t);
