@@ -104,38 +104,52 @@ static int run_of(struct batch *b, uint64_t offset, size_t len)
     return b->runs++;
 }
 
+/* What it is combined with. Of a request that is copied, with what a swap expects right behind. */
+static const unsigned char *operand_of(const struct item *item, unsigned char *room)
+{
+    const struct loci_flat *op = &item->op;
+
+    if (item->request == NULL)
+        return op->operand;
+    if (op->op != LOCO_OP_NO_OP)
+        loci_copy_out(room, item->request + DATA,
+                      op->op == LOCI_FLAT_SWAP ? 2 * op->len : op->len);
+    return room;
+}
+
+/* Whether it changes the copy. */
+static bool change(const struct item *item, unsigned char *data)
+{
+    unsigned char room[LOCI_FLAT_BYTES];
+    const unsigned char *operand = operand_of(item, room);
+    const struct loci_flat *op = &item->op;
+
+    if (op->op == LOCO_OP_NO_OP)
+        return false;
+    if (op->op != LOCI_FLAT_SWAP) {
+        loci_reduce(op->op, op->type)(data, operand, op->len / loci_type(op->type)->extent);
+        return true;
+    }
+    if (memcmp(data, item->request == NULL ? op->expected : room + op->len, op->len) != 0)
+        return false;
+    memcpy(data, operand, op->len);
+    return true;
+}
+
 /* On the copy. */
 static void combine(struct batch *b, const struct item *item)
 {
-    unsigned char operand[2 * sizeof(uint64_t)], old[LOCI_FLAT_BYTES], *data = b->data[item->run];
-    unsigned char values[LOCI_FLAT_BYTES];
-    const struct loci_flat *op = &item->op;
-    const void *with = op->operand, *expected = op->expected;
-    size_t len = op->len;
+    unsigned char old[LOCI_FLAT_BYTES], *data = b->data[item->run];
+    size_t len = item->op.len;
 
-    if (item->request != NULL && op->op == LOCI_FLAT_SWAP) {
-        loci_copy_out(operand, item->request + DATA, 2 * len);
-        with = operand;
-        expected = operand + len;
-    } else if (item->request != NULL && op->op != LOCO_OP_NO_OP) {
-        loci_copy_out(values, item->request + DATA, len);
-        with = values;
-    }
     if (item->wants_result)
         memcpy(old, data, len);
-    if (op->op == LOCI_FLAT_SWAP && memcmp(data, expected, len) == 0) {
-        memcpy(data, with, len);
+    if (change(item, data))
         b->written[item->run] = true;
-    } else if (op->op < LOCO_OP_COUNT && op->op != LOCO_OP_NO_OP) {
-        loci_reduce(op->op, op->type)(data, with, len / loci_type(op->type)->extent);
-        b->written[item->run] = true;
-    }
-    if (!item->wants_result)
-        return;
-    if (item->request != NULL)
+    if (item->wants_result && item->request != NULL)
         loci_copy_in(item->request + DATA, old, len);
-    else
-        memcpy(op->result, old, len);
+    else if (item->wants_result)
+        memcpy(item->op.result, old, len);
 }
 
 /* What was combined goes back; where one write of all fails, each by itself, which may write again
