@@ -332,13 +332,12 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
     return acquire(rt, rw, mode, flags, &word);
 }
 
-int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw,
-                           enum loci_rw_mode mode, unsigned flags, int (*served)(void *arg),
-                           void *arg, bool *by_others)
+int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
+                           int (*served)(void *arg), void *arg, bool *by_others)
 {
     struct rw_wait w = {
-        .rw = rw, .mode = mode, .flags = flags, .last = ~UINT64_C(0), .served = served,
-        .served_arg = arg,
+        .rw = rw, .mode = LOCI_RW_EXCLUSIVE, .flags = flags, .last = ~UINT64_C(0),
+        .served = served, .served_arg = arg,
     };
     int status = wait_for(rt, &w);
 

@@ -98,11 +98,10 @@ int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loc
 int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
                            enum loci_rw_mode *mode);
 
-/* The same EXCLUSIVE, or until `served` says that it is not needed any more: *by_others. Without a
- * ticket. Where the word is mapped, after an attempt. */
-int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw,
-                           enum loci_rw_mode mode, unsigned flags, int (*served)(void *arg),
-                           void *arg, bool *by_others);
+/* Block until it is held EXCLUSIVE, or `served` says that it is not needed any more: *by_others.
+ * Never with a ticket. Where the word is mapped, after an attempt. */
+int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
+                           int (*served)(void *arg), void *arg, bool *by_others);
 
 static inline uint64_t loci_rw_unit(const struct loci_rw *rw, enum loci_rw_mode mode)
 {

@@ -371,7 +371,7 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
     if (atomic_exchange_explicit(&win->asking, true, memory_order_acquire))
         return loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES);
     ask(win, rank, op);
-    status = loci_rw_acquire_unless(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES, is_done,
+    status = loci_rw_acquire_unless(win->rt, &lock, LOCI_RW_ACCUMULATES, is_done,
                                     request_of(win, win->group.rank), &served);
     if (status != LOCO_OK)
         return status;

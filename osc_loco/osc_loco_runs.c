@@ -165,7 +165,7 @@ bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
 
 /* Short blocks are moved by one load and one store: a call of memcpy takes longer. Four at a time,
  * at distances that are known before, or the loop would take as long as the moves; but one by one
- * where each is on pages of its own, both to and from, which is 3 to 5 % faster on a Zen 5 (we
+ * where each is on pages of its own, both to and from, which is 3 to 5 % faster on a Zen 4 (we
  * suppose that its prefetcher follows one load that strides, and not four). */
 #define PAGE_OF_ITS_OWN 2048        /* bytes; a distance to the next */
 #define COPY_BLOCK(k, len) memcpy(to + (k) * to_stride, from + (k) * from_stride, (len))

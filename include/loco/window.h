@@ -104,7 +104,7 @@ struct loco_span {
 /** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is
  * inside the target's part and the target is in an access epoch. With `ack` NULL the call
  * returns when local buffers may be reused, else when posted. Remote completion: flush, unlock,
- * complete, fence. */
+ * complete, fence; until then, short puts of a window with `one_thread` may wait for each other. */
 int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,

@@ -441,8 +441,8 @@ part_machines() {
 }
 
 # scale PROCESSES THREADS: everybody writes to everybody; each thread has then two queue pairs of its own,
-# as of soft-RoCE, to every other process, which has one that answers each. What a process registers and pins: a page for
-# fences to read of, its pool, and buffers of each thread.
+# as of soft-RoCE, to every other process, which has one that answers each. What a process registers and
+# pins: a page for fences to read of, its pool, and buffers of each thread.
 scale() {
     local n=$1 t=$2 said
     said=$(over_verbs "$builddir/tests/rdma/scale" "$n" "$t" | grep '^scale|') || return
