@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Accumulates and compare_swap: atomic per element with each other.
+/* Accumulates and compare_swap (window_swap.c): atomic per element with each other.
  *
  * Which of three ways an element takes depends on the window, the type and the element's address,
  * which all processes see alike:
@@ -39,10 +39,10 @@
 #include <string.h>
 
 #include "window.h"
+#include "window_acc.h"
 #include "window_acc_chain.h"
 #include "window_acc_copy.h"
 #include "window_acc_run.h"
-#include "window_flat.h"
 
 /* ---- the lock ---- */
 
@@ -53,8 +53,7 @@ static bool needs_lock(const struct loco_window *win, int rank)
     return !win->one_thread || (win->group.size > 1 && (epoch & LOCI_EPOCH_EXCLUSIVE) == 0);
 }
 
-/* Worth trying to take by a chain. */
-static bool is_far(const struct loco_window *win, int rank, const struct loci_rw *lock)
+bool loci_acc_may_chain(const struct loco_window *win, int rank, const struct loci_rw *lock)
 {
     return loci_acc_is_far(lock) && needs_lock(win, rank);
 }
@@ -82,7 +81,7 @@ static int give_back(struct loco_window *win, int rank, const struct loci_rw *lo
     return status == LOCO_OK ? released : status;
 }
 
-static int leave(struct loco_window *win, int rank, bool locked)
+int loci_acc_leave(struct loco_window *win, int rank, bool locked)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
 
@@ -93,8 +92,8 @@ static int leave(struct loco_window *win, int rank, bool locked)
 }
 
 /* The same as enter(), or it is done by who has the lock: *done. */
-static int enter_or_ask(struct loco_window *win, int rank, const struct loci_flat *op, bool *locked,
-                        bool *done)
+int loci_acc_enter_or_ask(struct loco_window *win, int rank, const struct loci_flat *op,
+                          bool *locked, bool *done)
 {
     *done = false;
     if (!needs_lock(win, rank) || !loci_flat_is_for(win))
@@ -151,7 +150,7 @@ static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *l
         status = enter(win, rank, locked);
         if (status != LOCO_OK || !is_single(win, rank))
             return status;
-        leave(win, rank, *locked);
+        loci_acc_leave(win, rank, *locked);
     }
     status = loci_window_go_single(win);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
@@ -159,8 +158,7 @@ static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *l
 
 /* ---- the lock's way, by the target if it happens to be waiting ---- */
 
-/* Under the lock, one element of at most 8 bytes. LOCO_ERR_AGAIN: it is not waiting. */
-static int update_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
+int loci_acc_update_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
                             struct loci_op *op, uint64_t *old)
 {
     struct loci_mem room, *mem;
@@ -177,40 +175,6 @@ static int update_by_target(struct loco_window *win, int rank, uint64_t offset, 
     return loci_try_update(win->rt, op);
 }
 
-#define WORD(bits)                                                                          \
-    static uint64_t word##bits(const unsigned char *p)                                      \
-    {                                                                                       \
-        uint##bits##_t value;                                                               \
-                                                                                            \
-        memcpy(&value, p, sizeof value);                                                    \
-        return value;                                                                       \
-    }                                                                                       \
-    static void from_word##bits(unsigned char *p, uint64_t word)                            \
-    {                                                                                       \
-        uint##bits##_t value = (uint##bits##_t)word;                                        \
-                                                                                            \
-        memcpy(p, &value, sizeof value);                                                    \
-    }
-WORD(8)
-WORD(16)
-WORD(32)
-WORD(64)
-
-static uint64_t to_word(const void *p, size_t size)
-{
-    return size == 8 ? word64(p) : size == 4 ? word32(p) : size == 2 ? word16(p) : word8(p);
-}
-
-static void from_word(void *p, size_t size, uint64_t word)
-{
-    switch (size) {
-    case 1: from_word8(p, word); break;
-    case 2: from_word16(p, word); break;
-    case 4: from_word32(p, word); break;
-    default: from_word64(p, word);
-    }
-}
-
 /* Sums of one integer: the common counter. */
 static bool is_counter(const struct loco_accumulate *acc)
 {
@@ -225,25 +189,10 @@ static int add_by_target(struct loco_window *win, int rank, const struct loco_ac
     uint64_t old;
     int status;
 
-    op.operand = to_word(acc->operand, size);
-    status = update_by_target(win, rank, acc->spans->offset, size, &op, &old);
+    op.operand = loci_acc_to_word(acc->operand, size);
+    status = loci_acc_update_by_target(win, rank, acc->spans->offset, size, &op, &old);
     if (status == LOCO_OK && acc->result != NULL)
-        from_word(acc->result, size, old);
-    return status;
-}
-
-static int swap_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
-                          const void *expected, const void *desired, unsigned char *result)
-{
-    struct loci_op op = {
-        .kind = LOCI_COMPARE_SWAP, .operand = to_word(desired, size),
-        .compare = to_word(expected, size),
-    };
-    uint64_t old;
-    int status = update_by_target(win, rank, offset, size, &op, &old);
-
-    if (status == LOCO_OK)
-        from_word(result, size, old);
+        loci_acc_from_word(acc->result, size, old);
     return status;
 }
 
@@ -268,7 +217,7 @@ static int combine_in_place_locked(struct loco_window *win, int rank,
         return status;
     combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
     loci_window_stored(win);
-    return leave(win, rank, locked);
+    return loci_acc_leave(win, rank, locked);
 }
 
 /* The element's own way, at a window where atomics may be; if it is the lock, the caller may have
@@ -324,16 +273,11 @@ static int combine_either_way(struct loco_window *win, int rank,
     if (status != LOCO_OK)
         return status;
     status = combine_spans(win, rank, acc, base, true);
-    left = leave(win, rank, locked);
+    left = loci_acc_leave(win, rank, locked);
     return status == LOCO_OK ? left : status;
 }
 
 /* ---- the calls ---- */
-
-static bool is_for_device(const struct loco_window *win, const struct loci_type *type)
-{
-    return win->device_atomics && type->plain && type->extent == 8;
-}
 
 /* Nobody else can be there, so several elements are read and written together: an atomic each would
  * take as many round trips of the device. What came before and comes after, atomics of the device
@@ -383,7 +327,7 @@ static int enter_with(struct loco_window *win, int rank, const struct loco_accum
 
     *done = false;
     return op.len > 0 && op.len <= LOCI_FLAT_BYTES && loci_type(acc->type)->plain
-           ? enter_or_ask(win, rank, &op, locked, done) : enter(win, rank, locked);
+           ? loci_acc_enter_or_ask(win, rank, &op, locked, done) : enter(win, rank, locked);
 }
 
 /* Under the lock: in place where the memory is mapped, else through a copy. */
@@ -391,8 +335,8 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
                              unsigned char *base)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
-    int status = is_far(win, rank, &lock) ? loci_acc_by_chain(win, rank, acc, &lock, NULL)
-                                          : LOCO_ERR_AGAIN;
+    int status = loci_acc_may_chain(win, rank, &lock)
+                 ? loci_acc_by_chain(win, rank, acc, &lock, NULL) : LOCO_ERR_AGAIN;
     bool locked, done = false;
     int left;
 
@@ -409,7 +353,7 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
         if (status == LOCO_ERR_AGAIN)
             status = loci_acc_by_copy(win, rank, acc);
     }
-    left = leave(win, rank, locked);
+    left = loci_acc_leave(win, rank, locked);
     return status == LOCO_OK ? left : status;
 }
 
@@ -508,7 +452,7 @@ static int keep_shared(struct loco_window *win, int rank, const struct loci_rw *
 
 /* This process may take atomics there from now on: whoever had the lock has done with its
  * vector. */
-static int go_device(struct loco_window *win, int rank)
+int loci_acc_go_device(struct loco_window *win, int rank)
 {
     struct loci_rw lock = vectors_lock(win, rank);
     int status;
@@ -545,7 +489,7 @@ static int combine_vector(struct loco_window *win, int rank, const struct loco_a
     if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
         return LOCO_ERR_AGAIN;
     if (!is_vector(win, rank, acc)) {
-        status = go_device(win, rank);
+        status = loci_acc_go_device(win, rank);
         return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
     }
     status = loci_acc_is_far(&lock) ? loci_acc_by_chain(win, rank, acc, &lock, &held)
@@ -582,7 +526,7 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
 
     if (status != LOCO_OK)
         return status;
-    if (is_for_device(win, loci_type(acc->type)))
+    if (loci_acc_is_for_device(win, loci_type(acc->type)))
         return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc, NULL)
                                              : accumulate_words(win, rank, acc);
     if (win->mapped_by_all)
@@ -622,7 +566,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
             loci_window_updated(win);
             return LOCO_OK;
         }
-        if (whole && win->mapped_by_all && !is_for_device(win, type))
+        if (whole && win->mapped_by_all && !loci_acc_is_for_device(win, type))
             return combine_in_place_locked(win, rank, acc, p, len >> type->shift);
     }
     return accumulate(win, rank, acc);
@@ -669,156 +613,4 @@ bool loci_window_combine_open(const struct loco_window *win, enum loco_type type
     how->shift = type->shift;
     how->counts = op == LOCO_OP_SUM && (type_id == LOCO_TYPE_I64 || type_id == LOCO_TYPE_U64);
     return true;
-}
-
-/* ---- compare and swap ---- */
-
-#define SWAP_IF(bits, type)                                                                 \
-    static void swap_if##bits(unsigned char *p, const void *expected, const void *desired,  \
-                              void *result)                                                 \
-    {                                                                                       \
-        type e, d;                                                                          \
-                                                                                            \
-        memcpy(&e, expected, sizeof e);                                                     \
-        memcpy(&d, desired, sizeof d);                                                      \
-        atomic_compare_exchange_strong_explicit((_Atomic type *)p, &e, d,                   \
-                                                memory_order_acq_rel,                       \
-                                                memory_order_acquire);                      \
-        memcpy(result, &e, sizeof e);                                                       \
-    }
-SWAP_IF(8, uint8_t)
-SWAP_IF(16, uint16_t)
-SWAP_IF(32, uint32_t)
-SWAP_IF(64, uint64_t)
-
-static void swap_if(size_t size, unsigned char *p, const void *expected, const void *desired,
-                    void *result)
-{
-    switch (size) {
-    case 1: swap_if8(p, expected, desired, result); break;
-    case 2: swap_if16(p, expected, desired, result); break;
-    case 4: swap_if32(p, expected, desired, result); break;
-    default: swap_if64(p, expected, desired, result); break;
-    }
-}
-
-/* `old` was read with the lock. */
-static int swap_if_held(struct loci_acc_chain *chain, size_t size, const void *expected,
-                        const void *desired, unsigned char *old, void *result)
-{
-    bool equal = memcmp(old, expected, size) == 0;
-
-    memcpy(result, old, size);
-    if (equal)
-        memcpy(old, desired, size);     /* where it was read to is what is written */
-    return loci_acc_chain_give(chain, equal);
-}
-
-/* Under the lock. */
-static int swap_by_copy(struct loco_window *win, int rank, uint64_t offset, size_t size,
-                        const void *expected, const void *desired, unsigned char *old)
-{
-    struct loco_span read = { old, offset, size };
-    struct loco_span write = { (void *)desired, offset, size };
-    int status = loci_window_move(win, rank, LOCI_READ, &read, 1, NULL);
-
-    return status == LOCO_OK && memcmp(old, expected, size) == 0
-           ? loci_window_move(win, rank, LOCI_WRITE, &write, 1, NULL) : status;
-}
-
-static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, size_t size,
-                          const void *expected, const void *desired, void *result)
-{
-    unsigned char old[8];
-    struct loco_span read = { old, offset, size };
-    struct loci_rw lock = loci_window_acc_lock(win, rank);
-    const struct loci_flat op = {
-        .type = LOCO_TYPE_BYTE, .op = LOCI_FLAT_SWAP, .offset = offset, .len = size,
-        .operand = desired, .expected = expected, .result = result,
-    };
-    struct loci_acc_chain chain;
-    bool locked, done;
-    int status = is_far(win, rank, &lock)
-                 ? loci_acc_chain_take(&chain, win, rank, &lock, &read, 1, NULL) : LOCO_ERR_AGAIN;
-    int left;
-
-    if (status == LOCO_OK)
-        return swap_if_held(&chain, size, expected, desired, old, result);
-    if (status != LOCO_ERR_AGAIN)
-        return status;
-    status = enter_or_ask(win, rank, &op, &locked, &done);
-    if (status != LOCO_OK || done)
-        return status;
-    status = swap_by_target(win, rank, offset, size, expected, desired, old);
-    if (status == LOCO_ERR_AGAIN)
-        status = swap_by_copy(win, rank, offset, size, expected, desired, old);
-    left = leave(win, rank, locked);
-    if (status == LOCO_OK)
-        status = left;
-    if (status == LOCO_OK)
-        memcpy(result, old, size);
-    return status;
-}
-
-/* The caller has checked the element. */
-static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
-                             const void *expected, const void *desired, void *result)
-{
-    struct loci_acc_run run;
-    size_t len = 8;
-    int status = loci_window_send(win);
-
-    loci_acc_run_begin(win, &run);
-    if (status == LOCO_OK)
-        status = go_device(win, rank);
-    if (status == LOCO_OK)
-        status = loci_acc_run_add(win, rank, offset, &len, &run);
-    if (status == 0)
-        return swap_if_locked(win, rank, offset, len, expected, desired, result);
-    if (status < 0)
-        return status;
-    status = loci_compare_swap(run.rt, run.mem, run.offset[0], to_word(expected, 8),
-                               to_word(desired, 8), &run.old[0], NULL);
-    if (status == LOCO_OK)
-        memcpy(result, run.old, 8);
-    return status;
-}
-
-int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_id,
-                             uint64_t offset, const void *expected, const void *desired,
-                             void *result)
-{
-    const struct loci_type *type = loci_type(type_id);
-    struct loco_span span = { NULL, offset, type != NULL ? type->extent : 0 };
-    unsigned char *p;
-    int status;
-
-    if (type == NULL || !type->swappable)
-        return LOCO_ERR_ARG;
-    p = win->atomics ? loci_window_direct(win, rank, offset, span.len) : NULL;
-    if (p == NULL) {
-        status = loci_window_check(win, rank);
-        if (status == LOCO_OK)
-            status = loci_window_check_spans(win, rank, &span, 1);
-        if (status != LOCO_OK)
-            return status;
-        if (is_for_device(win, type))
-            return swap_if_by_device(win, rank, offset, expected, desired, result);
-        if (win->mapped_by_all)
-            p = loci_mem_map(win->rt, &win->target[rank].mem);
-        if (p == NULL && win->atomics)
-            return LOCO_ERR_UNSUPPORTED;
-        p = p != NULL ? p + offset : NULL;
-    }
-    if (p != NULL && !loci_window_singles(win) && loci_window_is_atomic(win, type, (uintptr_t)p)) {
-        status = loci_window_go_single(win);
-        if (status != LOCO_OK)
-            return status;
-    }
-    if (p == NULL || !loci_window_is_atomic(win, type, (uintptr_t)p))
-        return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
-    LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
-    swap_if(span.len, p, expected, desired, result);
-    loci_window_updated(win);
-    return LOCO_OK;
 }

@@ -32,7 +32,7 @@ static const char *kind_name(enum loci_op_kind kind)
     return names[kind];
 }
 
-/* Soft-RoCE may complete without data what shares a queue pair with writes; nothing does (post.c). */
+/* Soft-RoCE may complete without data what shares a queue pair with writes: post.c. */
 static bool has_no_answer(const struct verbs_lane *l, const struct verbs_request *r)
 {
     const struct verbs_fabric *f = l->thread->fabric;
