@@ -110,7 +110,7 @@ static int long_body(struct member *m)
 {
     const size_t pieces[] = {
         LOCI_COPY_PIECE - 1, LOCI_COPY_PIECE, LOCI_COPY_PIECE + 1, 3 * LOCI_COPY_PIECE - 5,
-        4 * LOCI_COPY_PIECE,
+        4 * LOCI_COPY_PIECE, 9 * LOCI_COPY_PIECE + 3,
     };
 
     for (size_t k = 0; k < sizeof pieces / sizeof pieces[0]; k++) {
