@@ -72,7 +72,7 @@ void loci_type_copy(const struct loci_type *type, void *to, const void *from, si
 
 /* Loops of a fixed length become vector instructions without further advice; the operand is not
  * memory that an element before it is written to, save where both are the same. */
-enum { STRETCH = 8, WIDE_STRETCH = 16, WIDEST_STRETCH = 64 };
+enum { STRETCH = 8, WIDE_STRETCH = LOCI_REDUCE_WIDE, WIDEST_STRETCH = LOCI_REDUCE_WIDEST };
 #ifdef __clang__
 #define NO_OVERLAP      /* it looks for overlap itself, and warns of loops that it cannot do so */
 #else
@@ -237,10 +237,11 @@ REPLACE(ld_int, LOCO_TYPE_LONG_DOUBLE_INT)
 /* ---- the table ---- */
 
 #define ANY(copy) [LOCO_OP_REPLACE] = replace_##copy, [LOCO_OP_NO_OP] = keep
+#define REAL_ROW(F, t) LOCI_ARITHMETIC_ROW(F, t), LOCI_ORDERED_ROW(F, t)
 #define INTEGER_ROW(t, copy) \
-    { LOCI_ARITHMETIC_ROW(t), LOCI_ORDERED_ROW(t), LOCI_LOGICAL_ROW(t), LOCI_BITWISE_ROW(t), \
-      ANY(copy) }
-#define PAIR_ROW(t, copy) { LOCI_LOCATION_ROW(t), ANY(copy) }
+    { REAL_ROW(LOCI_FUNCTION, t), LOCI_BITWISE_ROW(LOCI_FUNCTION, t), \
+      LOCI_LOGICAL_ROW(LOCI_FUNCTION, t), ANY(copy) }
+#define PAIR_ROW(t, copy) { LOCI_LOCATION_ROW(LOCI_FUNCTION, t), ANY(copy) }
 
 loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_I8] = INTEGER_ROW(i8, 1),
@@ -251,15 +252,15 @@ loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_U16] = INTEGER_ROW(u16, 2),
     [LOCO_TYPE_U32] = INTEGER_ROW(u32, 4),
     [LOCO_TYPE_U64] = INTEGER_ROW(u64, 8),
-    [LOCO_TYPE_F32] = { LOCI_ARITHMETIC_ROW(f32), LOCI_ORDERED_ROW(f32), ANY(4) },
-    [LOCO_TYPE_F64] = { LOCI_ARITHMETIC_ROW(f64), LOCI_ORDERED_ROW(f64), ANY(8) },
-    [LOCO_TYPE_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(ld), LOCI_ORDERED_ROW(ld), ANY(ld) },
-    [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(c32), ANY(8) },
-    [LOCO_TYPE_C64] = { LOCI_ARITHMETIC_ROW(c64), ANY(16) },
-    [LOCO_TYPE_C_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(cld), ANY(cld) },
-    [LOCO_TYPE_BYTE] = { LOCI_BITWISE_ROW(byte), ANY(1) },
-    [LOCO_TYPE_BOOL8] = { LOCI_LOGICAL_ROW(bool8), ANY(1) },
-    [LOCO_TYPE_LOGICAL32] = { LOCI_LOGICAL_ROW(i32), ANY(4) },
+    [LOCO_TYPE_F32] = { REAL_ROW(LOCI_FUNCTION, f32), ANY(4) },
+    [LOCO_TYPE_F64] = { REAL_ROW(LOCI_FUNCTION, f64), ANY(8) },
+    [LOCO_TYPE_LONG_DOUBLE] = { REAL_ROW(LOCI_FUNCTION, ld), ANY(ld) },
+    [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, c32), ANY(8) },
+    [LOCO_TYPE_C64] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, c64), ANY(16) },
+    [LOCO_TYPE_C_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, cld), ANY(cld) },
+    [LOCO_TYPE_BYTE] = { LOCI_BITWISE_ROW(LOCI_FUNCTION, byte), ANY(1) },
+    [LOCO_TYPE_BOOL8] = { LOCI_LOGICAL_ROW(LOCI_FUNCTION, bool8), ANY(1) },
+    [LOCO_TYPE_LOGICAL32] = { LOCI_LOGICAL_ROW(LOCI_FUNCTION, i32), ANY(4) },
     [LOCO_TYPE_I16_INT] = PAIR_ROW(i16_int, i16_int),
     [LOCO_TYPE_I32_INT] = PAIR_ROW(i32_int, 8),
     [LOCO_TYPE_I64_INT] = PAIR_ROW(i64_int, i64_int),
@@ -269,6 +270,31 @@ loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_F32_F32] = PAIR_ROW(f32_f32, 8),
     [LOCO_TYPE_F64_F64] = PAIR_ROW(f64_f64, 16),
 };
+
+/* ---- by length ---- */
+
+#define VERSIONS(op, t) { op##_##t##_narrow, op##_##t##_wide, op##_##t##_widest }
+#define VECTOR_ROW(t) { REAL_ROW(VERSIONS, t), LOCI_BITWISE_ROW(VERSIONS, t) }
+
+static loci_reduce_fn *const in_vectors[LOCO_TYPE_COUNT][LOCO_OP_COUNT][LOCI_REDUCE_LENGTHS] = {
+    [LOCO_TYPE_I32] = VECTOR_ROW(i32),
+    [LOCO_TYPE_I64] = VECTOR_ROW(i64),
+    [LOCO_TYPE_U32] = VECTOR_ROW(u32),
+    [LOCO_TYPE_U64] = VECTOR_ROW(u64),
+    [LOCO_TYPE_F32] = { REAL_ROW(VERSIONS, f32) },
+    [LOCO_TYPE_F64] = { REAL_ROW(VERSIONS, f64) },
+    [LOCO_TYPE_I32_INT] = { LOCI_LOCATION_ROW(VERSIONS, i32_int) },
+};
+
+void loci_reduce_open(enum loco_op op, enum loco_type type,
+                      loci_reduce_fn *by_length[LOCI_REDUCE_LENGTHS])
+{
+    loci_reduce_fn *const *versions = in_vectors[type][op];
+
+    by_length[0] = versions[0] != NULL ? versions[0] : loci_reduce_table[type][op];
+    by_length[1] = versions[1] != NULL && IS_WIDE ? versions[1] : by_length[0];
+    by_length[2] = versions[2] != NULL && IS_WIDEST ? versions[2] : by_length[1];
+}
 
 bool loco_op_allowed(enum loco_op op, enum loco_type type)
 {

@@ -16,6 +16,17 @@ static inline loci_reduce_fn *loci_reduce(enum loco_op op, enum loco_type type)
     return loci_reduce_table[type][op];
 }
 
+/* For who repeats an operation: how this CPU does it to fewer than LOCI_REDUCE_WIDE elements, to
+ * that many, to LOCI_REDUCE_WIDEST or more, which the functions above look up in each call. `op` is
+ * defined on `type`. */
+enum { LOCI_REDUCE_WIDE = 16, LOCI_REDUCE_WIDEST = 64, LOCI_REDUCE_LENGTHS = 3 };
+void loci_reduce_open(enum loco_op op, enum loco_type type,
+                      loci_reduce_fn *by_length[LOCI_REDUCE_LENGTHS]);
+static inline loci_reduce_fn *loci_reduce_for(loci_reduce_fn *const *by_length, size_t n)
+{
+    return by_length[(n >= LOCI_REDUCE_WIDE) + (n >= LOCI_REDUCE_WIDEST)];
+}
+
 /* The same by the CPU's atomics, one element after the other, for types of at most 8 bytes without
  * padding; `target` is a multiple of their size. NULL where there is none. `result`, if not NULL,
  * becomes what was there. An element that the operation does not change is only read. */

@@ -139,10 +139,11 @@ LOCATIONS(f32_f32)
 #define BITS(bits) \
     [LOCO_OP_BAND] = and##bits, [LOCO_OP_BOR] = or##bits, [LOCO_OP_BXOR] = xor##bits
 #define INTEGER_ROW(t, bits) \
-    { [LOCO_OP_SUM] = add##bits, [LOCO_OP_PROD] = prod_##t, LOCI_ORDERED_ROW(t), \
-      LOCI_LOGICAL_ROW(t), BITS(bits), ANY(bits) }
-#define REAL_ROW(t, bits) { LOCI_ARITHMETIC_ROW(t), LOCI_ORDERED_ROW(t), ANY(bits) }
-#define PAIR_ROW(t) { LOCI_LOCATION_ROW(t), ANY(64) }
+    { [LOCO_OP_SUM] = add##bits, [LOCO_OP_PROD] = prod_##t, LOCI_ORDERED_ROW(LOCI_FUNCTION, t), \
+      LOCI_LOGICAL_ROW(LOCI_FUNCTION, t), BITS(bits), ANY(bits) }
+#define REAL_ROW(t, bits) \
+    { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, t), LOCI_ORDERED_ROW(LOCI_FUNCTION, t), ANY(bits) }
+#define PAIR_ROW(t) { LOCI_LOCATION_ROW(LOCI_FUNCTION, t), ANY(64) }
 
 loci_atomic_fn *const loci_atomic_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_I8] = INTEGER_ROW(i8, 8),
@@ -155,10 +156,10 @@ loci_atomic_fn *const loci_atomic_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_U64] = INTEGER_ROW(u64, 64),
     [LOCO_TYPE_F32] = REAL_ROW(f32, 32),
     [LOCO_TYPE_F64] = REAL_ROW(f64, 64),
-    [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(c32), ANY(64) },
+    [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, c32), ANY(64) },
     [LOCO_TYPE_BYTE] = { BITS(8), ANY(8) },
-    [LOCO_TYPE_BOOL8] = { LOCI_LOGICAL_ROW(bool8), ANY(8) },
-    [LOCO_TYPE_LOGICAL32] = { LOCI_LOGICAL_ROW(i32), ANY(32) },
+    [LOCO_TYPE_BOOL8] = { LOCI_LOGICAL_ROW(LOCI_FUNCTION, bool8), ANY(8) },
+    [LOCO_TYPE_LOGICAL32] = { LOCI_LOGICAL_ROW(LOCI_FUNCTION, i32), ANY(32) },
     [LOCO_TYPE_I32_INT] = PAIR_ROW(i32_int),
     [LOCO_TYPE_F32_INT] = PAIR_ROW(f32_int),
     [LOCO_TYPE_F32_F32] = PAIR_ROW(f32_f32),

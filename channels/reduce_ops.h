@@ -48,14 +48,16 @@ LOCI_PAIR(ld_int, long double, int);
 LOCI_PAIR(f32_f32, float, float);
 LOCI_PAIR(f64_f64, double, double);
 
-/* ---- rows of a table by operation, of functions that are named OPERATION_TYPE ---- */
+/* ---- rows of a table by operation, of what F(operation, t) makes of those names ---- */
 
-#define LOCI_ARITHMETIC_ROW(t) [LOCO_OP_SUM] = sum_##t, [LOCO_OP_PROD] = prod_##t
-#define LOCI_ORDERED_ROW(t) [LOCO_OP_MAX] = max_##t, [LOCO_OP_MIN] = min_##t
-#define LOCI_LOGICAL_ROW(t) \
-    [LOCO_OP_LAND] = land_##t, [LOCO_OP_LOR] = lor_##t, [LOCO_OP_LXOR] = lxor_##t
-#define LOCI_BITWISE_ROW(t) \
-    [LOCO_OP_BAND] = band_##t, [LOCO_OP_BOR] = bor_##t, [LOCO_OP_BXOR] = bxor_##t
-#define LOCI_LOCATION_ROW(t) [LOCO_OP_MINLOC] = minloc_##t, [LOCO_OP_MAXLOC] = maxloc_##t
+#define LOCI_FUNCTION(op, t) op##_##t
+
+#define LOCI_ARITHMETIC_ROW(F, t) [LOCO_OP_SUM] = F(sum, t), [LOCO_OP_PROD] = F(prod, t)
+#define LOCI_ORDERED_ROW(F, t) [LOCO_OP_MAX] = F(max, t), [LOCO_OP_MIN] = F(min, t)
+#define LOCI_LOGICAL_ROW(F, t) \
+    [LOCO_OP_LAND] = F(land, t), [LOCO_OP_LOR] = F(lor, t), [LOCO_OP_LXOR] = F(lxor, t)
+#define LOCI_BITWISE_ROW(F, t) \
+    [LOCO_OP_BAND] = F(band, t), [LOCO_OP_BOR] = F(bor, t), [LOCO_OP_BXOR] = F(bxor, t)
+#define LOCI_LOCATION_ROW(F, t) [LOCO_OP_MINLOC] = F(minloc, t), [LOCO_OP_MAXLOC] = F(maxloc, t)
 
 #endif

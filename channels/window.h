@@ -520,7 +520,7 @@ static inline void loci_window_combine_end(struct loco_window *win, int rank, un
 /* How one operation combines elements of one type in a window: what is looked up once for the
  * accumulates that repeat it. */
 struct loci_combine {
-    loci_reduce_fn *reduce;         /* with the lock */
+    loci_reduce_fn *reduce[LOCI_REDUCE_LENGTHS];    /* with the lock */
     loci_atomic_fn *atomic;         /* without, where such elements may be atomics; else NULL */
     unsigned char shift;            /* their extent is 1 << shift */
     bool counts;                    /* atomic adds to an integer of 8 bytes, as counters do */
@@ -536,6 +536,7 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
                     uint64_t offset, size_t n, const void *operand)
 {
     unsigned char *p = loci_window_direct(win, rank, offset, n << how->shift), *word;
+    loci_reduce_fn *reduce;
     uint64_t value;
     bool single;
 
@@ -554,9 +555,10 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
         loci_window_updated(win);
         return true;
     }
+    reduce = loci_reduce_for(how->reduce, n);
     if (!loci_window_combine_begin(win, rank, single, &word))
         return false;
-    how->reduce(p, operand, n);
+    reduce(p, operand, n);
     loci_window_combine_end(win, rank, word);
     return true;
 }

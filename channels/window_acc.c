@@ -608,7 +608,7 @@ bool loci_window_combine_open(const struct loco_window *win, enum loco_type type
 
     if (reduce == NULL || !win->one_thread || !win->mapped_by_all)
         return false;
-    how->reduce = reduce;
+    loci_reduce_open(op, type_id, how->reduce);
     how->atomic = loci_window_is_atomic(win, type, 0) ? loci_atomic_table[type_id][op] : NULL;
     how->shift = type->shift;
     how->counts = op == LOCO_OP_SUM && (type_id == LOCO_TYPE_I64 || type_id == LOCO_TYPE_U64);
