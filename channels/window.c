@@ -255,27 +255,30 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
 
 /* ---- create and destroy ---- */
 
-/* The window and all that grows with its members, in one piece. */
+/* The window and all that grows with its members, in one piece, with what the host asked for before
+ * it. */
 static struct loco_window *new_window(struct loco_runtime *rt,
                                       const struct loco_exchange *exchange,
-                                      const struct loco_window_spec *spec)
+                                      const struct loco_window_spec *spec, size_t before)
 {
     size_t n = (size_t)exchange->size;
-    size_t targets = rounded(sizeof(struct loco_window));
-    size_t control = targets + rounded(n * sizeof(struct loci_target));
+    size_t control = rounded(sizeof(struct loco_window) + n * sizeof(struct loci_target));
     size_t peers = control + rounded(n * sizeof(struct loci_mem));
     size_t words = peers + rounded(n * sizeof(int));
     size_t by_device = words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
     size_t total = by_device + rounded(n * sizeof(_Atomic bool));
-    unsigned char *p = aligned_alloc(LOCI_CACHE_LINE, total);
-    struct loco_window *win = (struct loco_window *)p;
+    unsigned char *memory = aligned_alloc(LOCI_CACHE_LINE, before + total), *p;
+    struct loco_window *win;
 
-    if (p == NULL)
+    LOCO_ASSERT(before % LOCI_CACHE_LINE == 0);
+    if (memory == NULL)
         return NULL;
-    memset(p, 0, total);
+    memset(memory, 0, before + total);
+    p = memory + before;
+    win = (struct loco_window *)p;
+    win->memory = memory;
     win->rt = rt;
     atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
-    win->target = (struct loci_target *)(p + targets);
     win->control = (struct loci_mem *)(p + control);
     win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };
     win->free_words = (_Atomic uint64_t *)(p + words);
@@ -311,16 +314,23 @@ static void fill_record(const struct loco_window *win, const struct loco_window_
     mine->memory = win->own.key;
 }
 
-int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
-                       const struct loco_window_spec *spec, loco_window_t **out)
+void loci_window_free(struct loco_window *win)
 {
-    struct loco_window *win = new_window(rt, exchange, spec);
+    free(win->memory);
+}
+
+int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                              const struct loco_window_spec *spec, size_t before,
+                              loco_window_t **out)
+{
+    struct loco_window *win = new_window(rt, exchange, spec, before);
     struct record *all = calloc((size_t)exchange->size, sizeof *all), mine;
     int status = check_spec(exchange, spec);
 
     /* Without these two not even the news of the failure can be received. */
     if (win == NULL || all == NULL) {
-        free(win);
+        if (win != NULL)
+            loci_window_free(win);
         free(all);
         return LOCO_ERR_NO_MEMORY;
     }
@@ -338,9 +348,11 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
     if (status != LOCO_OK) {
         release_own(win);
         loci_regions_close(win);
-        free(win);
+        loci_window_free(win);
         return status;
     }
+    for (int i = 0; win->mapped_by_all && i < win->group.size; i++)
+        win->target[i].control = loci_mem_ptr(&win->control[i]);
     win->gate = win->mapped_by_all ? loci_mem_ptr(&win->control[0]) + LOCI_WINDOW_GATE : NULL;
     win->quick_locks = win->one_thread && win->mapped_by_all && !win->no_locks;
     win->atomics = win->mapped_by_all && !spec->bulk_accumulate
@@ -352,7 +364,13 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
     return LOCO_OK;
 }
 
-int loco_window_destroy(loco_window_t *win)
+int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                       const struct loco_window_spec *spec, loco_window_t **out)
+{
+    return loci_window_create_behind(rt, exchange, spec, 0, out);
+}
+
+int loci_window_end(struct loco_window *win)
 {
     uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
                     | LOCI_EPOCH_EXPOSED | ~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1);
@@ -369,8 +387,16 @@ int loco_window_destroy(loco_window_t *win)
     loci_window_pscw_free(win);
     free(win->deferred);
     loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_FREED, 1);
-    free(win);
     return status == LOCO_OK ? fenced : status;
+}
+
+int loco_window_destroy(loco_window_t *win)
+{
+    int status = loci_window_end(win);
+
+    if (status != LOCO_ERR_STATE)
+        loci_window_free(win);
+    return status;
 }
 
 /* ---- what it says of itself ---- */

@@ -66,6 +66,7 @@ struct loci_target {
     struct loci_mem mem;            /* kind NONE, len 0 where it has none, and for DYNAMIC */
     _Atomic uint32_t epoch;         /* enum loci_epoch */
     uint32_t disp_unit;
+    unsigned char *control;         /* its control block, with mapped_by_all; else NULL */
 };
 
 /* Copy of a member's table of attached regions, for the access of others; window_dynamic.c. */
@@ -84,7 +85,6 @@ struct loci_deferred;
 struct loco_window {
     /* What the inline paths look at, a cache line. */
     struct loco_runtime *rt;
-    struct loci_target *target;         /* [group.size] */
     struct loci_mem *control;           /* [group.size]: control blocks */
     _Atomic uint64_t state;             /* enum loci_epoch */
     _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
@@ -117,6 +117,7 @@ struct loco_window {
     _Atomic bool *by_device;            /* [group.size]: accumulates of this process may be atomics
                                            of the fabric there */
 
+    void *memory;                       /* all this is in */
     struct loci_mem own;                /* local handles of what this member gave */
     struct loci_mem own_control;
     void *base;
@@ -133,6 +134,8 @@ struct loco_window {
     struct loci_mem table;              /* pool memory where others read their keys */
     int attached_count, attached_room;
     struct loci_region_cache *regions;  /* [group.size] */
+
+    struct loci_target target[];        /* [group.size] */
 };
 
 /* ---- shared by the window's files ---- */
@@ -170,6 +173,15 @@ static inline bool loci_window_calm(const struct loco_window *win)
     return atomic_load_explicit(&win->rt->deaths, memory_order_relaxed)
            == atomic_load_explicit(&win->deaths, memory_order_relaxed);
 }
+
+/* window.c: loco_window_create and _destroy for a host whose own struct lies directly before the
+ * window: `before` bytes of it, zero at first, a multiple of a cache line. The host's calls then
+ * know where the window is without a load. Both are free after loci_window_free(). */
+int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                              const struct loco_window_spec *spec, size_t before,
+                              loco_window_t **out);
+int loci_window_end(struct loco_window *win);
+void loci_window_free(struct loco_window *win);
 
 /* window.c: LOCO_OK, or LOCO_ERR_ARG, _STATE, _PEER_DEAD: whether an operation on that target is
  * allowed now. Turns an unused fence epoch into a used one. */
@@ -401,7 +413,7 @@ static inline bool loci_window_lock_now(struct loco_window *win, int rank)
         || loci_gate_state(win) != LOCI_GATE_OPEN)
         return false;
     target = loci_window_lock_of(win, rank);
-    word = loci_mem_ptr(target.mem) + target.offset;
+    word = win->target[rank].control + target.offset;
     if (!loci_rw_take_guessed(win->rt, word, &target, LOCI_RW_QUICK, &win->free_word))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_OPEN) {
@@ -423,7 +435,7 @@ static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
            != LOCI_EPOCH_LOCKED_QUICK)
         return false;
     target = loci_window_lock_of(win, rank);
-    loci_rw_give_mapped(win->rt, loci_mem_ptr(target.mem) + target.offset, &target,
+    loci_rw_give_mapped(win->rt, win->target[rank].control + target.offset, &target,
                         LOCI_RW_QUICK);
     atomic_store_explicit(&win->target[rank].epoch, 0, memory_order_relaxed);
     atomic_store_explicit(&win->state, 0, memory_order_relaxed);
@@ -438,7 +450,7 @@ static inline bool loci_window_lock_all_now(struct loco_window *win)
 
     if (!loci_window_is_in(win, 0) || loci_gate_state(win) != LOCI_GATE_CLOSED)
         return false;
-    word = loci_mem_ptr(group.mem) + group.offset;
+    word = win->target[0].control + group.offset;
     if (!loci_rw_take_mapped(win->rt, word, &group, LOCI_RW_ALL, 0))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_CLOSED) {
@@ -452,11 +464,10 @@ static inline bool loci_window_lock_all_now(struct loco_window *win)
 static inline bool loci_window_unlock_all_now(struct loco_window *win)
 {
     struct loci_rw group = loci_window_lock_of_group(win);
-    unsigned char *g = loci_mem_word(group.mem);
 
-    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_puts != 0 || g == NULL)
+    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_puts != 0)
         return false;
-    loci_rw_give_mapped(win->rt, g + group.offset, &group, LOCI_RW_ALL);
+    loci_rw_give_mapped(win->rt, win->target[0].control + group.offset, &group, LOCI_RW_ALL);
     atomic_store_explicit(&win->state, 0, memory_order_relaxed);
     return true;
 }
@@ -494,7 +505,7 @@ static inline __attribute__((always_inline)) bool
 loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsigned char **word)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
-    unsigned char *control = loci_mem_word(lock.mem);
+    unsigned char *control = win->target[rank].control;
 
     if (control == NULL)
         return false;

@@ -12,6 +12,7 @@
 
 #include "ompi_config.h"
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -95,9 +96,11 @@ struct ompi_osc_loco_known {
     struct loci_combine how;
 };
 
+/* Directly before the library's window, in the same memory: what a call has to load before it knows
+ * where the window's words are is waited for, for after an atomic nothing is loaded early. */
 struct ompi_osc_loco_module {
-    ompi_osc_base_module_t super;           /* must be first: win->w_osc_module */
-    loco_window_t *window;
+    /* must be first: win->w_osc_module */
+    alignas(LOCI_CACHE_LINE) ompi_osc_base_module_t super;
     struct ompi_osc_loco_known known;
     int flavor;
     struct ompi_osc_loco_hints hints;       /* in force */
@@ -116,12 +119,22 @@ static inline struct ompi_osc_loco_module *ompi_osc_loco_module(const struct omp
     return (struct ompi_osc_loco_module *)win->w_osc_module;
 }
 
+static inline loco_window_t *window_of(const struct ompi_osc_loco_module *module)
+{
+    return (loco_window_t *)(uintptr_t)(module + 1);
+}
+
+static inline loco_window_t *ompi_osc_loco_window(const struct ompi_win_t *win)
+{
+    return window_of(ompi_osc_loco_module(win));
+}
+
 /* Bytes from the start of the target's part; for a dynamic window, an address. What 64 bits do not
  * hold becomes an offset that is out of every bounds. */
 static inline uint64_t ompi_osc_loco_offset(const struct ompi_osc_loco_module *module, int target,
                                             ptrdiff_t disp)
 {
-    uint64_t unit = module->window->target[target].disp_unit, offset;
+    uint64_t unit = window_of(module)->target[target].disp_unit, offset;
 
     return __builtin_mul_overflow((uint64_t)disp, unit, &offset) ? UINT64_MAX : offset;
 }
@@ -353,7 +366,7 @@ void ompi_osc_loco_copy_elements(const struct ompi_osc_loco_element *element, si
 /* Operations with a request belong into epochs of locks. */
 static inline bool ompi_osc_loco_may_request(const struct ompi_win_t *win, int target)
 {
-    const loco_window_t *window = ompi_osc_loco_module(win)->window;
+    const loco_window_t *window = ompi_osc_loco_window(win);
 
     return loci_window_has(window, target)
            && (loci_window_epoch(window, target) & LOCI_EPOCH_PASSIVE) != 0;

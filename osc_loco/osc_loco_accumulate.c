@@ -51,7 +51,7 @@ static inline int accumulate_span(const struct ompi_osc_loco_module *module, int
         .result = result, .spans = &span, .nspans = len > 0 ? 1 : 0,
     };
 
-    return loco_window_accumulate(module->window, target, &acc, ack);
+    return loco_window_accumulate(window_of(module), target, &acc, ack);
 }
 
 static bool all_dense(const struct call *call)
@@ -193,7 +193,7 @@ static int accumulate_batches(const struct call *call, size_t n,
         acc.operand = stream_take(operand, element, now);
         acc.result = stream_room(result);
         /* Packed buffers are used again, so this waits. */
-        status = loco_window_accumulate(call->module->window, call->target, &acc, NULL);
+        status = loco_window_accumulate(window_of(call->module), call->target, &acc, NULL);
         if (status == LOCO_OK)
             stream_give(result, element, now);
         n -= now;
@@ -287,7 +287,7 @@ static __attribute__((noinline)) int run_plain(struct ompi_win_t *win, const voi
     }
     if (op == LOCO_OP_COUNT || (element->moves_only && !has_op(element, op)))
         return MPI_ERR_OP;
-    if (loci_window_accumulate_run(module->window, target, element->type, op, offset,
+    if (loci_window_accumulate_run(window_of(module), target, element->type, op, offset,
                                    (size_t)count, origin, result) == LOCO_OK)
         return MPI_SUCCESS;
     ompi_osc_loco_enter();
@@ -307,7 +307,7 @@ run_word(const struct ompi_win_t *win, const void *origin, void *result, int tar
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
     return ompi_osc_loco_is_word(type)
-           && loci_window_fetch_word(module->window, target, ompi_osc_loco_word_op(op),
+           && loci_window_fetch_word(window_of(module), target, ompi_osc_loco_word_op(op),
                                      ompi_osc_loco_offset(module, target, disp), origin, result);
 }
 
@@ -357,7 +357,7 @@ static void know(struct ompi_osc_loco_module *module, const struct ompi_datatype
     enum loco_op op = ompi_osc_loco_op(mpi_op);
 
     if (element == NULL || element->moves_only || op == LOCO_OP_COUNT
-        || !loci_window_combine_open(module->window, element->type, op, &known->how))
+        || !loci_window_combine_open(window_of(module), element->type, op, &known->how))
         return;
     known->type = type;
     known->op = mpi_op;
@@ -374,7 +374,7 @@ static inline bool run_known(const struct ompi_win_t *win, const void *origin, i
 
     return target_type == known->type && op == known->op && origin_type == target_type
            && origin_count == target_count
-           && loci_window_combine(module->window, target, &known->how,
+           && loci_window_combine(window_of(module), target, &known->how,
                                   ompi_osc_loco_offset(module, target, disp),
                                   (size_t)target_count, origin);
 }
@@ -399,7 +399,7 @@ accumulate_long(const void *origin, int origin_count, struct ompi_datatype_t *or
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
     if (is_plain(target_type, origin_type, target_count, origin_count)) {
-        if (module->window->one_thread
+        if (window_of(module)->one_thread
             && (target_type != module->known.type || op != module->known.op))
             know(module, target_type, op);
         if (target_count == 1 && run_word(win, origin, NULL, target, disp, target_type, op))
@@ -529,7 +529,7 @@ static __attribute__((noinline)) int compare_and_swap(const void *origin, const 
         || ompi_osc_loco_element_of(type, &element) != MPI_SUCCESS || !compares(&element))
         return MPI_ERR_TYPE;
     ompi_osc_loco_enter();
-    status = loco_window_compare_swap(module->window, target, element.type,
+    status = loco_window_compare_swap(window_of(module), target, element.type,
                                       ompi_osc_loco_offset(module, target, disp), compare, origin,
                                       result);
     return ompi_osc_loco_slow(module, LOCI_STATS_PATH_SWAP, ompi_osc_loco_leave(status));
@@ -542,7 +542,7 @@ int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void
     const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
     if (ompi_osc_loco_is_word(type)
-        && loci_window_swap_word(module->window, target,
+        && loci_window_swap_word(window_of(module), target,
                                  ompi_osc_loco_offset(module, target, disp), compare, origin,
                                  result))
         return MPI_SUCCESS;

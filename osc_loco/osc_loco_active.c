@@ -61,7 +61,7 @@ static int open_epoch(open_epoch_fn *open, struct ompi_group_t *group, int asser
     if (rc != MPI_SUCCESS)
         return rc;
     ompi_osc_loco_enter();
-    status = open(ompi_osc_loco_module(win)->window, n, ranks, asserts_of(asserts));
+    status = open(ompi_osc_loco_window(win), n, ranks, asserts_of(asserts));
     free(ranks);
     return ompi_osc_loco_leave(status);
 }
@@ -69,7 +69,7 @@ static int open_epoch(open_epoch_fn *open, struct ompi_group_t *group, int asser
 int ompi_osc_loco_fence(int asserts, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_fence(ompi_osc_loco_module(win)->window,
+    return ompi_osc_loco_leave(loco_window_fence(ompi_osc_loco_window(win),
                                                  asserts_of(asserts)));
 }
 
@@ -86,13 +86,13 @@ int ompi_osc_loco_post(struct ompi_group_t *group, int asserts, struct ompi_win_
 int ompi_osc_loco_complete(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_complete(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_leave(loco_window_complete(ompi_osc_loco_window(win)));
 }
 
 int ompi_osc_loco_wait(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_wait(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_leave(loco_window_wait(ompi_osc_loco_window(win)));
 }
 
 /* A program may poll this; what it waits for may depend on MPI's own progress. */
@@ -102,7 +102,7 @@ int ompi_osc_loco_test(struct ompi_win_t *win, int *flag)
     int status;
 
     ompi_osc_loco_enter();
-    status = loco_window_test(ompi_osc_loco_module(win)->window, &done);
+    status = loco_window_test(ompi_osc_loco_window(win), &done);
     if (status == LOCO_OK && !done)
         opal_progress();
     if (status == LOCO_OK)

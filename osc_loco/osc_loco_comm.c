@@ -54,14 +54,14 @@ static int move_runs(const struct transfer *t, struct ompi_osc_loco_cursor *loca
         ompi_osc_loco_cursor_skip(local, len);
         ompi_osc_loco_cursor_skip(remote, len);
         if (n == SPANS) {
-            status = t->move(t->module->window, t->target, spans, n, t->ack);
+            status = t->move(window_of(t->module), t->target, spans, n, t->ack);
             if (status == LOCO_IN_PROGRESS)
                 status = LOCO_OK;
             n = 0;
         }
     }
     if (n > 0 && status == LOCO_OK)
-        status = t->move(t->module->window, t->target, spans, n, t->ack);
+        status = t->move(window_of(t->module), t->target, spans, n, t->ack);
     return status;
 }
 
@@ -111,7 +111,7 @@ static int move_strips(const struct transfer *t, struct ompi_osc_loco_cursor *lo
 
         if (!direct && kind == LOCI_WRITE)
             ompi_osc_loco_copy_runs(local, &run);
-        status = loci_window_move_strips(t->module->window, t->target, kind, strips, n, at, len);
+        status = loci_window_move_strips(window_of(t->module), t->target, kind, strips, n, at, len);
         if (direct)
             ompi_osc_loco_cursor_skip(local, len);
         else if (kind == LOCI_READ && status == LOCO_OK)
@@ -125,7 +125,7 @@ static int move_strips(const struct transfer *t, struct ompi_osc_loco_cursor *lo
 static bool goes_in_strips(const struct transfer *t, struct ompi_osc_loco_cursor *local,
                            struct ompi_osc_loco_cursor *remote)
 {
-    return loci_window_takes_strips(t->module->window) && ompi_osc_loco_cursor_has(local)
+    return loci_window_takes_strips(window_of(t->module)) && ompi_osc_loco_cursor_has(local)
            && ompi_osc_loco_cursor_has(remote)
            && (local->left < SHORT_BLOCK || remote->left < SHORT_BLOCK);
 }
@@ -142,9 +142,9 @@ static bool to_mapped(struct transfer *t)
     if (!ompi_osc_loco_extent(&t->remote, &low, &high))
         return false;
     p = t->move == loco_window_put
-        ? loci_window_direct_put(t->module->window, t->target, t->remote.base + (uint64_t)low,
+        ? loci_window_direct_put(window_of(t->module), t->target, t->remote.base + (uint64_t)low,
                                  (size_t)(high - low))
-        : loci_window_direct(t->module->window, t->target, t->remote.base + (uint64_t)low,
+        : loci_window_direct(window_of(t->module), t->target, t->remote.base + (uint64_t)low,
                              (size_t)(high - low));
     if (p == NULL)
         return false;
@@ -203,13 +203,13 @@ static int move(struct transfer *t, const struct ompi_osc_loco_side *sender,
     if (len > ompi_osc_loco_bytes(receiver))
         return MPI_ERR_TRUNCATE;
     if (len == 0)       /* checks the epoch */
-        return ompi_osc_loco_class(t->move(t->module->window, t->target, NULL, 0, t->ack));
+        return ompi_osc_loco_class(t->move(window_of(t->module), t->target, NULL, 0, t->ack));
     if (!ompi_osc_loco_is_run(&t->local) || !ompi_osc_loco_is_run(&t->remote))
         return move_derived(t);
     span.local = (void *)(uintptr_t)(t->local.base + (uint64_t)t->local.type->super.true_lb);
     span.offset = t->remote.base + (uint64_t)t->remote.type->super.true_lb;
     span.len = len;
-    return ompi_osc_loco_class(t->move(t->module->window, t->target, &span, 1, t->ack));
+    return ompi_osc_loco_class(t->move(window_of(t->module), t->target, &span, 1, t->ack));
 }
 
 /* ---- the short way ---- */
@@ -250,7 +250,7 @@ static inline bool put_short(const void *origin, int origin_count,
                              const struct ompi_datatype_t *target_type,
                              const struct ompi_win_t *win)
 {
-    const struct loco_window *window = ompi_osc_loco_module(win)->window;
+    const struct loco_window *window = ompi_osc_loco_window(win);
     uint64_t offset;
     size_t len;
     void *remote;
@@ -271,7 +271,7 @@ static inline bool get_short(void *origin, int origin_count,
                              const struct ompi_datatype_t *target_type,
                              const struct ompi_win_t *win)
 {
-    const struct loco_window *window = ompi_osc_loco_module(win)->window;
+    const struct loco_window *window = ompi_osc_loco_window(win);
     uint64_t offset;
     size_t len;
     const void *remote;

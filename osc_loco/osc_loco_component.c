@@ -286,11 +286,12 @@ static int open_once(void)
 
 /* ---- life of the component ---- */
 
-static loco_window_t *window_of(MPI_Win win)
+/* Of a window of any component. */
+static loco_window_t *if_ours(MPI_Win win)
 {
     if (win == NULL || ompi_win_invalid(win) || win->w_osc_module->osc_free != ompi_osc_loco_free)
         return NULL;
-    return ompi_osc_loco_module(win)->window;
+    return ompi_osc_loco_window(win);
 }
 
 /* Whether the user named this component, so that no other may serve. */
@@ -336,7 +337,7 @@ static bool layouts_agree(void)
 static int component_open(void)
 {
     static const struct loci_mpi_component hooks = {
-        .settings = settings, .log = log_line, .window_of = window_of,
+        .settings = settings, .log = log_line, .window_of = if_ours,
     };
 
     if (!layouts_agree())
@@ -447,23 +448,29 @@ static void tell(int status)
     opal_output(0, "osc loco: no window: %s: %s", loco_strerror(status), cause);
 }
 
-static int make_window(struct ompi_osc_loco_module *module, void *base, size_t size,
-                       int disp_unit, struct ompi_communicator_t *comm)
+/* The window, and room for its module before it. */
+static int make_window(int flavor, const struct ompi_osc_loco_hints *hints, void *base,
+                       size_t size, int disp_unit, struct ompi_communicator_t *comm,
+                       struct ompi_osc_loco_module **module)
 {
     struct loco_window_spec spec = {
-        .kind = kind_of(module->flavor),
-        .base = module->flavor == MPI_WIN_FLAVOR_CREATE ? base : NULL,
+        .kind = kind_of(flavor),
+        .base = flavor == MPI_WIN_FLAVOR_CREATE ? base : NULL,
         .size = size,
         .disp_unit = (size_t)disp_unit,
-        .noncontiguous = module->hints.noncontiguous,
+        .noncontiguous = hints->noncontiguous,
         .one_thread = ompi_mpi_thread_provided < MPI_THREAD_MULTIPLE,
-        .bulk_accumulate = module->hints.bulk,
+        .bulk_accumulate = hints->bulk,
     };
     struct loco_exchange exchange;
+    loco_window_t *window;
     int status = loco_exchange_mpi(comm, &exchange);
 
     if (status == LOCO_OK)
-        status = loco_window_create(COMPONENT->rt, &exchange, &spec, &module->window);
+        status = loci_window_create_behind(COMPONENT->rt, &exchange, &spec, sizeof **module,
+                                           &window);
+    if (status == LOCO_OK)
+        *module = (struct ompi_osc_loco_module *)(void *)window - 1;
     return status;
 }
 
@@ -485,31 +492,28 @@ static int check_arguments(const void *base, size_t size, int disp_unit, int fla
 static int select_window(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
                          struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
-    struct ompi_osc_loco_module *module = calloc(1, sizeof *module);
+    struct ompi_osc_loco_module *module;
     struct ompi_osc_loco_hints hints;
-    int status = module == NULL ? LOCO_ERR_NO_MEMORY : open_once();
+    int status = open_once();
 
     if (status == LOCO_OK)
         status = check_arguments(*base, size, disp_unit, flavor);
     ompi_osc_loco_hints(info, &hints);
     status = ompi_osc_loco_hints_agree(comm, status, &hints);
-    if (status == LOCO_OK) {
-        module->super = ompi_osc_loco_module_template;
-        /* Without it the core itself says MPI_ERR_RMA_FLAVOR, and leaves the results alone. */
-        if (flavor != MPI_WIN_FLAVOR_SHARED)
-            module->super.osc_win_shared_query = NULL;
-        module->flavor = flavor;
-        module->hints = hints;
-        status = make_window(module, *base, size, disp_unit, comm);
-    }
-    if (status != LOCO_OK) {
-        free(module);
+    if (status == LOCO_OK)
+        status = make_window(flavor, &hints, *base, size, disp_unit, comm, &module);
+    if (status != LOCO_OK)
         return status;
-    }
+    module->super = ompi_osc_loco_module_template;
+    /* Without it the core itself says MPI_ERR_RMA_FLAVOR, and leaves the results alone. */
+    if (flavor != MPI_WIN_FLAVOR_SHARED)
+        module->super.osc_win_shared_query = NULL;
+    module->flavor = flavor;
+    module->hints = hints;
     win->w_osc_module = &module->super;
     ompi_osc_loco_observe_window(win, module);
     if (flavor == MPI_WIN_FLAVOR_ALLOCATE || flavor == MPI_WIN_FLAVOR_SHARED)
-        *base = loco_window_base(module->window);
+        *base = loco_window_base(window_of(module));
     /* Sets OMPI_WIN_NO_LOCKS, too. Shown values are a comfort: without memory for them the window
      * is as good. */
     (void)ompi_osc_loco_info_subscribe(win);
@@ -549,7 +553,7 @@ static int destroy_forgotten(loco_window_t *window)
     for (int i = 0; i < loco_window_members(window); i++)
         (void)loco_window_unlock(window, i);
     (void)loco_window_complete(window);
-    return loco_window_destroy(window);
+    return loci_window_end(window);
 }
 
 int ompi_osc_loco_free(struct ompi_win_t *win)
@@ -560,13 +564,13 @@ int ompi_osc_loco_free(struct ompi_win_t *win)
     if (module == NULL)
         return MPI_SUCCESS;
     ompi_osc_loco_enter();
-    status = loco_window_destroy(module->window);
+    status = loci_window_end(window_of(module));
     if (status == LOCO_ERR_STATE && ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
-        status = destroy_forgotten(module->window);
+        status = destroy_forgotten(window_of(module));
     if (status == LOCO_ERR_STATE)       /* inside an epoch: the window stays */
         return ompi_osc_loco_leave(status);
     ompi_osc_loco_observe_gone(module);
-    free(module);
+    loci_window_free(window_of(module));
     win->w_osc_module = NULL;
     return ompi_osc_loco_leave(status);
 }

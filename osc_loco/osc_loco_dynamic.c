@@ -10,7 +10,7 @@ int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size)
 
     if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
         return MPI_ERR_RMA_FLAVOR;
-    return ompi_osc_loco_class(loco_window_attach(module->window, base, size));
+    return ompi_osc_loco_class(loco_window_attach(window_of(module), base, size));
 }
 
 int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base)
@@ -19,7 +19,7 @@ int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base)
 
     if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
         return MPI_ERR_RMA_FLAVOR;
-    return ompi_osc_loco_class(loco_window_detach(module->window, base));
+    return ompi_osc_loco_class(loco_window_detach(window_of(module), base));
 }
 
 /* MPI_PROC_NULL asks for the lowest rank with memory; with none, everything is nothing. */
@@ -27,7 +27,7 @@ int ompi_osc_loco_shared_query(struct ompi_win_t *win, int rank, size_t *size, i
                                void *baseptr)
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
-    int members = loco_window_members(module->window);
+    int members = loco_window_members(window_of(module));
     size_t unit;
     void *base;
     int status;
@@ -36,7 +36,7 @@ int ompi_osc_loco_shared_query(struct ompi_win_t *win, int rank, size_t *size, i
         return MPI_ERR_RMA_FLAVOR;
     if (rank == MPI_PROC_NULL) {
         rank = 0;
-        while (rank < members && loco_window_size(module->window, rank) == 0)
+        while (rank < members && loco_window_size(window_of(module), rank) == 0)
             rank++;
     }
     if (rank == members) {
@@ -45,7 +45,7 @@ int ompi_osc_loco_shared_query(struct ompi_win_t *win, int rank, size_t *size, i
         *(void **)baseptr = NULL;
         return MPI_SUCCESS;
     }
-    status = loco_window_query(module->window, rank, size, &unit, &base);
+    status = loco_window_query(window_of(module), rank, size, &unit, &base);
     if (status == LOCO_OK) {
         *disp_unit = (int)unit;
         *(void **)baseptr = base;

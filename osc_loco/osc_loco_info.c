@@ -214,7 +214,7 @@ static bool take(struct ompi_osc_loco_module *module, enum key key, const char *
         return false;
     hint_text(key, &wanted, asked);
     wanted.bulk = module->hints.bulk;
-    drop_untrue(module->window, &wanted);
+    drop_untrue(window_of(module), &wanted);
     hint_text(key, &wanted, in_force);
     module->hints = wanted;
     return strcmp(asked, in_force) == 0;
@@ -269,7 +269,7 @@ int ompi_osc_loco_info_subscribe(struct ompi_win_t *win)
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     int rc = OPAL_SUCCESS;
 
-    drop_untrue(module->window, &module->hints);
+    drop_untrue(window_of(module), &module->hints);
     apply_no_locks(win, &module->hints);
     for (int key = 0; rc == OPAL_SUCCESS && key < KEYS; key++)
         if (key != NONCONTIGUOUS || module->flavor == MPI_WIN_FLAVOR_SHARED)

@@ -480,7 +480,7 @@ void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_m
         const struct loci_trace_arg args[] = {
             { "window", module->number, NULL },
             { "flavor", 0, flavors[module->flavor] },
-            { "members", loco_window_members(module->window), NULL },
+            { "members", loco_window_members(window_of(module)), NULL },
         };
 
         loci_trace_mark(COMPONENT->rt, "window", "window made", args, 3);

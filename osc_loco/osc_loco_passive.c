@@ -19,14 +19,14 @@ static __attribute__((noinline)) int lock(int kind, int target, int asserts,
                                                           : LOCO_LOCK_SHARED;
 
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_module(win)->window, mode, target,
+    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_window(win), mode, target,
                                                 asserts_of(asserts)));
 }
 
 int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
 {
-    if (kind == MPI_LOCK_EXCLUSIVE && asserts == 0
-        && loci_window_lock_now(ompi_osc_loco_module(win)->window, target))
+    if (((kind ^ MPI_LOCK_EXCLUSIVE) | asserts) == 0
+        && loci_window_lock_now(ompi_osc_loco_window(win), target))
         return MPI_SUCCESS;
     return lock(kind, target, asserts, win);
 }
@@ -34,12 +34,12 @@ int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win
 static __attribute__((noinline)) int unlock(int target, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_module(win)->window, target));
+    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_window(win), target));
 }
 
 int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
 {
-    if (loci_window_unlock_now(ompi_osc_loco_module(win)->window, target))
+    if (loci_window_unlock_now(ompi_osc_loco_window(win), target))
         return MPI_SUCCESS;
     return unlock(target, win);
 }
@@ -47,13 +47,13 @@ int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
 static __attribute__((noinline)) int lock_all(int asserts, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_module(win)->window,
+    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_window(win),
                                                     asserts_of(asserts)));
 }
 
 int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 {
-    if (asserts == 0 && loci_window_lock_all_now(ompi_osc_loco_module(win)->window))
+    if (asserts == 0 && loci_window_lock_all_now(ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
     return lock_all(asserts, win);
 }
@@ -61,19 +61,19 @@ int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 static __attribute__((noinline)) int unlock_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_window(win)));
 }
 
 int ompi_osc_loco_unlock_all(struct ompi_win_t *win)
 {
-    if (loci_window_unlock_all_now(ompi_osc_loco_module(win)->window))
+    if (loci_window_unlock_all_now(ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
     return unlock_all(win);
 }
 
 int ompi_osc_loco_sync(struct ompi_win_t *win)
 {
-    return ompi_osc_loco_class(loco_window_sync(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_class(loco_window_sync(ompi_osc_loco_window(win)));
 }
 
 /* The core has not looked at the rank of a flush. */
@@ -89,21 +89,21 @@ static __attribute__((noinline)) int flush(int target, struct ompi_win_t *win)
     int status;
 
     ompi_osc_loco_enter();
-    status = loco_window_flush(ompi_osc_loco_module(win)->window, target);
+    status = loco_window_flush(ompi_osc_loco_window(win), target);
     (void)ompi_osc_loco_leave(LOCO_OK);
     return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
 }
 
 int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
 {
-    return loci_window_flush_now(ompi_osc_loco_module(win)->window, target) ? MPI_SUCCESS
+    return loci_window_flush_now(ompi_osc_loco_window(win), target) ? MPI_SUCCESS
                                                                             : flush(target, win);
 }
 
 int ompi_osc_loco_flush_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_flush_all(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_leave(loco_window_flush_all(ompi_osc_loco_window(win)));
 }
 
 int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win)
@@ -111,7 +111,7 @@ int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win)
     int status;
 
     ompi_osc_loco_enter();
-    status = loco_window_flush_local(ompi_osc_loco_module(win)->window, target);
+    status = loco_window_flush_local(ompi_osc_loco_window(win), target);
     (void)ompi_osc_loco_leave(LOCO_OK);
     return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
 }
@@ -119,5 +119,5 @@ int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win)
 int ompi_osc_loco_flush_local_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_flush_local_all(ompi_osc_loco_module(win)->window));
+    return ompi_osc_loco_leave(loco_window_flush_local_all(ompi_osc_loco_window(win)));
 }

@@ -38,7 +38,7 @@ static int check_runs(const struct ompi_osc_loco_module *module, int target,
     if (ompi_osc_loco_cursor_open(&cursor, remote) != MPI_SUCCESS)
         return LOCO_ERR_ARG;
     while (status == LOCO_OK && ompi_osc_loco_cursor_peek(&cursor, &span.offset, &span.len)) {
-        status = loci_window_check_spans(module->window, target, &span, 1);
+        status = loci_window_check_spans(window_of(module), target, &span, 1);
         ompi_osc_loco_cursor_skip(&cursor, span.len);
     }
     ompi_osc_loco_cursor_close(&cursor);
@@ -48,7 +48,7 @@ static int check_runs(const struct ompi_osc_loco_module *module, int target,
 int ompi_osc_loco_check_bounds(const struct ompi_osc_loco_module *module, int target,
                                const struct ompi_osc_loco_side *remote)
 {
-    uint64_t size = module->window->target[target].mem.key.len;
+    uint64_t size = window_of(module)->target[target].mem.key.len;
     int64_t low, high, first, end;
 
     if (module->flavor == MPI_WIN_FLAVOR_DYNAMIC)
