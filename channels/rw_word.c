@@ -2,12 +2,12 @@
 
 /* The slow paths of rw_word.h, where the protocol is described.
  *
- * Who writes what: everybody everything, by atomics on the one word. A newcomer adds its unit and
- * takes it back where it must wait (fields may show it for a moment: that can make another's
- * attempt fail, never succeed). A waiter takes the word by compare-and-swap only, so that waiters
- * do not disturb each other; one out of patience adds 1 to `next` and has the ticket that was
- * there; it alone moves `serving` on, in the swap that takes the word. If a process stops inside,
- * see "Death". */
+ * Who writes what: everybody everything, by atomics on the one word, or on the second class'
+ * quarter of it. A newcomer adds its unit and takes it back where it must wait (fields may show it
+ * for a moment: that can make another's attempt fail, never succeed). A waiter takes the word by
+ * compare-and-swap only, so that waiters do not disturb each other; one out of patience adds 1 to
+ * `next` and has the ticket that was there; it alone moves `serving` on, in the swap that takes
+ * the word. If a process stops inside, see "Death". */
 
 #include "config.h"
 

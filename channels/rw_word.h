@@ -41,6 +41,8 @@
  * fence of writes in flight: the caller's affair (loci_fence_peer). Of modes EXCLUSIVE and QUICK it
  * may be a store, after which a later load may still be done before others see it.
  *
+ * Where the word is mapped an exclusive newcomer changes its quarter of it alone.
+ *
  * Waiting: on the word where it is mapped; else it is read through the fabric, or swapped by who
  * wants it alone, at intervals that double from 1 to 64 microseconds.
  *
@@ -59,7 +61,7 @@ enum loci_rw_mode {
 };
 
 #define LOCI_RW_MAX 32766           /* members */
-#define LOCI_RW_QUICK_BIT UINT64_C(0x8000)
+#define LOCI_RW_QUICK_BIT 0x8000u
 
 #define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
 #define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
@@ -103,14 +105,16 @@ int loci_rw_acquire_either(struct loco_runtime *rt, const struct loci_rw *rw, un
 int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
                            int (*served)(void *arg), void *arg, bool *by_others);
 
+/* What modes EXCLUSIVE and QUICK put into the second class. */
+static inline unsigned loci_rw_name(const struct loci_rw *rw, enum loci_rw_mode mode)
+{
+    return (unsigned)(rw->group->rank + 1) | (mode == LOCI_RW_QUICK ? LOCI_RW_QUICK_BIT : 0);
+}
+
 static inline uint64_t loci_rw_unit(const struct loci_rw *rw, enum loci_rw_mode mode)
 {
-    uint64_t name = (uint64_t)(rw->group->rank + 1);
-
-    if (mode == LOCI_RW_EXCLUSIVE)
-        return name << LOCI_RW_SECOND_SHIFT;
-    if (mode == LOCI_RW_QUICK)
-        return (name | LOCI_RW_QUICK_BIT) << LOCI_RW_SECOND_SHIFT;
+    if (mode == LOCI_RW_EXCLUSIVE || mode == LOCI_RW_QUICK)
+        return (uint64_t)loci_rw_name(rw, mode) << LOCI_RW_SECOND_SHIFT;
     return mode == LOCI_RW_PART ? UINT64_C(1) << LOCI_RW_SECOND_SHIFT : 1;
 }
 
@@ -146,20 +150,60 @@ static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsign
            && ((flags & LOCI_RW_BARGE) != 0 || !loci_rw_closed(word));
 }
 
-/* One attempt by the CPU's atomics: on what loci_mem_word() gives. */
+/* Give it back by the CPU's atomics: on what loci_mem_word() gives. An exclusive holder stores:
+ * nobody else changes the field that names it. */
+static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *word,
+                                       const struct loci_rw *rw, enum loci_rw_mode mode)
+{
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
+    if (loci_rw_is_alone(mode))
+        loci_cpu_store_quarter(word, LOCI_RW_SECOND_SHIFT, 0);
+    else
+        loci_cpu_fetch_add(word, 0 - loci_rw_unit(rw, mode));
+}
+
+/* Whether neither the first class nor a ticket keeps out who wants it alone. */
+static inline bool loci_rw_lets_in(const unsigned char *word, unsigned flags)
+{
+    return (loci_load_quarter(word, 0) & LOCI_RW_FIRST) == 0
+           && ((flags & LOCI_RW_BARGE) != 0
+               || loci_load_quarter(word, LOCI_RW_NEXT_SHIFT)
+                  == loci_load_quarter(word, LOCI_RW_SERVING_SHIFT));
+}
+
+/* Take it for one alone, unless somebody of the second class has it, in two steps: swap the name
+ * into its quarter, which shuts out the rest of that class, then look whether the first class or a
+ * ticket is in the way, and if so take the name back. Of two newcomers one of each class, each of
+ * which changes the word and then looks, at least one sees the other. Who waits swaps the whole
+ * word, and fails if the name came meanwhile.
+ * No access is wider than the store that gave the quarter back: one that is would wait until that
+ * store has left the CPU, which is most of the time that a lock takes that is free. */
+static inline bool loci_rw_take_alone(struct loco_runtime *rt, unsigned char *word,
+                                      const struct loci_rw *rw, enum loci_rw_mode mode,
+                                      unsigned flags)
+{
+    uint16_t name = (uint16_t)loci_rw_name(rw, mode);
+
+    LOCI_COUNT_MEM(rt, atomics, rw->mem);
+    if (!loci_cpu_swap_quarter(word, LOCI_RW_SECOND_SHIFT, 0, name))
+        return false;
+    if (loci_rw_lets_in(word, flags))
+        return true;
+    loci_rw_give_mapped(rt, word, rw, mode);
+    return false;
+}
+
+/* One attempt by the CPU's atomics. */
 static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *word,
                                        const struct loci_rw *rw, enum loci_rw_mode mode,
                                        unsigned flags)
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
 
-    if (loci_rw_is_alone(mode)) {
-        old = loci_load64(word);
-        if (!loci_rw_is_free(old, mode, flags))
-            return false;
-        LOCI_COUNT_MEM(rt, atomics, rw->mem);
-        return loci_cpu_compare_swap(word, old, old + unit) == old;
-    }
+    /* Only who finds it free changes it: others would take its line from who has it. */
+    if (loci_rw_is_alone(mode))
+        return loci_load_quarter(word, LOCI_RW_SECOND_SHIFT) == 0 && loci_rw_lets_in(word, flags)
+               && loci_rw_take_alone(rt, word, rw, mode, flags);
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     old = loci_cpu_fetch_add(word, unit);
     if (loci_rw_is_free(old, mode, flags))
@@ -167,27 +211,6 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     loci_cpu_fetch_add(word, 0 - unit);
     return false;
-}
-
-/* The same, alone, by one thread of this process at a time that keeps in *guess how such a word
- * looked when it was last found free (0 at first). The word is not looked at before: a load of all
- * of it, so soon after the store to a part of it that gave it back, would wait until that store has
- * left the CPU. */
-static inline bool loci_rw_take_guessed(struct loco_runtime *rt, unsigned char *word,
-                                        const struct loci_rw *rw, enum loci_rw_mode mode,
-                                        uint64_t *guess)
-{
-    uint64_t unit = loci_rw_unit(rw, mode), old = *guess, seen;
-
-    LOCI_COUNT_MEM(rt, atomics, rw->mem);
-    seen = loci_cpu_compare_swap(word, old, old + unit);
-    if (seen == old)
-        return true;
-    if (!loci_rw_is_free(seen, mode, 0))
-        return false;
-    *guess = seen;
-    LOCI_COUNT_MEM(rt, atomics, rw->mem);
-    return loci_cpu_compare_swap(word, seen, seen + unit) == seen;
 }
 
 /* Block until it is held. LOCO_ERR_PEER_DEAD. Any thread; each acquire is a holder of its own. */
@@ -214,18 +237,6 @@ static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
     if (p != NULL)
         return loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;
     return loci_rw_try_slow(rt, rw, mode, flags);
-}
-
-/* The same for giving it back: 1 atomic. An exclusive holder stores: nobody else changes the field
- * that names it. */
-static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *word,
-                                       const struct loci_rw *rw, enum loci_rw_mode mode)
-{
-    LOCI_COUNT_MEM(rt, atomics, rw->mem);
-    if (loci_rw_is_alone(mode))
-        loci_cpu_store_quarter(word, LOCI_RW_SECOND_SHIFT, 0);
-    else
-        loci_cpu_fetch_add(word, 0 - loci_rw_unit(rw, mode));
 }
 
 /* Give back what was acquired in that mode. */

@@ -98,7 +98,6 @@ struct loco_window {
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
     bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
-    uint64_t free_word;                 /* how a free word was last seen, where one thread calls */
     const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
     struct loco_group group;            /* group.peer is in this allocation */
 
@@ -414,7 +413,7 @@ static inline bool loci_window_lock_now(struct loco_window *win, int rank)
         return false;
     target = loci_window_lock_of(win, rank);
     word = win->target[rank].control + target.offset;
-    if (!loci_rw_take_guessed(win->rt, word, &target, LOCI_RW_QUICK, &win->free_word))
+    if (!loci_rw_take_alone(win->rt, word, &target, LOCI_RW_QUICK, 0))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_OPEN) {
         loci_rw_give_mapped(win->rt, word, &target, LOCI_RW_QUICK);
@@ -510,7 +509,7 @@ loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsign
     if (control == NULL)
         return false;
     *word = control + lock.offset;
-    if (!loci_rw_take_guessed(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE, &win->free_word))
+    if (!loci_rw_take_alone(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE, 0))
         return false;
     if (single && loci_load64(control + LOCI_WINDOW_SINGLES) != 0) {
         loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);

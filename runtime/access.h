@@ -109,9 +109,9 @@ static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)
     return atomic_fetch_add_explicit((_Atomic uint64_t *)word, add, memory_order_seq_cst);
 }
 
-/* A quarter of a word that its owner alone changes, while others update the rest by atomics on the
- * whole: bits `shift` to `shift` + 15. Release order; no fence. */
-static inline void loci_cpu_store_quarter(void *word, unsigned shift, uint16_t value)
+/* A quarter of a word, bits `shift` to `shift` + 15, that who has swapped it in alone changes,
+ * while others update the rest by atomics on the whole. */
+static inline _Atomic uint16_t *loci_quarter(const void *word, unsigned shift)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     size_t at = shift / 8;
@@ -119,19 +119,48 @@ static inline void loci_cpu_store_quarter(void *word, unsigned shift, uint16_t v
     size_t at = 6 - shift / 8;
 #endif
 
+    return (_Atomic uint16_t *)(uintptr_t)((const unsigned char *)word + at);
+}
+
+/* In one order with the atomics of whole words, as loci_load64_total() is. */
+static inline uint16_t loci_load_quarter(const void *word, unsigned shift)
+{
 #ifdef __SANITIZE_THREAD__
-    /* It pairs atomics of the same address only, so the whole word is changed for it. */
-    (void)at;
+    return (uint16_t)(loci_load64_total(word) >> shift);
+#else
+    return atomic_load_explicit(loci_quarter(word, shift), memory_order_seq_cst);
+#endif
+}
+
+/* Whether it was `expected`, and is `desired` now; in that order, too. */
+static inline bool loci_cpu_swap_quarter(void *word, unsigned shift, uint16_t expected,
+                                         uint16_t desired)
+{
+#ifdef __SANITIZE_THREAD__
+    /* It pairs atomics of the same address and length only, so the whole word is changed for it. */
     uint64_t old = atomic_load_explicit((_Atomic uint64_t *)word, memory_order_relaxed);
 
-    while (!atomic_compare_exchange_weak_explicit(
-               (_Atomic uint64_t *)word, &old,
-               (old & ~(UINT64_C(0xffff) << shift)) | (uint64_t)value << shift,
-               memory_order_release, memory_order_relaxed))
-        ;
+    do {
+        if ((uint16_t)(old >> shift) != expected)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(
+                 (_Atomic uint64_t *)word, &old,
+                 (old & ~(UINT64_C(0xffff) << shift)) | (uint64_t)desired << shift,
+                 memory_order_seq_cst, memory_order_relaxed));
+    return true;
 #else
-    atomic_store_explicit((_Atomic uint16_t *)(void *)((unsigned char *)word + at), value,
-                          memory_order_release);
+    return atomic_compare_exchange_strong_explicit(loci_quarter(word, shift), &expected, desired,
+                                                   memory_order_seq_cst, memory_order_relaxed);
+#endif
+}
+
+/* By who alone changes it now. Release order; no fence. */
+static inline void loci_cpu_store_quarter(void *word, unsigned shift, uint16_t value)
+{
+#ifdef __SANITIZE_THREAD__
+    (void)loci_cpu_swap_quarter(word, shift, loci_load_quarter(word, shift), value);
+#else
+    atomic_store_explicit(loci_quarter(word, shift), value, memory_order_release);
 #endif
 }
 
