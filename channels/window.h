@@ -110,6 +110,7 @@ struct loco_window {
 
     size_t request_at;                  /* window_flat.c: offset of each member's request, */
     _Atomic bool asking;                /* and this process's is in use */
+    _Atomic int crowded;                /* accumulates until it is expected that nobody asks */
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */

@@ -29,6 +29,10 @@
  * and the lock becomes free or its holder dies. A request that was taken off is done before the
  * lock is given back. So who has the lock finds its own request done, or on the stack.
  *
+ * Where others asked lately the holder takes its own for one of the batch, and looks once more
+ * between the read and the write: who has asked since then for elements that were read needs no
+ * calls of his own.
+ *
  * Requests that are on the stack together are concurrent, save that each origin has one at a time:
  * any order is right. Each is done by itself in a copy of the elements; those on the same elements
  * share a copy. Runs that overlap in part are not put into one batch.
@@ -45,6 +49,8 @@
 #include "wait.h"
 
 #define MOST 16                 /* in one read and write */
+#define LOOKS 4                 /* for those who ask while that is done, before the lock goes on */
+#define CROWDED 32              /* accumulates that nobody asks beside, until that is unlikely */
 
 enum { STATE = 0, NEXT = 8, WHAT = 16, OFFSET = 24, LEN = 32, STATUS = 40, DATA = 64 };
 enum { IDLE, ASKED, DONE };
@@ -65,7 +71,7 @@ static unsigned char *stack_of(const struct loco_window *win, int rank)
     return loci_mem_word(&win->control[rank]) + LOCI_WINDOW_ASKED;
 }
 
-/* ---- the holder: what is done together ---- */
+/* ---- the holder: what is asked for ---- */
 
 struct item {
     unsigned char *request;         /* NULL: the holder's own */
@@ -74,10 +80,53 @@ struct item {
     int run;
 };
 
+/* All of the stack, the oldest first; its rank + 1, or 0. */
+static uint64_t take_all(struct loco_window *win, int rank)
+{
+    uint64_t top = loci_load64(stack_of(win, rank)), seen, oldest = 0;
+
+    while ((seen = loci_cpu_compare_swap(stack_of(win, rank), top, 0)) != top)
+        top = seen;
+    while (top != 0 && top <= (uint64_t)win->group.size) {
+        unsigned char *request = request_of(win, (int)top - 1);
+        uint64_t next = loci_load64(request + NEXT);
+
+        loci_store64(request + NEXT, oldest);
+        oldest = top;
+        top = next;
+    }
+    return oldest;
+}
+
+/* Who did its last one said DONE, maybe another thread of this process with another lock: that was
+ * before it asked again, and so is seen here. */
+static bool read_request(unsigned char *request, struct item *item)
+{
+    uint64_t state = loci_load64(request + STATE), what = loci_load64(request + WHAT);
+    struct loci_flat *op = &item->op;
+    const struct loci_type *type = loci_type((enum loco_type)(what & 0xff));
+
+    *item = (struct item){ .request = request, .wants_result = (what & WANTS_RESULT) != 0 };
+    op->type = (enum loco_type)(what & 0xff);
+    op->op = (enum loco_op)(what >> 8 & 0xff);
+    op->offset = loci_load64(request + OFFSET);
+    op->len = (size_t)loci_load64(request + LEN);
+    if (state != ASKED || type == NULL || !type->plain || op->len == 0
+        || op->len % type->extent != 0)
+        return false;
+    if (op->op == LOCI_FLAT_SWAP)
+        return op->len <= sizeof(uint64_t);
+    return op->len <= LOCI_FLAT_BYTES && loci_reduce(op->op, op->type) != NULL;
+}
+
+/* ---- the holder: what is done together ---- */
+
 struct batch {
     struct loco_window *win;
     int rank;
     int n, runs;
+    int looks;                      /* for who asks while it is being read, that are left */
+    uint64_t late;                  /* of those the ones for another batch, as of take_all() */
     int own_status;                 /* of the holder's own */
     bool written[MOST];
     int status[MOST];               /* of runs */
@@ -86,14 +135,25 @@ struct batch {
     unsigned char data[MOST][LOCI_FLAT_BYTES];
 };
 
-/* The run of those elements; -1: there is no room for it, or it overlaps another in part. */
+/* The run of just those elements, or -1. */
+static int same_run(const struct batch *b, uint64_t offset, size_t len)
+{
+    for (int i = 0; i < b->runs; i++)
+        if (b->run[i].offset == offset && b->run[i].len == len)
+            return i;
+    return -1;
+}
+
+/* The same, a new one if need be; -1: there is no room for it, or it overlaps another in part. */
 static int run_of(struct batch *b, uint64_t offset, size_t len)
 {
+    int same = same_run(b, offset, len);
+
+    if (same >= 0)
+        return same;
     for (int i = 0; i < b->runs; i++) {
         const struct loco_span *run = &b->run[i];
 
-        if (run->offset == offset && run->len == len)
-            return i;
         if (offset < run->offset + run->len && run->offset < offset + len)
             return -1;
     }
@@ -181,6 +241,31 @@ static void finish(struct batch *b, const struct item *item, int status)
     loci_store64(item->request + STATE, DONE);
 }
 
+/* Those who asked while the runs were read, for just such runs. They need no other read: nobody has
+ * been told of what was asked for these elements before, so what changes them now other than by
+ * accumulates conflicts with that. */
+static void look_again(struct batch *b)
+{
+    uint64_t next = take_all(b->win, b->rank);
+
+    while (next != 0) {
+        unsigned char *request = request_of(b->win, (int)next - 1);
+        uint64_t after = loci_load64(request + NEXT);
+        struct item item;
+
+        item.run = b->n < MOST && read_request(request, &item)
+                   ? same_run(b, item.op.offset, item.op.len) : -1;
+        if (item.run >= 0) {
+            combine(b, &item);
+            b->item[b->n++] = item;
+        } else {
+            loci_store64(request + NEXT, b->late);
+            b->late = next;
+        }
+        next = after;
+    }
+}
+
 /* LOCO_OK: they are finished, each with its own status. Else they cannot be read, and nothing was
  * done. */
 static int do_items(struct batch *b, int first, int n)
@@ -191,6 +276,11 @@ static int do_items(struct batch *b, int first, int n)
         return status;
     for (int i = first; i < first + n; i++)
         combine(b, &b->item[i]);
+    if (b->looks > 0 && n == b->n && loci_flat_is_asked(b->win, b->rank)) {
+        b->looks--;
+        look_again(b);
+        n = b->n;
+    }
     write_back(b);
     for (int i = first; i < first + n; i++)
         finish(b, &b->item[i], b->status[b->item[i].run]);
@@ -230,73 +320,44 @@ static void add(struct batch *b, struct item *item)
     b->item[b->n++] = *item;
 }
 
-/* ---- the holder: what is asked for ---- */
-
-/* All of the stack, the oldest first; its rank + 1, or 0. */
-static uint64_t take_all(struct loco_window *win, int rank)
+/* A list as of take_all(). */
+static void add_all(struct batch *b, uint64_t next)
 {
-    uint64_t top = loci_load64(stack_of(win, rank)), seen, oldest = 0;
+    while (next != 0) {
+        unsigned char *request = request_of(b->win, (int)next - 1);
+        struct item item;
 
-    while ((seen = loci_cpu_compare_swap(stack_of(win, rank), top, 0)) != top)
-        top = seen;
-    while (top != 0 && top <= (uint64_t)win->group.size) {
-        unsigned char *request = request_of(win, (int)top - 1);
-        uint64_t next = loci_load64(request + NEXT);
-
-        loci_store64(request + NEXT, oldest);
-        oldest = top;
-        top = next;
+        next = loci_load64(request + NEXT);     /* before it is done */
+        if (read_request(request, &item))
+            add(b, &item);
+        else
+            finish(b, &item, LOCO_ERR_PROTOCOL);
     }
-    return oldest;
-}
-
-/* Who did its last one said DONE, maybe another thread of this process with another lock: that was
- * before it asked again, and so is seen here. */
-static bool read_request(unsigned char *request, struct item *item)
-{
-    uint64_t state = loci_load64(request + STATE), what = loci_load64(request + WHAT);
-    struct loci_flat *op = &item->op;
-    const struct loci_type *type = loci_type((enum loco_type)(what & 0xff));
-
-    *item = (struct item){ .request = request, .wants_result = (what & WANTS_RESULT) != 0 };
-    op->type = (enum loco_type)(what & 0xff);
-    op->op = (enum loco_op)(what >> 8 & 0xff);
-    op->offset = loci_load64(request + OFFSET);
-    op->len = (size_t)loci_load64(request + LEN);
-    if (state != ASKED || type == NULL || !type->plain || op->len == 0
-        || op->len % type->extent != 0)
-        return false;
-    if (op->op == LOCI_FLAT_SWAP)
-        return op->len <= sizeof(uint64_t);
-    return op->len <= LOCI_FLAT_BYTES && loci_reduce(op->op, op->type) != NULL;
 }
 
 /* `own`: the holder's, or NULL. Its status. */
 static int serve(struct loco_window *win, int rank, const struct loci_flat *own)
 {
     struct batch b;
-    struct item item;
-    uint64_t next;
+    uint64_t next = take_all(win, rank);
 
     b.win = win;
     b.rank = rank;
     b.n = b.runs = 0;
+    b.looks = LOOKS;
+    b.late = 0;
     b.own_status = LOCO_OK;
     if (own != NULL) {
-        item = (struct item){ .op = *own, .wants_result = own->result != NULL };
+        struct item item = { .op = *own, .wants_result = own->result != NULL };
+
         add(&b, &item);
     }
-    next = take_all(win, rank);
-    while (next != 0) {
-        unsigned char *request = request_of(win, (int)next - 1);
-
-        next = loci_load64(request + NEXT);     /* before it is done */
-        if (read_request(request, &item))
-            add(&b, &item);
-        else
-            finish(&b, &item, LOCO_ERR_PROTOCOL);
-    }
-    do_batch(&b);
+    do {
+        add_all(&b, next);
+        do_batch(&b);
+        next = b.late;
+        b.late = 0;
+    } while (next != 0);
     return b.own_status;
 }
 
@@ -351,6 +412,16 @@ static int answer(struct loco_window *win, const struct loci_flat *op)
     return status;
 }
 
+/* Whether it is unlikely that somebody asks while the lock is held: nobody does, nor did lately. */
+static bool is_calm(struct loco_window *win, bool asked)
+{
+    int left = asked ? CROWDED : atomic_load_explicit(&win->crowded, memory_order_relaxed);
+
+    if (left > 0)
+        atomic_store_explicit(&win->crowded, asked ? CROWDED : left - 1, memory_order_relaxed);
+    return left == 0;
+}
+
 int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *op, bool *done)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
@@ -360,7 +431,7 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
 
     *done = false;
     if (loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE, 0)) {
-        if (!loci_flat_is_asked(win, rank))
+        if (is_calm(win, loci_flat_is_asked(win, rank)))
             return LOCO_OK;
         *done = true;
         status = serve(win, rank, op);
@@ -376,6 +447,7 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
     if (status != LOCO_OK)
         return status;
     *done = true;
+    (void)is_calm(win, true);
     if (!served) {
         serve(win, rank, NULL);
         released = loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
