@@ -132,6 +132,9 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_barrier_create(rt, NULL, "barrier", loco_everyone(rt), &m.barrier));
     CHECK_OK(loco_queue_create(rt, NULL, "queue", loco_everyone(rt), 8, 64, 0, &m.queue));
     CHECK_OK(run_meet(rt));
+    /* It has told the others that it has come, on a wire that loses packets, too. */
+    if (rank == victim)
+        CHECK_OK(loco_fence(rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS));
     m.until = run_now() + SECOND / 10;
     result = rank == victim ? run_threads(2, killer, &m) : m.work(&m);
     while (run_now() < m.until + SECOND)
