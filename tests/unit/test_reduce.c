@@ -251,8 +251,10 @@ static void check_lengths(enum loco_op op, enum loco_type type)
     unsigned char operand[MOST * LONGEST + 1], loose[MOST * LONGEST + 1], old[MOST * LONGEST];
     loci_reduce_fn *fn = loci_reduce(op, type);
     loci_atomic_fn *atomic = loci_atomic_table[type][op];
+    loci_reduce_fn *by_length[LOCI_REDUCE_LENGTHS];
     size_t extent = loci_type(type)->extent;
 
+    loci_reduce_open(op, type, by_length);
     cr_assert_eq(atomic != NULL, loci_type(type)->plain && extent <= 8,
                  "operation %d has an atomic of type %d", op, type);
     for (size_t n = 0; n <= MOST; n++) {
@@ -263,6 +265,9 @@ static void check_lengths(enum loco_op op, enum loco_type type)
         memcpy(loose + 1, was, sizeof was);
         fn(loose + 1, operand + 1, n);
         cr_assert_eq(memcmp(loose + 1, want, MOST * extent), 0, "%zu elements", n);
+        memcpy(loose + 1, was, sizeof was);
+        loci_reduce_for(by_length, n)(loose + 1, operand + 1, n);
+        cr_assert_eq(memcmp(loose + 1, want, MOST * extent), 0, "%zu by their number", n);
         if (atomic == NULL)
             continue;
         memcpy(aligned, was, sizeof was);
