@@ -276,7 +276,7 @@ static int do_items(struct batch *b, int first, int n)
         return status;
     for (int i = first; i < first + n; i++)
         combine(b, &b->item[i]);
-    if (b->looks > 0 && n == b->n && loci_flat_is_asked(b->win, b->rank)) {
+    if (b->looks > 0 && loci_flat_is_asked(b->win, b->rank)) {
         b->looks--;
         look_again(b);
         n = b->n;
@@ -302,9 +302,11 @@ static void do_alone(struct batch *b, int i)
 
 static void do_batch(struct batch *b)
 {
-    if (b->n > 0 && do_items(b, 0, b->n) != LOCO_OK)
+    if (b->n > 0 && do_items(b, 0, b->n) != LOCO_OK) {
+        b->looks = 0;           /* none joins what is done one by one */
         for (int i = 0; i < b->n; i++)
             do_alone(b, i);
+    }
     b->n = b->runs = 0;
 }
 
@@ -412,14 +414,20 @@ static int answer(struct loco_window *win, const struct loci_flat *op)
     return status;
 }
 
-/* Whether it is unlikely that somebody asks while the lock is held: nobody does, nor did lately. */
-static bool is_calm(struct loco_window *win, bool asked)
+/* Others ask beside this process. */
+static void expect_others(struct loco_window *win)
 {
-    int left = asked ? CROWDED : atomic_load_explicit(&win->crowded, memory_order_relaxed);
+    atomic_store_explicit(&win->crowded, CROWDED, memory_order_relaxed);
+}
+
+/* Whether some are likely to, while the lock is held. */
+static bool others_expected(struct loco_window *win)
+{
+    int left = atomic_load_explicit(&win->crowded, memory_order_relaxed);
 
     if (left > 0)
-        atomic_store_explicit(&win->crowded, asked ? CROWDED : left - 1, memory_order_relaxed);
-    return left == 0;
+        atomic_store_explicit(&win->crowded, left - 1, memory_order_relaxed);
+    return left > 0;
 }
 
 int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *op, bool *done)
@@ -431,7 +439,9 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
 
     *done = false;
     if (loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE, 0)) {
-        if (is_calm(win, loci_flat_is_asked(win, rank)))
+        if (loci_flat_is_asked(win, rank))
+            expect_others(win);
+        if (!others_expected(win))
             return LOCO_OK;
         *done = true;
         status = serve(win, rank, op);
@@ -447,7 +457,7 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
     if (status != LOCO_OK)
         return status;
     *done = true;
-    (void)is_calm(win, true);
+    expect_others(win);
     if (!served) {
         serve(win, rank, NULL);
         released = loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
