@@ -237,9 +237,9 @@ REPLACE(ld_int, LOCO_TYPE_LONG_DOUBLE_INT)
 /* ---- the table ---- */
 
 #define ANY(copy) [LOCO_OP_REPLACE] = replace_##copy, [LOCO_OP_NO_OP] = keep
-#define REAL_ROW(F, t) LOCI_ARITHMETIC_ROW(F, t), LOCI_ORDERED_ROW(F, t)
+#define NUMBER_ROW(F, t) LOCI_ARITHMETIC_ROW(F, t), LOCI_ORDERED_ROW(F, t)
 #define INTEGER_ROW(t, copy) \
-    { REAL_ROW(LOCI_FUNCTION, t), LOCI_BITWISE_ROW(LOCI_FUNCTION, t), \
+    { NUMBER_ROW(LOCI_FUNCTION, t), LOCI_BITWISE_ROW(LOCI_FUNCTION, t), \
       LOCI_LOGICAL_ROW(LOCI_FUNCTION, t), ANY(copy) }
 #define PAIR_ROW(t, copy) { LOCI_LOCATION_ROW(LOCI_FUNCTION, t), ANY(copy) }
 
@@ -252,9 +252,9 @@ loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
     [LOCO_TYPE_U16] = INTEGER_ROW(u16, 2),
     [LOCO_TYPE_U32] = INTEGER_ROW(u32, 4),
     [LOCO_TYPE_U64] = INTEGER_ROW(u64, 8),
-    [LOCO_TYPE_F32] = { REAL_ROW(LOCI_FUNCTION, f32), ANY(4) },
-    [LOCO_TYPE_F64] = { REAL_ROW(LOCI_FUNCTION, f64), ANY(8) },
-    [LOCO_TYPE_LONG_DOUBLE] = { REAL_ROW(LOCI_FUNCTION, ld), ANY(ld) },
+    [LOCO_TYPE_F32] = { NUMBER_ROW(LOCI_FUNCTION, f32), ANY(4) },
+    [LOCO_TYPE_F64] = { NUMBER_ROW(LOCI_FUNCTION, f64), ANY(8) },
+    [LOCO_TYPE_LONG_DOUBLE] = { NUMBER_ROW(LOCI_FUNCTION, ld), ANY(ld) },
     [LOCO_TYPE_C32] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, c32), ANY(8) },
     [LOCO_TYPE_C64] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, c64), ANY(16) },
     [LOCO_TYPE_C_LONG_DOUBLE] = { LOCI_ARITHMETIC_ROW(LOCI_FUNCTION, cld), ANY(cld) },
@@ -274,15 +274,15 @@ loci_reduce_fn *const loci_reduce_table[LOCO_TYPE_COUNT][LOCO_OP_COUNT] = {
 /* ---- by length ---- */
 
 #define VERSIONS(op, t) { op##_##t##_narrow, op##_##t##_wide, op##_##t##_widest }
-#define VECTOR_ROW(t) { REAL_ROW(VERSIONS, t), LOCI_BITWISE_ROW(VERSIONS, t) }
+#define VECTOR_ROW(t) { NUMBER_ROW(VERSIONS, t), LOCI_BITWISE_ROW(VERSIONS, t) }
 
 static loci_reduce_fn *const in_vectors[LOCO_TYPE_COUNT][LOCO_OP_COUNT][LOCI_REDUCE_LENGTHS] = {
     [LOCO_TYPE_I32] = VECTOR_ROW(i32),
     [LOCO_TYPE_I64] = VECTOR_ROW(i64),
     [LOCO_TYPE_U32] = VECTOR_ROW(u32),
     [LOCO_TYPE_U64] = VECTOR_ROW(u64),
-    [LOCO_TYPE_F32] = { REAL_ROW(VERSIONS, f32) },
-    [LOCO_TYPE_F64] = { REAL_ROW(VERSIONS, f64) },
+    [LOCO_TYPE_F32] = { NUMBER_ROW(VERSIONS, f32) },
+    [LOCO_TYPE_F64] = { NUMBER_ROW(VERSIONS, f64) },
     [LOCO_TYPE_I32_INT] = { LOCI_LOCATION_ROW(VERSIONS, i32_int) },
 };
 

@@ -17,8 +17,8 @@ static inline loci_reduce_fn *loci_reduce(enum loco_op op, enum loco_type type)
 }
 
 /* For who repeats an operation: how this CPU does it to fewer than LOCI_REDUCE_WIDE elements, to
- * that many, to LOCI_REDUCE_WIDEST or more, which the functions above look up in each call. `op` is
- * defined on `type`. */
+ * that many, to LOCI_REDUCE_WIDEST or more, which the table's functions find out in each call. `op`
+ * is defined on `type`. */
 enum { LOCI_REDUCE_WIDE = 16, LOCI_REDUCE_WIDEST = 64, LOCI_REDUCE_LENGTHS = 3 };
 void loci_reduce_open(enum loco_op op, enum loco_type type,
                       loci_reduce_fn *by_length[LOCI_REDUCE_LENGTHS]);

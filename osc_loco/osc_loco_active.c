@@ -69,8 +69,7 @@ static int open_epoch(open_epoch_fn *open, struct ompi_group_t *group, int asser
 int ompi_osc_loco_fence(int asserts, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_fence(ompi_osc_loco_window(win),
-                                                 asserts_of(asserts)));
+    return ompi_osc_loco_leave(loco_window_fence(ompi_osc_loco_window(win), asserts_of(asserts)));
 }
 
 int ompi_osc_loco_start(struct ompi_group_t *group, int asserts, struct ompi_win_t *win)

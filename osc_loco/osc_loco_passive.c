@@ -25,7 +25,7 @@ static __attribute__((noinline)) int lock(int kind, int target, int asserts,
 
 int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
 {
-    if (((kind ^ MPI_LOCK_EXCLUSIVE) | asserts) == 0
+    if (kind == MPI_LOCK_EXCLUSIVE && asserts == 0
         && loci_window_lock_now(ompi_osc_loco_window(win), target))
         return MPI_SUCCESS;
     return lock(kind, target, asserts, win);
@@ -97,7 +97,7 @@ static __attribute__((noinline)) int flush(int target, struct ompi_win_t *win)
 int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
 {
     return loci_window_flush_now(ompi_osc_loco_window(win), target) ? MPI_SUCCESS
-                                                                            : flush(target, win);
+                                                                    : flush(target, win);
 }
 
 int ompi_osc_loco_flush_all(struct ompi_win_t *win)

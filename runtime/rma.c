@@ -17,7 +17,7 @@
 #else
 #define IS_SLOW_BY_STRINGS(to, from) false
 #endif
-#define LOOPS_MOST ((size_t)4 * 1024 * 1024)    /* beyond, the two are as slow */
+#define LOOPS_MOST ((size_t)4 * 1024 * 1024)    /* beyond, memory decides */
 
 void loci_copy_pieces(void *to, const void *from, size_t len)
 {
