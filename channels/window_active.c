@@ -7,14 +7,16 @@
  *
  *   arrived[i]     in every member's block; up to LOCI_WINDOW_FLAT members: by member i, how many
  *                  barriers it has entered. Above: by the member 2^i before, the same, once it
- *                  has heard of 2^i members (dissemination: Hensgen, Finkel, Manber 1988)
+ *                  has heard of 2^i members (dissemination: Hensgen, Finkel, Manber 1988).
+ *                  Where all members have mapped all blocks, a fence is met in rank 0's alone
+ *                  (meets_at_first)
  *   posted[j]      in an origin's block, by target j: its posts that named this origin
  *   completed[i]   in a target's block, by origin i: its completes towards this target
  *
  * What they are compared with is private. A counter is written after what it tells of: with
  * release where memory is mapped, else after a fence, or by an atomic that is the fence itself
  * (struct ordered). A fence need not place the counters themselves: the next goes the same way
- * (take_turn). A waiter polls its own block only.
+ * (take_turn). A waiter polls its own block only, or one that it has mapped.
  *
  * A member that stops leaves its counters behind: who waits for them gets LOCO_ERR_PEER_DEAD, and
  * so does who waits for another that may have been told of the death and given up. In
@@ -35,16 +37,11 @@
 #define BURST 100   /* looks at a counter each time a wait asks: a round of waiting takes longer
                        than a neighbour's answer */
 
-static uint64_t own_word(const struct loco_window *win, uint64_t offset)
-{
-    return loci_load64(loci_mem_ptr(&win->own_control) + offset);
-}
-
-/* Whether a counter of this member has come to `least`, looking more than once. */
-static bool has_come(const struct loco_window *win, uint64_t offset, uint64_t least)
+/* Whether a counter in mapped memory has come to `least`, looking more than once. */
+static bool has_come(const unsigned char *counter, uint64_t least)
 {
     for (int looks = 0; looks < BURST; looks++)
-        if (own_word(win, offset) >= least)
+        if (loci_load64(counter) >= least)
             return true;
     return false;
 }
@@ -108,6 +105,7 @@ static bool is_dead(const struct loco_window *win, int rank)
 
 struct barrier_wait {
     struct loco_window *win;
+    const unsigned char *arrived;   /* the counters that are looked at */
     int next;                   /* counters before this one have arrived */
     bool missing;               /* one of the dead had not */
     int64_t gone_since;         /* dissemination: a member has gone; 0: none */
@@ -119,7 +117,7 @@ static int all_arrived(void *arg)
     struct loco_window *win = wait->win;
 
     while (wait->next < win->group.size) {
-        if (!has_come(win, loci_window_arrived(wait->next), win->round))
+        if (!has_come(wait->arrived + 8 * (size_t)wait->next, win->round))
             return 0;
         wait->next++;
     }
@@ -151,7 +149,7 @@ static int survivors_arrived(void *arg)
     while (wait->next < win->group.size) {
         bool dead = is_dead(win, wait->next);
 
-        if (own_word(win, loci_window_arrived(wait->next)) < win->round) {
+        if (loci_load64(wait->arrived + 8 * (size_t)wait->next) < win->round) {
             if (!dead)
                 return 0;
             wait->missing = true;
@@ -167,28 +165,61 @@ static int no_need(void *arg)
     return LOCO_OK;
 }
 
-/* `told`: a member that knows of this one already, or -1. */
-static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told)
+/* Where all counters that a fence needs are in one cache line, members that meet move that line
+ * only; with a line each they move one for every two of them. Whoever leaves takes its block
+ * along, so the last barrier is met in everybody's own: rank 0 comes to it after all have left the
+ * fence. */
+static bool meets_at_first(const struct loco_window *win, enum loci_barrier who)
 {
-    bool all = who == LOCI_BARRIER_ALL;
-    struct barrier_wait wait = { win, 0, false, 0 };
-    const struct loci_reason why = {
-        .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .broken = all ? any_is_dead : no_need,
-        .kind = LOCI_WAIT_SYNC,
-    };
-    loco_ack_t sent = LOCO_ACK_INIT;
+    return who == LOCI_BARRIER_ALL && win->synchronous && win->mapped_by_all;
+}
+
+/* Tell those who look that this member has arrived. `told`: one that knows already, or -1. */
+static int tell_members(struct loco_window *win, enum loci_barrier who, int told, loco_ack_t *sent)
+{
     int status;
 
     for (int i = 0; i < win->group.size; i++) {
         if (i == told)
             continue;
-        status = tell(win, i, loci_window_arrived(win->group.rank), win->round, &sent);
-        if (status != LOCO_OK && (all || status != LOCO_ERR_PEER_DEAD))
+        status = tell(win, i, loci_window_arrived(win->group.rank), win->round, sent);
+        if (status != LOCO_OK && (who == LOCI_BARRIER_ALL || status != LOCO_ERR_PEER_DEAD))
             return status;
     }
-    status = loci_wait(win->rt, &why, all ? all_arrived : survivors_arrived, &wait);
-    if (!all)
+    return LOCO_OK;
+}
+
+static int wait_for_members(struct barrier_wait *wait, enum loci_barrier who)
+{
+    bool all = who == LOCI_BARRIER_ALL;
+    const struct loci_reason why = {
+        .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .broken = all ? any_is_dead : no_need,
+        .kind = LOCI_WAIT_SYNC,
+    };
+
+    return loci_wait(wait->win->rt, &why, all ? all_arrived : survivors_arrived, wait);
+}
+
+static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told)
+{
+    struct barrier_wait wait = { .win = win };
+    loco_ack_t sent = LOCO_ACK_INIT;
+    int status;
+
+    if (meets_at_first(win, who)) {
+        loci_write64(win->rt, &win->control[0], loci_window_arrived(win->group.rank), win->round,
+                     &sent);
+        wait.arrived = win->target[0].control + loci_window_arrived(0);
+        /* Most often all come within this look. */
+        return all_arrived(&wait) ? LOCO_OK : wait_for_members(&wait, who);
+    }
+    wait.arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0);
+    status = tell_members(win, who, told, &sent);
+    if (status != LOCO_OK)
+        return status;
+    status = wait_for_members(&wait, who);
+    if (who != LOCI_BARRIER_ALL)
         loco_ack_wait(win->rt, &sent);
     return status == LOCO_OK && wait.missing ? LOCO_ERR_PEER_DEAD : status;
 }
@@ -207,7 +238,7 @@ static int heard(void *arg)
     struct loco_window *win = wait->win;
     int64_t now;
 
-    if (has_come(win, loci_window_arrived(wait->next), win->round))
+    if (has_come(wait->arrived + 8 * (size_t)wait->next, win->round))
         return 1;
     if (atomic_load_explicit(&win->rt->deaths, memory_order_acquire) == 0 || !any_gone(win))
         return 0;
@@ -223,7 +254,9 @@ static int dissemination_barrier(struct loco_window *win, enum loci_barrier who)
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_SYNC,
     };
-    struct barrier_wait wait = { win, 0, false, 0 };
+    struct barrier_wait wait = {
+        .win = win, .arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0),
+    };
     loco_ack_t sent = LOCO_ACK_INIT;
     int n = win->group.size, status = LOCO_OK;
 
@@ -382,7 +415,7 @@ static bool has_counted(const struct count_wait *wait, int i)
     uint64_t offset = wait->completed ? loci_window_completed(wait->win, rank)
                                       : loci_window_posted(rank);
 
-    return has_come(wait->win, offset, wait->seen[rank] + 1);
+    return has_come(loci_mem_ptr(&wait->win->own_control) + offset, wait->seen[rank] + 1);
 }
 
 static int all_counted(void *arg)

@@ -19,6 +19,8 @@ static int asserts_of(int asserts)
     };
     int flags = 0;
 
+    if (asserts == 0)
+        return 0;
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
         if (asserts & map[i].mpi)
             flags |= map[i].loco;
