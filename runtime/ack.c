@@ -13,6 +13,8 @@ void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other)
     if (other->thread == NULL)
         return;
     LOCO_ASSERT(ack->thread == NULL || ack->thread == other->thread);
+    if (ack->thread == NULL || ack->oldest > other->oldest)
+        ack->oldest = other->oldest;
     ack->thread = other->thread;
     if (ack->seq < other->seq)
         ack->seq = other->seq;
@@ -20,15 +22,16 @@ void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other)
         ack->slots[i] |= other->slots[i];
 }
 
-/* LOCO_IN_PROGRESS, LOCO_OK, or how the slot's operation failed. */
-static int slot_state(struct loci_slot *slot, uint64_t youngest)
+/* LOCO_IN_PROGRESS, LOCO_OK, or how the slot's operation failed. Where a set has grown for so long
+ * that somebody else's operation had its slot meanwhile, and failed, that is not told apart. */
+static int slot_state(struct loci_slot *slot, const loco_ack_t *ack)
 {
     uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_acquire), failed;
 
-    if (seq != 0 && seq <= youngest)
+    if (seq != 0 && seq <= ack->seq)
         return LOCO_IN_PROGRESS;
     failed = atomic_load_explicit(&slot->failed_seq, memory_order_relaxed);
-    if (failed != 0 && failed <= youngest)
+    if (failed >= ack->oldest && failed <= ack->seq)
         return atomic_load_explicit(&slot->status, memory_order_relaxed);
     return LOCO_OK;
 }
@@ -44,11 +47,11 @@ int loco_ack_test(loco_runtime_t *rt, loco_ack_t *ack)
     for (int i = 0; i < LOCO_ACK_WORDS; i++) {
         for (uint64_t left = ack->slots[i]; left != 0; left &= left - 1) {
             struct loci_slot *slot = &thread->slot[i * 64 + __builtin_ctzll(left)];
-            int state = slot_state(slot, ack->seq);
+            int state = slot_state(slot, ack);
 
             if (state == LOCO_IN_PROGRESS) {
                 loci_lane_poll(slot->lane);
-                state = slot_state(slot, ack->seq);
+                state = slot_state(slot, ack);
             }
             if (state == LOCO_IN_PROGRESS)
                 return state;

@@ -102,6 +102,8 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, enum fenced wha
         if (lane == NULL || lane_is_clean(lane, what))
             continue;
         one = step(lane, did);
+        if (one != LOCO_OK && lane->thread == loci_self(thread->rt))
+            lane->failure_told = true;
         if (status == LOCO_OK)
             status = one;
     }

@@ -8,7 +8,8 @@
  * by loci_slot_done(); everything that the operation wrote for its poster happens before that.
  *
  * Invariant: placed <= placing <= written. If a peer dies, its lanes fail: `failed` is set, every
- * slot on it is told, and nothing more is posted on it. */
+ * slot on it is told, and nothing more is posted on it. So does a lane of which the peer has
+ * refused an operation, but that is mended: see there. */
 
 #include "config.h"
 
@@ -123,13 +124,58 @@ void loci_slot_done(struct loci_slot *slot, int status)
     atomic_store_explicit(&slot->seq, 0, memory_order_release);
 }
 
+/* ---- mending ----
+ *
+ * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. The
+ * lane's thread makes it anew before its next operation, if no write is lost of which it was not
+ * told: each was placed, or a fence of this thread has failed since. Until then fences fail, of
+ * whatever thread, and so do its own operations. Writes of another thread go by another lane. */
+
+static bool may_mend(const struct loci_lane *lane)
+{
+    const struct loco_runtime *rt = lane->thread->rt;
+    int failed = atomic_load_explicit(&lane->failed, memory_order_relaxed);
+
+    return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD && rt->ops->lane_mend != NULL
+           && (lane->failure_told || atomic_load_explicit(&lane->placed, memory_order_relaxed)
+                                     >= atomic_load_explicit(&lane->written, memory_order_relaxed));
+}
+
+/* The lane's thread. */
+static int mend(struct loci_lane *lane)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+    unsigned rounds = 0;
+    uint64_t written;
+    int status;
+
+    while ((status = rt->ops->lane_mend(rt->fabric, lane)) == LOCO_ERR_AGAIN) {
+        if (!loci_peer_alive(rt, lane->peer->index))
+            return LOCO_ERR_PEER_DEAD;
+        loci_lane_poll(lane);
+        loci_wait_round(rt, &rounds);
+    }
+    if (status != LOCO_OK)
+        return status;
+    pthread_mutex_lock(&lane->thread->lock);
+    written = atomic_load_explicit(&lane->written, memory_order_relaxed);
+    raise_to(&lane->placing, written);
+    raise_to(&lane->placed, written);
+    lane->failure_told = false;
+    atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
+    pthread_mutex_unlock(&lane->thread->lock);
+    return LOCO_OK;
+}
+
 /* ---- posting ---- */
 
 static void ack_add(loco_ack_t *ack, struct loci_thread *thread, struct loci_slot *slot,
-                    uint64_t seq)
+                    uint64_t oldest, uint64_t seq)
 {
     size_t at = (size_t)(slot - thread->slot);
 
+    if (ack->thread == NULL || ack->oldest > oldest)
+        ack->oldest = oldest;
     ack->thread = thread;
     ack->slots[at / 64] |= UINT64_C(1) << at % 64;
     if (ack->seq < seq)
@@ -179,16 +225,16 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
     return status;
 }
 
-/* Operations that were taken, none younger than `seq`: those in flight join the ack; of the others
+/* Operations that were taken, from `oldest` to `seq`: those in flight join the ack; of the others
  * the slots are free. */
-static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t seq,
+static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t oldest, uint64_t seq,
                    const struct loci_op *ops, int n, loco_ack_t *ack)
 {
     for (int i = 0; i < n; i++) {
         struct loci_slot *slot = ops[i].slot;
 
         if (ops[i].in_flight) {
-            ack_add(ack, self, slot, seq);
+            ack_add(ack, self, slot, oldest, seq);
             continue;
         }
         raise_to(&lane->placed, slot->places);
@@ -199,15 +245,21 @@ static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t se
 /* At most LOCI_CHAIN, each with a slot of its own: should the chain break, all that is in flight
  * can be waited for. A thread has more slots than that, so those it holds here while it waits for
  * the last of them do not keep it from coming; nothing else of this thread does meanwhile. Acks get
- * the youngest's number for all. */
+ * the numbers of the youngest and the oldest for all. */
 static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
                      loco_ack_t *ack)
 {
     struct loco_runtime *rt = lane->thread->rt;
     unsigned rounds = 0;
     int status, done = 0, posted;
-    uint64_t seq;
+    uint64_t oldest, seq;
 
+    if (self == lane->thread && may_mend(lane)) {
+        status = mend(lane);
+        if (status != LOCO_OK)
+            return status;
+    }
+    oldest = self->seq + 1;
     for (int i = 0; i < n; i++)
         ops[i].slot = loci_slot_take(self, lane);
     seq = self->seq;
@@ -215,7 +267,7 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
         posted = 0;
         status = loci_peer_alive(rt, lane->peer->index)
                  ? try_post(lane, ops + done, n - done, &posted) : LOCO_ERR_PEER_DEAD;
-        settle(lane, self, seq, ops + done, posted, ack);
+        settle(lane, self, oldest, seq, ops + done, posted, ack);
         done += posted;
         if (status == LOCO_ERR_AGAIN) {
             /* It may be full of what a thread that has gone did not poll. */

@@ -14,9 +14,10 @@ extern "C" {
 /** \defgroup ack Acks: completion of operations that do not block
  *
  * An ack is a value: a set of operations in flight of one thread, a bit each over the thread's
- * slots (the LOCO paper's ack_key, its section 5.2 and appendix A.1), and the sequence number of
- * the youngest. A slot whose operation is younger than that belongs to somebody else, so an old
- * ack is simply complete. "Complete" means that local buffers may be reused and results are
+ * slots (the LOCO paper's ack_key, its section 5.2 and appendix A.1), and the sequence numbers of
+ * the youngest and the oldest. A slot whose operation is younger belongs to somebody else, so an
+ * old ack is simply complete; what failed in a slot before the oldest was somebody else's, too.
+ * "Complete" means that local buffers may be reused and results are
  * there; it says nothing of visibility at the target (that is what fences are for).
  *
  * | call                 | by other threads than the one that posted |
@@ -30,12 +31,13 @@ extern "C" {
 typedef struct loco_ack {
     void *thread;                    /* whose slots; NULL: nothing in flight */
     uint64_t seq;                    /* youngest operation in the set */
+    uint64_t oldest;                 /* and oldest */
     uint64_t slots[LOCO_ACK_WORDS];  /* a bit per slot */
 } loco_ack_t;
 
 /** The ack of nothing: complete. Every non-blocking call adds to the ack that it is given, so
  * begin with this. */
-#define LOCO_ACK_INIT { 0, 0, { 0, 0, 0, 0 } }
+#define LOCO_ACK_INIT { 0, 0, 0, { 0, 0, 0, 0 } }
 
 /** Add the operations of `other` to `*ack`; both then complete together. `other` stays as it is.
  * Cannot fail. */

@@ -511,6 +511,7 @@ static const struct test_case {
     { "chains", chains, false, false },
     { "chain_broken", chain_broken, false, false },
     { "chain_refused", chain_refused, false, false },
+    { "mended", mended, false, false },
     { "order", order, false, false },
     { "threads", threads, false, false },
     { "fenced", fenced, false, false },

@@ -33,4 +33,7 @@ int chains(struct member *m);
 int chain_broken(struct member *m);
 int chain_refused(struct member *m);
 
+/* mended.c */
+int mended(struct member *m);
+
 #endif

@@ -5,8 +5,13 @@
  * where that is, or `refuse`. The thread waits for it; then its queue pair is ready to send. Both
  * ends of a lane to this process itself are made in place.
  *
- * What a peer says is checked before it is used. An end stays until the runtime closes: at most one
- * (of soft-RoCE two, post.c) per thread of each peer that has spoken to us. */
+ * What a peer says is checked before it is used. An end stays until the runtime closes, or until
+ * its peer replaces it: at most one (of soft-RoCE two, post.c) per thread of each peer that has
+ * spoken to us.
+ *
+ * A lane that has failed is replaced by a new one, when all its requests are retired: what a device
+ * completes of a queue pair in the error state ends with the last that was posted, so nobody asks
+ * for the old one's requests any more. */
 
 #include "config.h"
 
@@ -26,6 +31,8 @@ enum verbs_message_kind { VERBS_CONNECT = 1, VERBS_ACCEPT, VERBS_REFUSE };
 struct verbs_message {
     uint32_t kind;
     uint32_t anchor_key;        /* ACCEPT */
+    uint32_t replaced;          /* CONNECT: the end of the lane before; 0: there was none */
+    uint32_t unused;
     uint64_t call;
     uint64_t anchor;            /* ACCEPT */
     struct loci_qp_place place;
@@ -46,8 +53,8 @@ static uint32_t new_psn(struct verbs_fabric *f)
 
 /* ---- ends: they answer ---- */
 
-static int make_end(struct verbs_fabric *f, const struct loci_qp_place *to,
-                    struct loci_qp_place *mine)
+static int make_end(struct verbs_fabric *f, struct loci_peer *peer,
+                    const struct loci_qp_place *to, struct loci_qp_place *mine)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
@@ -73,11 +80,30 @@ static int make_end(struct verbs_fabric *f, const struct loci_qp_place *to,
         return error;
     }
     loci_qp_fill_place(&f->port, &f->gid, end->qp->qp_num, psn, mine);
+    end->peer = peer;
     pthread_mutex_lock(&f->lock);
     end->next = f->ends;
     f->ends = end;
     pthread_mutex_unlock(&f->lock);
     return 0;
+}
+
+/* The peer needs it no more. */
+static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number)
+{
+    struct verbs_end **at = &f->ends, *end;
+
+    pthread_mutex_lock(&f->lock);
+    while (*at != NULL && ((*at)->peer != peer || (*at)->qp->qp_num != number))
+        at = &(*at)->next;
+    end = *at;
+    if (end != NULL)
+        *at = end->next;
+    pthread_mutex_unlock(&f->lock);
+    if (end != NULL) {
+        ibv_destroy_qp(end->qp);
+        free(end);
+    }
 }
 
 void loci_verbs_ends_close(struct verbs_fabric *f)
@@ -110,7 +136,9 @@ static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
     char address[LOCI_GID_TEXT];
 
     loci_gid_text(m->place.gid, address);
-    errno = place_is_sound(f, &m->place) ? make_end(f, &m->place, &answer.place) : EPROTO;
+    if (m->replaced != 0)
+        drop_end(f, peer, m->replaced);
+    errno = place_is_sound(f, &m->place) ? make_end(f, peer, &m->place, &answer.place) : EPROTO;
     if (errno == 0)
         answer.kind = VERBS_ACCEPT;
     else
@@ -249,15 +277,17 @@ static int other_end(struct verbs_fabric *f, struct loci_peer *peer, struct verb
 
     if (peer->index != LOCI_SELF)
         return ask(f, peer, m);
-    errno = make_end(f, &mine, &m->place);
+    if (m->replaced != 0)
+        drop_end(f, peer, m->replaced);
+    errno = make_end(f, peer, &mine, &m->place);
     m->anchor = (uintptr_t)f->anchor;
     m->anchor_key = f->anchor_mr->rkey;
     return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
 }
 
-static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l)
+static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l, uint32_t replaced)
 {
-    struct verbs_message m = { .kind = VERBS_CONNECT };
+    struct verbs_message m = { .kind = VERBS_CONNECT, .replaced = replaced };
     uint32_t psn = new_psn(f);
     int status;
 
@@ -271,6 +301,7 @@ static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l)
     status = other_end(f, l->lane->peer, &m);
     if (status != LOCO_OK)
         return status;
+    l->end = m.place.qpn;
     l->anchor = m.anchor;
     l->anchor_key = m.anchor_key;
     errno = loci_qp_to_receive(l->qp, &f->port, &m.place);
@@ -287,10 +318,12 @@ static void free_lane(struct verbs_lane *l)
     free(l);
 }
 
-/* A queue pair of the lane, ready to send. */
-static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs_lane **out)
+/* A queue pair of the lane, ready to send. `old`: the one that it is to replace, or NULL. */
+static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs_lane *old,
+                    struct verbs_lane **out)
 {
     struct verbs_lane *l = calloc(1, sizeof *l);
+    uint32_t replaced = old != NULL ? old->end : 0;
     int status;
 
     if (l == NULL)
@@ -301,7 +334,9 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
         free(l);
         return LOCO_ERR_NO_MEMORY;
     }
-    status = connect_lane(f, l);
+    if (old != NULL)
+        old->end = 0;               /* its number may be another's when this is tried again */
+    status = connect_lane(f, l, replaced);
     if (status == LOCO_ERR_SYSTEM)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no queue pair on %s to process %016llx: %m",
                  f->port.device, (unsigned long long)lane->peer->address.identity);
@@ -316,23 +351,66 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
     return status;
 }
 
+static void free_ways(struct verbs_lane *l)
+{
+    if (l->twin != NULL)
+        free_lane(l->twin);
+    free_lane(l);
+}
+
+/* All queue pairs of a lane. */
+static int open_ways(struct verbs_fabric *f, struct loci_lane *lane, struct verbs_lane *old,
+                     struct verbs_lane **out)
+{
+    int status = open_way(f, lane, old, out);
+
+    if (status != LOCO_OK || !f->port.loses_answers)
+        return status;
+    status = open_way(f, lane, old != NULL ? old->twin : NULL, &(*out)->twin);
+    if (status != LOCO_OK)
+        free_lane(*out);
+    else
+        (*out)->twin->twin = *out;
+    return status;
+}
+
 int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 {
-    struct verbs_fabric *f = verbs_of(fabric);
     struct verbs_lane *l;
-    int status = open_way(f, lane, &l);
+    int status = open_ways(verbs_of(fabric), lane, NULL, &l);
 
+    if (status == LOCO_OK)
+        lane->fabric_data = l;
+    return status;
+}
+
+static bool is_retired(const struct verbs_lane *l)
+{
+    return loci_verbs_is_idle(l) && (l->twin == NULL || loci_verbs_is_idle(l->twin));
+}
+
+int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    struct verbs_lane *old = lane->fabric_data, *l;     /* none but this thread changes it */
+    struct verbs_fabric *f = verbs_of(fabric);
+    bool retired;
+    int status;
+
+    pthread_mutex_lock(&lane->thread->lock);
+    retired = is_retired(old);
+    pthread_mutex_unlock(&lane->thread->lock);
+    if (!retired)
+        return LOCO_ERR_AGAIN;
+    status = open_ways(f, lane, old, &l);
     if (status != LOCO_OK)
         return status;
-    if (f->port.loses_answers) {
-        status = open_way(f, lane, &l->twin);
-        if (status != LOCO_OK) {
-            free_lane(l);
-            return status;
-        }
-        l->twin->twin = l;
-    }
+    LOCI_LOG(f->rt, LOCO_LOG_INFO, "the connection to process %016llx (pid %d) is made anew",
+             (unsigned long long)lane->peer->address.identity, (int)lane->peer->address.pid);
+    /* Others look at the lane under the lock alone. */
+    pthread_mutex_lock(&lane->thread->lock);
     lane->fabric_data = l;
+    pthread_mutex_unlock(&lane->thread->lock);
+    free_ways(old);
     return LOCO_OK;
 }
 

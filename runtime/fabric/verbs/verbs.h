@@ -107,6 +107,7 @@ struct verbs_lane {
     struct ibv_qp *qp;
     uint64_t anchor;                /* what a place reads nothing of: an address of the peer's */
     uint32_t anchor_key;
+    uint32_t end;                   /* number of the queue pair that answers */
     uint32_t depth, max_inline;
     uint32_t posted, retired;       /* requests since it was opened */
     uint32_t asked;                 /* posted, when a completion was asked for last */
@@ -119,6 +120,7 @@ struct verbs_lane {
 
 /* An end of a peer's lane: it answers. */
 struct verbs_end {
+    struct loci_peer *peer;
     struct ibv_qp *qp;
     struct verbs_end *next;
 };
@@ -229,6 +231,7 @@ void loci_verbs_drop_stale(struct verbs_fabric *f);
 /* connect.c */
 int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
 void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane);
+int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane);
 /* Service thread: what a peer's connect.c has sent. */
 void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len);
 void loci_verbs_ends_close(struct verbs_fabric *f);
