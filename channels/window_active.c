@@ -75,6 +75,7 @@ static void take_turn(struct loco_window *win, struct loci_thread **last)
  * part is a copy). */
 struct ordered {
     int rank;                   /* told so, or -1: a fence was made */
+    uint64_t offset;            /* of the counter */
     uint64_t old;
     loco_ack_t ack;
 };
@@ -83,16 +84,27 @@ struct ordered {
  * one less than it is to become. */
 static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, struct ordered *o)
 {
+    int status;
+
     if (!loci_can_order(win->rt, &win->control[rank]))
         return loci_fence_data(win->rt, win->group.peer[rank]);
-    o->rank = rank;
-    return loci_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
+    status = loci_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
+    if (status >= 0) {
+        o->rank = rank;
+        o->offset = offset;
+    }
+    return status;
 }
 
-static int ordered_done(struct loco_window *win, struct ordered *o, int status)
+/* The counter is `count` now. Where the atomic was flushed behind what the peer refused, this
+ * member fails, but the others do not wait for it. */
+static int ordered_done(struct loco_window *win, struct ordered *o, uint64_t count, int status)
 {
     int done = o->rank < 0 ? LOCO_OK : loco_ack_wait(win->rt, &o->ack);
+    loco_ack_t sent = LOCO_ACK_INIT;
 
+    if (done != LOCO_OK && done != LOCO_ERR_PEER_DEAD)
+        tell(win, o->rank, o->offset, count, &sent);
     return status == LOCO_OK ? done : status;
 }
 
@@ -165,28 +177,30 @@ static int no_need(void *arg)
     return LOCO_OK;
 }
 
-/* Where all counters that a fence needs are in one cache line, members that meet move that line
- * only; with a line each they move one for every two of them. Whoever leaves takes its block
- * along, so the last barrier is met in everybody's own: rank 0 comes to it after all have left the
- * fence. */
+/* Where all counters that a fence needs are in one cache line, of 9 members and more in two,
+ * members that meet move that line only; with a line each they move one for every two of them.
+ * Whoever leaves takes its block along, so the last barrier is met in everybody's own: rank 0 comes
+ * to it after all have left the fence. */
 static bool meets_at_first(const struct loco_window *win, enum loci_barrier who)
 {
     return who == LOCI_BARRIER_ALL && win->synchronous && win->mapped_by_all;
 }
 
-/* Tell those who look that this member has arrived. `told`: one that knows already, or -1. */
+/* Tell those who look that this member has arrived; all, whatever becomes of one of them. `told`:
+ * one that knows already, or -1. */
 static int tell_members(struct loco_window *win, enum loci_barrier who, int told, loco_ack_t *sent)
 {
-    int status;
+    int status = LOCO_OK, one;
 
     for (int i = 0; i < win->group.size; i++) {
         if (i == told)
             continue;
-        status = tell(win, i, loci_window_arrived(win->group.rank), win->round, sent);
-        if (status != LOCO_OK && (who == LOCI_BARRIER_ALL || status != LOCO_ERR_PEER_DEAD))
-            return status;
+        one = tell(win, i, loci_window_arrived(win->group.rank), win->round, sent);
+        if (one == LOCO_ERR_PEER_DEAD && who != LOCI_BARRIER_ALL)
+            one = LOCO_OK;
+        status = status == LOCO_OK ? one : status;
     }
-    return LOCO_OK;
+    return status;
 }
 
 static int wait_for_members(struct barrier_wait *wait, enum loci_barrier who)
@@ -317,7 +331,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
     /* Neither an end nor a beginning of anybody's epoch: nothing to meet for. */
     if ((asserts & idle) != idle)
         met = meet(win, LOCI_BARRIER_ALL, ordered.rank);
-    status = ordered_done(win, &ordered, status);
+    status = ordered_done(win, &ordered, win->round, status);
     loci_window_change(win, 0, 0, 0, next);
     return status == LOCO_OK ? met : status;
 }
@@ -501,7 +515,8 @@ int loco_window_complete(loco_window_t *win)
             told = tell(win, rank, completed, p->completes[rank], &sent);
         status = status == LOCO_OK ? told : status;
     }
-    status = ordered_done(win, &ordered, status);
+    if (ordered.rank >= 0)
+        status = ordered_done(win, &ordered, p->completes[ordered.rank], status);
     loci_window_change(win, 0, 0, LOCI_EPOCH_START, 0);
     return status;
 }

@@ -38,8 +38,10 @@ static int start_placing(struct loci_lane *lane, enum loci_stats_fence *did)
     loco_ack_t ack = LOCO_ACK_INIT;
     int status;
 
-    if (atomic_load_explicit(&lane->placing, memory_order_acquire)
-        >= atomic_load_explicit(&lane->written, memory_order_acquire)) {
+    /* What was placing a lane that has failed does no more; posting mends it, or says why not. */
+    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK
+        && atomic_load_explicit(&lane->placing, memory_order_acquire)
+           >= atomic_load_explicit(&lane->written, memory_order_acquire)) {
         *did = *did == LOCI_STATS_NOTHING ? LOCI_STATS_ACK : *did;
         return LOCO_OK;
     }
@@ -102,8 +104,6 @@ static int each_dirty_lane(struct loci_thread *thread, int peer, enum fenced wha
         if (lane == NULL || lane_is_clean(lane, what))
             continue;
         one = step(lane, did);
-        if (one != LOCO_OK && lane->thread == loci_self(thread->rt))
-            lane->failure_told = true;
         if (status == LOCO_OK)
             status = one;
     }

@@ -126,45 +126,55 @@ void loci_slot_done(struct loci_slot *slot, int status)
 
 /* ---- mending ----
  *
- * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. The
- * lane's thread makes it anew before its next operation, if no write is lost of which it was not
- * told: each was placed, or a fence of this thread has failed since. Until then fences fail, of
- * whatever thread, and so do its own operations. Writes of another thread go by another lane. */
+ * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. If
+ * nothing is lost, since who posted what was refused or flushed behind it has been told, or will
+ * be, the lane's thread makes it anew before its next operation. If writes are lost, which nobody
+ * waits for, it stays as it is: fences fail, of whatever thread, and so do its own operations.
+ *
+ * What was placing the lane's writes may be gone as well, and others may be waiting for it. So
+ * mending ends with a place on the new connection. */
 
 static bool may_mend(const struct loci_lane *lane)
 {
-    const struct loco_runtime *rt = lane->thread->rt;
     int failed = atomic_load_explicit(&lane->failed, memory_order_relaxed);
 
-    return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD && rt->ops->lane_mend != NULL
-           && (lane->failure_told || atomic_load_explicit(&lane->placed, memory_order_relaxed)
-                                     >= atomic_load_explicit(&lane->written, memory_order_relaxed));
+    return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD
+           && lane->thread->rt->ops->lane_mend != NULL;
 }
 
-/* The lane's thread. */
-static int mend(struct loci_lane *lane)
+static int make_anew(struct loci_lane *lane)
 {
     struct loco_runtime *rt = lane->thread->rt;
+    int64_t start = loci_now(rt);
     unsigned rounds = 0;
-    uint64_t written;
     int status;
 
     while ((status = rt->ops->lane_mend(rt->fabric, lane)) == LOCO_ERR_AGAIN) {
         if (!loci_peer_alive(rt, lane->peer->index))
             return LOCO_ERR_PEER_DEAD;
+        if (loci_now(rt) - start > loci_grace(rt))
+            return LOCO_ERR_TIMEOUT;
         loci_lane_poll(lane);
         loci_wait_round(rt, &rounds);
     }
-    if (status != LOCO_OK)
-        return status;
+    return status;
+}
+
+/* The lane's thread. Where it cannot be mended, posting says why. */
+static void mend(struct loci_lane *lane)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+    struct loci_op op = { .kind = LOCI_PLACE };
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    if (make_anew(lane) != LOCO_OK)
+        return;
+    /* Under the lock, as it was set: nobody sees the old connection without the failure. */
     pthread_mutex_lock(&lane->thread->lock);
-    written = atomic_load_explicit(&lane->written, memory_order_relaxed);
-    raise_to(&lane->placing, written);
-    raise_to(&lane->placed, written);
-    lane->failure_told = false;
     atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
     pthread_mutex_unlock(&lane->thread->lock);
-    return LOCO_OK;
+    if (loci_lane_post(lane, &op, &ack) >= 0)
+        loco_ack_wait(rt, &ack);
 }
 
 /* ---- posting ---- */
@@ -254,11 +264,8 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
     int status, done = 0, posted;
     uint64_t oldest, seq;
 
-    if (self == lane->thread && may_mend(lane)) {
-        status = mend(lane);
-        if (status != LOCO_OK)
-            return status;
-    }
+    if (self == lane->thread && may_mend(lane))
+        mend(lane);
     oldest = self->seq + 1;
     for (int i = 0; i < n; i++)
         ops[i].slot = loci_slot_take(self, lane);

@@ -110,7 +110,6 @@ struct loci_lane {
     _Atomic uint64_t placed;
     _Atomic uint64_t told;          /* writes up to here are placed, or counts; by its thread */
     _Atomic int failed;             /* status of the first operation that failed, or LOCO_OK */
-    bool failure_told;              /* a fence of its thread has said so; by its thread */
     void *fabric_data;
 };
 

@@ -48,43 +48,70 @@ static int ends(const struct world *w)
     return n;
 }
 
-/* A read loses nothing: the next operation is done. */
+/* A read loses nothing, and what was written before it is there; so is what comes behind it, once
+ * its failure is known. */
 static int refuse_read(struct world *w, uint64_t i)
 {
     struct loci_mem *to = &w->users[next_of(w)], forged = forge(to);
     uint64_t word = 77;
 
+    CHECK_OK(loci_write64(w->rt, to, 64, i, NULL));
     CHECK_EQ(loci_read64(w->rt, &forged, 64, &word, NULL), LOCO_ERR_RANGE);
     CHECK_EQ(word, 77);
-    CHECK_OK(loci_write64(w->rt, to, 64, i, NULL));
+    if (i % 2 == 0)
+        CHECK_OK(loci_write64(w->rt, to, 128, i, NULL));
     CHECK_OK(loci_fence_peer(w->rt, LOCO_FENCE_THREAD, to->peer));
     CHECK_OK(loci_read64(w->rt, to, 64, &word, NULL));
+    CHECK_EQ(word, i);
+    CHECK_OK(loci_read64(w->rt, to, 128, &word, NULL));
+    CHECK_EQ(word, i - i % 2);
+    return 0;
+}
+
+/* An atomic, and a read behind it, which places as well. It fails, too, unless the other's failure
+ * is known before it is posted. */
+static int refuse_atomic(struct world *w, uint64_t i)
+{
+    struct loci_mem *to = &w->users[next_of(w)], forged = forge(to);
+    loco_ack_t first = LOCO_ACK_INIT, second = LOCO_ACK_INIT;
+    uint64_t word, old = 77;
+    int status;
+
+    CHECK_OK(loci_write64(w->rt, to, 192, i, NULL));
+    CHECK(loci_fetch_add(w->rt, &forged, 64, 1, &old, &first) >= 0);
+    status = loci_read64(w->rt, to, 192, &word, &second);
+    CHECK_EQ(loco_ack_wait(w->rt, &first), LOCO_ERR_RANGE);
+    if (status >= 0)
+        status = loco_ack_wait(w->rt, &second);
+    CHECK(status == LOCO_ERR_RANGE || (status == LOCO_OK && word == i));
+    CHECK_EQ(old, 77);
+    CHECK_OK(loci_fence_peer(w->rt, LOCO_FENCE_PAIR, to->peer));
+    CHECK_OK(loci_read64(w->rt, to, 192, &word, NULL));
     CHECK_EQ(word, i);
     return 0;
 }
 
-/* Nobody waits for a write: what is lost with it, a fence says. What was before it is there, what
- * came behind it is not. Until the fence has spoken nothing is done. */
-static int refuse_write(struct world *w, uint64_t i)
+/* Nobody waits for a write: what is lost with it every fence says, and nothing is done any more.
+ * What was before it is there, what came behind it is not. */
+static int refuse_write(struct world *w)
 {
     struct loci_mem *to = &w->users[next_of(w)], forged = forge(to);
     uint64_t word = 0;
     int status;
 
-    CHECK_OK(loci_write64(w->rt, to, 128, i, NULL));
-    CHECK_OK(loci_write64(w->rt, &forged, 192, i, NULL));
+    CHECK_OK(loci_write64(w->rt, to, 320, 1, NULL));
+    CHECK_OK(loci_write64(w->rt, &forged, 384, 1, NULL));
     for (int behind = 0; behind < 3; behind++) {
-        status = loci_write64(w->rt, to, 192, i, NULL);
+        status = loci_write64(w->rt, to, 384, 1, NULL);
         CHECK(status == LOCO_OK || status == LOCO_ERR_RANGE);
     }
-    CHECK_EQ(loci_read64(w->rt, to, 128, &word, NULL), LOCO_ERR_RANGE);
-    CHECK_EQ(loci_read64(w->rt, to, 128, &word, NULL), LOCO_ERR_RANGE);
     CHECK_EQ(loci_fence_peer(w->rt, LOCO_FENCE_PAIR, to->peer), LOCO_ERR_RANGE);
-    CHECK_OK(loci_read64(w->rt, to, 128, &word, NULL));
-    CHECK_EQ(word, i);
-    CHECK_OK(loci_read64(w->rt, to, 192, &word, NULL));
-    CHECK_EQ(word, 0);
-    CHECK_OK(loci_fence_peer(w->rt, LOCO_FENCE_PAIR, to->peer));
+    CHECK_EQ(loci_read64(w->rt, to, 320, &word, NULL), LOCO_ERR_RANGE);
+    CHECK_EQ(loci_write64(w->rt, to, 320, 2, NULL), LOCO_ERR_RANGE);
+    CHECK_EQ(loci_fence_peer(w->rt, LOCO_FENCE_PROCESS, to->peer), LOCO_ERR_RANGE);
+    CHECK_OK(together(w));
+    CHECK_EQ(loci_load64(loci_mem_ptr(&w->user) + 320), 1);
+    CHECK_EQ(loci_load64(loci_mem_ptr(&w->user) + 384), 0);
     return 0;
 }
 
@@ -99,7 +126,8 @@ static int use_all_slots(struct world *w)
     return 0;
 }
 
-/* Through a lane of its own, which has nothing to do with the other; but it fences for both. */
+/* Through a lane of its own, which has nothing to do with the other; but it fences for both, and
+ * may be told that the other's has failed. */
 static int go_on(struct world *w, _Atomic int *over)
 {
     struct loci_mem *to = &w->users[next_of(w)];
@@ -124,7 +152,7 @@ static int one_of_two(void *arg, int thread)
     if (thread == 1)
         return go_on(t->w, &t->over);
     for (uint64_t i = 1; failed == 0 && i <= (uint64_t)run_rounds(30); i++)
-        failed = refuse_read(t->w, i) != 0 || refuse_write(t->w, i) != 0;
+        failed = refuse_read(t->w, i) != 0 || refuse_atomic(t->w, i) != 0;
     atomic_store(&t->over, 1);
     return failed == 0 ? use_all_slots(t->w) : failed;
 }
@@ -138,13 +166,14 @@ int mended(struct member *m)
     CHECK(enter(&w, m, LEN) == 0);
     if (w.rt->ops->lane_mend == NULL)
         return leave(&w);
-    CHECK(refuse_read(&w, 1000) == 0);
-    CHECK(refuse_write(&w, 1000) == 0);
+    CHECK(refuse_read(&w, 1) == 0);
+    CHECK(refuse_atomic(&w, 1) == 0);
     CHECK_OK(together(&w));
     before = ends(&w);
     CHECK(run_threads(BESIDE, one_of_two, &t) == 0);
     CHECK_OK(together(&w));
     /* Of either kind of queue pair a lane may have: those of the two threads. */
     CHECK(ends(&w) <= before * (1 + BESIDE));
+    CHECK(refuse_write(&w) == 0);
     return leave(&w);
 }

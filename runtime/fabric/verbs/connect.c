@@ -11,7 +11,8 @@
  *
  * A lane that has failed is replaced by a new one, when all its requests are retired: what a device
  * completes of a queue pair in the error state ends with the last that was posted, so nobody asks
- * for the old one's requests any more. */
+ * for the old one's requests any more. It is not where that cannot be known, nor where writes are
+ * lost. */
 
 #include "config.h"
 
@@ -334,9 +335,11 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
         free(l);
         return LOCO_ERR_NO_MEMORY;
     }
-    if (old != NULL)
-        old->end = 0;               /* its number may be another's when this is tried again */
     status = connect_lane(f, l, replaced);
+    /* Should this be tried again, the end that was made is to be dropped; the number of the one
+     * before may be another's by then. */
+    if (old != NULL)
+        old->end = l->end;
     if (status == LOCO_ERR_SYSTEM)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no queue pair on %s to process %016llx: %m",
                  f->port.device, (unsigned long long)lane->peer->address.identity);
@@ -389,16 +392,24 @@ static bool is_retired(const struct verbs_lane *l)
     return loci_verbs_is_idle(l) && (l->twin == NULL || loci_verbs_is_idle(l->twin));
 }
 
+static bool has_lost(const struct verbs_lane *l)
+{
+    return l->lost || (l->twin != NULL && l->twin->lost);
+}
+
 int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct verbs_lane *old = lane->fabric_data, *l;     /* none but this thread changes it */
     struct verbs_fabric *f = verbs_of(fabric);
-    bool retired;
+    bool retired, lost;
     int status;
 
     pthread_mutex_lock(&lane->thread->lock);
     retired = is_retired(old);
+    lost = has_lost(old);
     pthread_mutex_unlock(&lane->thread->lock);
+    if (lost)
+        return LOCO_ERR_STATE;
     if (!retired)
         return LOCO_ERR_AGAIN;
     status = open_ways(f, lane, old, &l);

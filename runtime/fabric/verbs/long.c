@@ -128,6 +128,7 @@ void loci_verbs_long_fail(struct verbs_lane *l, int status)
 {
     if (l->rest.len == 0)
         return;
+    l->lost = l->lost || l->rest.kind == LOCI_WRITE;
     l->rest.len = 0;
     atomic_store(&l->rest.user->stale, true);
     loci_verbs_unregister(l->thread->fabric, l->rest.user);

@@ -58,6 +58,8 @@ static void retire(struct verbs_lane *l, int status)
             memcpy(r->to, r->buffer->base, r->len);
         loci_verbs_buffer_give(l->thread, r->buffer);
     }
+    if (status != LOCO_OK && r->kind == LOCI_WRITE)
+        l->lost = true;
     if (r->user != NULL)
         loci_verbs_unregister(l->thread->fabric, r->user);
     l->unanswered -= r->answer;

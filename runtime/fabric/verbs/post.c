@@ -123,8 +123,10 @@ static int why_refused(struct verbs_lane *l, int error, bool named)
     LOCI_LOG(l->lane->thread->rt, LOCO_LOG_ERROR, "%s takes no request: %m",
              l->thread->fabric->port.device);
     /* It may have the list, and was not told to begin: it must not later. */
-    if (!named)
+    if (!named) {
+        l->lost = true;
         loci_verbs_flush(l, LOCO_ERR_SYSTEM);
+    }
     return LOCO_ERR_SYSTEM;
 }
 

@@ -114,6 +114,7 @@ struct verbs_lane {
     size_t unanswered;              /* bytes of long reads in flight */
     struct verbs_long rest;
     bool broken;                    /* nothing is posted any more */
+    bool lost;                      /* writes with it, or who knows what */
     struct verbs_request *ring;
     struct verbs_lane *twin;        /* the lane's other queue pair, where it has two (post.c) */
 };
