@@ -225,19 +225,19 @@ static void each_call(int flavor)
     tl_win_close(&w);
 }
 
-/* Large and strided transfers from and to a target that sleeps. */
+/* Large and strided transfers from and to a target that sleeps. `--words N`: of so many words. */
 static void large_while_away(int flavor)
 {
-    enum { WORDS = 65536 };
+    const int words = (int)tl_option("--words", 65536);
     struct tl_win w;
     MPI_Datatype strided;
     long *data;
     double start, took;
 
-    if (!promised() || !tl_win_open(&w, flavor, MPI_COMM_WORLD, 8 * WORDS, 8))
+    if (!promised() || !tl_win_open(&w, flavor, MPI_COMM_WORLD, 8 * (size_t)words, 8))
         return;
-    data = calloc(WORDS, sizeof *data);
-    MPI_Type_vector(WORDS / 16, 4, 16, MPI_LONG, &strided);
+    data = calloc((size_t)words, sizeof *data);
+    MPI_Type_vector(words / 16, 4, 16, MPI_LONG, &strided);
     MPI_Type_commit(&strided);
     tl_barrier();
     start = MPI_Wtime();
@@ -245,8 +245,8 @@ static void large_while_away(int flavor)
         tl_wait_quietly(AWAY);
     } else {
         tl_ok(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, w.win), "lock");
-        tl_ok(MPI_Get(data, WORDS, MPI_LONG, 0, tl_disp(&w, 0, 0), WORDS, MPI_LONG, w.win), "get");
-        tl_ok(MPI_Accumulate(data, WORDS / 4, MPI_LONG, 0, tl_disp(&w, 0, 0), 1, strided, MPI_SUM,
+        tl_ok(MPI_Get(data, words, MPI_LONG, 0, tl_disp(&w, 0, 0), words, MPI_LONG, w.win), "get");
+        tl_ok(MPI_Accumulate(data, words / 4, MPI_LONG, 0, tl_disp(&w, 0, 0), 1, strided, MPI_SUM,
                              w.win), "accumulate");
         tl_ok(MPI_Win_unlock(0, w.win), "unlock");
         took = MPI_Wtime() - start;
