@@ -34,15 +34,19 @@
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define LAST_ROUND (UINT64_MAX / 2) /* destroy's: beyond any fence's */
-#define BURST 100   /* looks at a counter each time a wait asks: a round of waiting takes longer
+#define BURST 50    /* looks at a counter each time a wait asks: a round of waiting takes longer
                        than a neighbour's answer */
 
-/* Whether a counter in mapped memory has come to `least`, looking more than once. */
+/* Whether a counter in mapped memory has come to `least`, looking more than once. Who looks without
+ * a pause keeps taking the cache line from who is about to write to it: of two that meet, the first
+ * would hold up the second. */
 static bool has_come(const unsigned char *counter, uint64_t least)
 {
-    for (int looks = 0; looks < BURST; looks++)
+    for (int looks = 0; looks < BURST; looks++) {
         if (loci_load64(counter) >= least)
             return true;
+        loci_cpu_relax();
+    }
     return false;
 }
 
