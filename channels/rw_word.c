@@ -16,6 +16,8 @@
 
 #define LOOK_SOONEST INT64_C(1000)      /* ns between looks at a word that is not mapped */
 #define LOOK_LATEST INT64_C(64000)
+#define GLANCE_SOONEST INT64_C(125)     /* the same for one that is mapped */
+#define GLANCE_LATEST INT64_C(2000)
 #define SWAPS_PER_POLL 8
 
 struct rw_wait {
@@ -189,24 +191,34 @@ static int start_looking(struct rw_wait *w)
                              &w->ack);
 }
 
+static bool is_time_to_look(struct rw_wait *w, int64_t latest)
+{
+    int64_t now = loci_now(w->rt);
+
+    if (now < w->next_look)
+        return false;
+    w->interval = w->interval * 2 < latest ? w->interval * 2 : latest;
+    w->next_look = now + w->interval;
+    return true;
+}
+
 /* 1 with the word in *word, 0 where it is still on its way (or not to be looked at yet), or an
- * error. */
+ * error. A look at a mapped word takes its line from who has the lock, and will soon write to it;
+ * only whose turn it is is waited for. */
 static int look(struct rw_wait *w, uint64_t *word)
 {
     unsigned char *p = loci_mem_ptr(w->rw->mem);
     int status;
 
     if (p != NULL) {
+        if (!w->has_ticket && !is_time_to_look(w, GLANCE_LATEST))
+            return 0;
         *word = loci_load64(p + w->rw->offset);
         return 1;
     }
     if (!w->looking) {
-        int64_t now = loci_now(w->rt);
-
-        if (now < w->next_look)
+        if (!is_time_to_look(w, LOOK_LATEST))
             return 0;
-        w->interval = w->interval * 2 < LOOK_LATEST ? w->interval * 2 : LOOK_LATEST;
-        w->next_look = now + w->interval;
         w->ack = (loco_ack_t)LOCO_ACK_INIT;
         status = start_looking(w);
         if (status < 0)
@@ -293,7 +305,7 @@ static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
     int status;
 
     w->rt = rt;
-    w->interval = LOOK_SOONEST / 2;
+    w->interval = (loci_mem_ptr(w->rw->mem) != NULL ? GLANCE_SOONEST : LOOK_SOONEST) / 2;
     w->patient_until = patience == LOCI_INFINITE ? INT64_MAX : loci_now(rt) + patience;
     status = loci_wait(rt, &why, is_ours, w);
     if (w->looking) {   /* its result goes into the caller's frame */

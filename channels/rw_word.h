@@ -43,8 +43,9 @@
  *
  * Where the word is mapped an exclusive newcomer changes its quarter of it alone.
  *
- * Waiting: on the word where it is mapped; else it is read through the fabric, or swapped by who
- * wants it alone, at intervals that double from 1 to 64 microseconds.
+ * Waiting: a word that is mapped is looked at, at intervals that double from an eighth of a
+ * microsecond to 2, or without, by whose turn it is; others are read through the fabric, or swapped
+ * by who wants it alone, at intervals that double from 1 to 64 microseconds.
  *
  * Death: an exclusive holder has its name in the word: when it is dead, waiters return
  * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
