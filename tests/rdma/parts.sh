@@ -200,6 +200,7 @@ part_channels() {
 # The same with one packet in a hundred lost.
 part_channels_loss() {
     lossy
+    export TEST_SCALE=${TEST_SCALE:-40}
     beside=4
     part_channels
     settle

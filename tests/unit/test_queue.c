@@ -239,6 +239,19 @@ Test(queue, loses_and_doubles_nothing, .timeout = RUN_SECONDS)
 
 /* ---- waiting ---- */
 
+static int await_size(loco_queue_t *q, uint64_t least)
+{
+    int64_t begin = run_now();
+    uint64_t size;
+
+    do {
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+        usleep(1000);
+        CHECK_OK(loco_queue_size(q, &size));
+    } while (size < least);
+    return 0;
+}
+
 /* Who pushes into a full queue, and who pops from an empty one, waits for the other. */
 static int waits_body(loco_runtime_t *rt, int rank, void *arg)
 {
@@ -254,6 +267,7 @@ static int waits_body(loco_runtime_t *rt, int rank, void *arg)
         usleep(20000);
         CHECK_OK(loco_queue_close(q));
     } else if (rank == 1) {
+        CHECK(await_size(q, 2) == 0);
         usleep(20000);
         CHECK_OK(loco_queue_size(q, &size));
         CHECK_EQ(size, 2);

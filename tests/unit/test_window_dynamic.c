@@ -245,6 +245,7 @@ static int dead_owner_body(struct member *m)
     uint64_t cell = 0, at = address(&cell), all[2];
     int64_t begin;
     loco_window_t *win;
+    int status;
 
     CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
     CHECK_OK(loco_window_attach(win, &cell, 8));
@@ -261,7 +262,9 @@ static int dead_owner_body(struct member *m)
     CHECK_EQ(member_put(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
     CHECK_EQ(member_get(win, 1, all[1], &cell, 8), LOCO_ERR_PEER_DEAD);
     CHECK_OK(member_put(win, 0, all[0], &at, 8));
-    CHECK_OK(loco_window_unlock_all(win));
+    status = loco_window_unlock_all(win);
+    /* Through a device some of what was put may not have arrived. */
+    CHECK(status == LOCO_OK || (status == LOCO_ERR_PEER_DEAD && !m->rt->ops->synchronous));
     CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
     return 0;
 }
