@@ -34,8 +34,8 @@
 
 #define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define LAST_ROUND (UINT64_MAX / 2) /* destroy's: beyond any fence's */
-#define BURST 50    /* looks at a counter each time a wait asks: a round of waiting takes longer
-                       than a neighbour's answer */
+#define BURST 8     /* looks at a counter each time a wait asks: a round of waiting takes longer
+                       than a neighbour's answer. Where ranks outnumber cores it is lost */
 
 /* Whether a counter in mapped memory has come to `least`, looking more than once. Who looks without
  * a pause keeps taking the cache line from who is about to write to it: of two that meet, the first
@@ -105,10 +105,12 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
 static int ordered_done(struct loco_window *win, struct ordered *o, uint64_t count, int status)
 {
     int done = o->rank < 0 ? LOCO_OK : loco_ack_wait(win->rt, &o->ack);
-    loco_ack_t sent = LOCO_ACK_INIT;
 
-    if (done != LOCO_OK && done != LOCO_ERR_PEER_DEAD)
+    if (done != LOCO_OK && done != LOCO_ERR_PEER_DEAD) {
+        loco_ack_t sent = LOCO_ACK_INIT;
+
         tell(win, o->rank, o->offset, count, &sent);
+    }
     return status == LOCO_OK ? done : status;
 }
 
@@ -182,7 +184,7 @@ static int no_need(void *arg)
 }
 
 /* Where all counters that a fence needs are in one cache line, of 9 members and more in two,
- * members that meet move that line only; with a line each they move one for every two of them.
+ * members that meet move that line only, and with a line each all of them.
  * Whoever leaves takes its block along, so the last barrier is met in everybody's own: rank 0 comes
  * to it after all have left the fence. */
 static bool meets_at_first(const struct loco_window *win, enum loci_barrier who)
@@ -219,21 +221,26 @@ static int wait_for_members(struct barrier_wait *wait, enum loci_barrier who)
     return loci_wait(wait->win->rt, &why, all ? all_arrived : survivors_arrived, wait);
 }
 
+static int meet_at_first(struct loco_window *win)
+{
+    struct barrier_wait wait = {
+        .win = win, .arrived = win->target[0].control + loci_window_arrived(0),
+    };
+
+    loci_write64(win->rt, &win->control[0], loci_window_arrived(win->group.rank), win->round,
+                 NULL);
+    /* Most often all come within this look. */
+    return all_arrived(&wait) ? LOCO_OK : wait_for_members(&wait, LOCI_BARRIER_ALL);
+}
+
 static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told)
 {
-    struct barrier_wait wait = { .win = win };
+    struct barrier_wait wait = {
+        .win = win, .arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0),
+    };
     loco_ack_t sent = LOCO_ACK_INIT;
-    int status;
+    int status = tell_members(win, who, told, &sent);
 
-    if (meets_at_first(win, who)) {
-        loci_write64(win->rt, &win->control[0], loci_window_arrived(win->group.rank), win->round,
-                     &sent);
-        wait.arrived = win->target[0].control + loci_window_arrived(0);
-        /* Most often all come within this look. */
-        return all_arrived(&wait) ? LOCO_OK : wait_for_members(&wait, who);
-    }
-    wait.arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0);
-    status = tell_members(win, who, told, &sent);
     if (status != LOCO_OK)
         return status;
     status = wait_for_members(&wait, who);
@@ -294,7 +301,7 @@ static int meet(struct loco_window *win, enum loci_barrier who, int told)
     /* Survivors of a death may have been in different numbers of fences when they meet again. */
     win->round = who == LOCI_BARRIER_ALL ? win->round + 1 : LAST_ROUND;
     if (win->group.size <= LOCI_WINDOW_FLAT)
-        return flat_barrier(win, who, told);
+        return meets_at_first(win, who) ? meet_at_first(win) : flat_barrier(win, who, told);
     return dissemination_barrier(win, who);
 }
 
