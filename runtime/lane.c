@@ -142,32 +142,28 @@ static bool may_mend(const struct loci_lane *lane)
            && lane->thread->rt->ops->lane_mend != NULL;
 }
 
-static int make_anew(struct loci_lane *lane)
+/* 1, 0 while something is in flight on it still, or why not; as loci_wait wants it. */
+static int is_anew(void *arg)
 {
+    struct loci_lane *lane = arg;
     struct loco_runtime *rt = lane->thread->rt;
-    int64_t start = loci_now(rt);
-    unsigned rounds = 0;
-    int status;
+    int status = rt->ops->lane_mend(rt->fabric, lane);
 
-    while ((status = rt->ops->lane_mend(rt->fabric, lane)) == LOCO_ERR_AGAIN) {
-        if (!loci_peer_alive(rt, lane->peer->index))
-            return LOCO_ERR_PEER_DEAD;
-        if (loci_now(rt) - start > loci_grace(rt))
-            return LOCO_ERR_TIMEOUT;
-        loci_lane_poll(lane);
-        loci_wait_round(rt, &rounds);
-    }
-    return status;
+    return status == LOCO_ERR_AGAIN ? 0 : status == LOCO_OK ? 1 : status;
 }
 
 /* The lane's thread. Where it cannot be mended, posting says why. */
 static void mend(struct loci_lane *lane)
 {
     struct loco_runtime *rt = lane->thread->rt;
+    const struct loci_reason why = {
+        .what = "a connection that has failed", .peer = lane->peer->index,
+        .timeout_ns = loci_grace(rt), .kind = LOCI_WAIT_FENCE,
+    };
     struct loci_op op = { .kind = LOCI_PLACE };
     loco_ack_t ack = LOCO_ACK_INIT;
 
-    if (make_anew(lane) != LOCO_OK)
+    if (loci_wait(rt, &why, is_anew, lane) != LOCO_OK)
         return;
     /* Under the lock, as it was set: nobody sees the old connection without the failure. */
     pthread_mutex_lock(&lane->thread->lock);

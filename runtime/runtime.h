@@ -99,7 +99,7 @@ struct loci_slot {
     uint64_t places;                /* its completion places the lane's writes up to here, or 0 */
 };
 
-/* write_seq, placing and placed count the lane's writes: writes up to `placed` are placed, those
+/* written, placing and placed count the lane's writes: writes up to `placed` are placed, those
  * up to `placing` will be when an operation in flight completes; a lane with placed < written is
  * dirty. */
 struct loci_lane {

@@ -170,8 +170,7 @@ int chain_refused(struct member *m)
     CHECK(enter(&w, m, LEN) == 0);
     if (w.rt->ops->synchronous)
         return leave(&w);
-    forged = w.pools[next_of(&w)];
-    forged.key.device ^= 0x5a00;
+    forged = forge(&w.pools[next_of(&w)]);
     for (int i = 0; i < 20; i++) {
         old[i] = 77;
         ops[i] = add_op(i == 8 ? &forged : &w.pools[next_of(&w)], 64, 1, &old[i]);

@@ -19,15 +19,6 @@ struct mended {
     _Atomic int over;
 };
 
-/* What no device of that peer knows. */
-static struct loci_mem forge(const struct loci_mem *mem)
-{
-    struct loci_mem forged = *mem;
-
-    forged.key.device ^= 0x5a00;
-    return forged;
-}
-
 /* Queue pairs of this process that answer others. */
 static int ends(const struct world *w)
 {

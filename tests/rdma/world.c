@@ -12,6 +12,14 @@ unsigned char pattern(size_t at, int who)
     return (unsigned char)(at * 7 + (size_t)who * 31 + (at >> 8));
 }
 
+struct loci_mem forge(const struct loci_mem *mem)
+{
+    struct loci_mem forged = *mem;
+
+    forged.key.device ^= 0x5a00;
+    return forged;
+}
+
 int together(struct world *w)
 {
     return w->m->exchange.allgather(w->m->exchange.ctx, NULL, 0, NULL);

@@ -27,6 +27,8 @@ int leave(struct world *w);
 int together(struct world *w);
 int next_of(const struct world *w);
 unsigned char pattern(size_t at, int who);
+/* The same memory, by a key that its owner's device does not know. */
+struct loci_mem forge(const struct loci_mem *mem);
 
 /* chain.c */
 int chains(struct member *m);

@@ -54,7 +54,26 @@ static uint32_t new_psn(struct verbs_fabric *f)
 
 /* ---- ends: they answer ---- */
 
-static int make_end(struct verbs_fabric *f, struct loci_peer *peer,
+/* The peer needs it no more. */
+static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number)
+{
+    struct verbs_end **at = &f->ends, *end;
+
+    pthread_mutex_lock(&f->lock);
+    while (*at != NULL && ((*at)->peer != peer || (*at)->qp->qp_num != number))
+        at = &(*at)->next;
+    end = *at;
+    if (end != NULL)
+        *at = end->next;
+    pthread_mutex_unlock(&f->lock);
+    if (end != NULL) {
+        ibv_destroy_qp(end->qp);
+        free(end);
+    }
+}
+
+/* In place of the end of that number, unless it is 0. */
+static int make_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t replaced,
                     const struct loci_qp_place *to, struct loci_qp_place *mine)
 {
     struct ibv_qp_init_attr init = {
@@ -65,6 +84,8 @@ static int make_end(struct verbs_fabric *f, struct loci_peer *peer,
     uint32_t psn = new_psn(f);
     int error = ENOMEM;
 
+    if (replaced != 0)
+        drop_end(f, peer, replaced);
     if (end == NULL)
         return error;
     end->qp = ibv_create_qp(f->pd, &init);
@@ -87,24 +108,6 @@ static int make_end(struct verbs_fabric *f, struct loci_peer *peer,
     f->ends = end;
     pthread_mutex_unlock(&f->lock);
     return 0;
-}
-
-/* The peer needs it no more. */
-static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number)
-{
-    struct verbs_end **at = &f->ends, *end;
-
-    pthread_mutex_lock(&f->lock);
-    while (*at != NULL && ((*at)->peer != peer || (*at)->qp->qp_num != number))
-        at = &(*at)->next;
-    end = *at;
-    if (end != NULL)
-        *at = end->next;
-    pthread_mutex_unlock(&f->lock);
-    if (end != NULL) {
-        ibv_destroy_qp(end->qp);
-        free(end);
-    }
 }
 
 void loci_verbs_ends_close(struct verbs_fabric *f)
@@ -137,9 +140,8 @@ static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
     char address[LOCI_GID_TEXT];
 
     loci_gid_text(m->place.gid, address);
-    if (m->replaced != 0)
-        drop_end(f, peer, m->replaced);
-    errno = place_is_sound(f, &m->place) ? make_end(f, peer, &m->place, &answer.place) : EPROTO;
+    errno = place_is_sound(f, &m->place)
+            ? make_end(f, peer, m->replaced, &m->place, &answer.place) : EPROTO;
     if (errno == 0)
         answer.kind = VERBS_ACCEPT;
     else
@@ -278,9 +280,7 @@ static int other_end(struct verbs_fabric *f, struct loci_peer *peer, struct verb
 
     if (peer->index != LOCI_SELF)
         return ask(f, peer, m);
-    if (m->replaced != 0)
-        drop_end(f, peer, m->replaced);
-    errno = make_end(f, peer, &mine, &m->place);
+    errno = make_end(f, peer, m->replaced, &mine, &m->place);
     m->anchor = (uintptr_t)f->anchor;
     m->anchor_key = f->anchor_mr->rkey;
     return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
@@ -354,13 +354,6 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
     return status;
 }
 
-static void free_ways(struct verbs_lane *l)
-{
-    if (l->twin != NULL)
-        free_lane(l->twin);
-    free_lane(l);
-}
-
 /* All queue pairs of a lane. */
 static int open_ways(struct verbs_fabric *f, struct loci_lane *lane, struct verbs_lane *old,
                      struct verbs_lane **out)
@@ -385,6 +378,22 @@ int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     if (status == LOCO_OK)
         lane->fabric_data = l;
     return status;
+}
+
+static void close_way(struct verbs_lane *l)
+{
+    ibv_destroy_qp(l->qp);
+    l->qp = NULL;
+    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
+    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
+    free_lane(l);
+}
+
+static void close_ways(struct verbs_lane *l)
+{
+    if (l->twin != NULL)
+        close_way(l->twin);
+    close_way(l);
 }
 
 static bool is_retired(const struct verbs_lane *l)
@@ -421,29 +430,15 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
     pthread_mutex_lock(&lane->thread->lock);
     lane->fabric_data = l;
     pthread_mutex_unlock(&lane->thread->lock);
-    free_ways(old);
+    close_ways(old);
     return LOCO_OK;
-}
-
-static void close_way(struct verbs_lane *l)
-{
-    ibv_destroy_qp(l->qp);
-    l->qp = NULL;
-    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
-    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
-    free_lane(l);
 }
 
 /* Nobody posts or polls any more. The device lets go of all buffers with the queue pair; its
  * completions, whose requests are gone, nobody takes. */
 void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 {
-    struct verbs_lane *l = lane->fabric_data;
-
     (void)fabric;
-    if (l->twin != NULL)
-        close_way(l->twin);
-    l->twin = NULL;
-    close_way(l);
+    close_ways(lane->fabric_data);
     lane->fabric_data = NULL;
 }
