@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,6 +382,43 @@ static int list_cases(const struct tl_case *cases, int count)
     return 0;
 }
 
+/* Options of single programs are here, too: each has one value. */
+static bool takes_value(const char *option)
+{
+    static const char *const known[] = {
+        "--only", "--flavor", "--abort", "--away", "--churn", "--late", "--level", "--many",
+        "--room", "--rounds", "--words",
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(option, known[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Whoever mistypes an option or a case must not take what is run, or not run, for the answer. */
+static void check_options(const struct tl_case *cases, int count)
+{
+    const char *only = option_text("--only");
+
+    for (int i = 1; i < run.argc; i++) {
+        if (takes_value(run.argv[i]) && i + 1 < run.argc) {
+            i++;
+        } else if (strcmp(run.argv[i], "--fitting") != 0) {
+            fprintf(stderr, "%s: no option %s, or it has no value; there are --list, --fitting, "
+                    "--only CASE, --flavor FLAVOR\n", run.program, run.argv[i]);
+            exit(2);
+        }
+    }
+    for (int i = 0; only != NULL && i < count; i++)
+        if (strcmp(only, cases[i].name) == 0)
+            return;
+    if (only != NULL) {
+        fprintf(stderr, "%s: no case %s; --list shows them\n", run.program, only);
+        exit(2);
+    }
+}
+
 static void start_mpi(int level)
 {
     int provided;
@@ -415,6 +453,7 @@ int tl_main(int argc, char **argv, const char *program, int level, const struct 
     run.program = program;
     if (option_text("--list") != NULL)
         return list_cases(cases, count);
+    check_options(cases, count);
     flavors = wanted_flavors();
     start_mpi(level);
     for (int i = 0; i < count; i++) {
