@@ -260,9 +260,9 @@ Test(kvstore, does_many_at_once, .timeout = RUN_SECONDS)
 
 /* ---- visits ---- */
 
-#define VISITS 400
-#define VISITS_EACH 100         /* of a visitor, in the time of an insert or two */
 #define COMERS 8
+#define VISITS (4 * COMERS + run_rounds(400))
+#define VISITS_EACH run_rounds(100)     /* of a visitor, in the time of an insert or two */
 
 struct visit {
     loco_kvstore_t *kv;
@@ -284,16 +284,17 @@ static int visits_body(loco_runtime_t *rt, int rank, void *arg)
 {
     uint64_t mine = 1000 * (uint64_t)rank;
     struct visit visit = { .n = 0 };
+    const int visits = VISITS, each = VISITS_EACH;
 
     (void)arg;
     CHECK_OK(make(rt, sizeof mine, 2 * COMERS, &visit.kv));
     CHECK_OK(loco_kvstore_insert(visit.kv, mine, &mine, sizeof mine));
     MEET();
-    for (int i = 0; i < VISITS; i++) {
+    for (int i = 0; i < visits; i++) {
         uint64_t key = mine + 1 + (uint64_t)i % COMERS;
 
         if (rank % 2 == 0) {
-            for (int k = 0; k < VISITS_EACH; k++)
+            for (int k = 0; k < each; k++)
                 CHECK_OK(loco_kvstore_iterate(visit.kv, visit_and_get, &visit));
             continue;
         }
@@ -301,7 +302,7 @@ static int visits_body(loco_runtime_t *rt, int rank, void *arg)
             CHECK_OK(loco_kvstore_delete(visit.kv, key));
         CHECK_OK(loco_kvstore_insert(visit.kv, key, &key, sizeof key));
     }
-    CHECK(rank % 2 == 1 || visit.n >= VISITS);
+    CHECK(rank % 2 == 1 || visit.n >= (uint64_t)visits);
     MEET();
     loco_kvstore_destroy(visit.kv);
     return 0;

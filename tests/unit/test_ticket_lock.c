@@ -21,6 +21,7 @@ struct counting {
     loco_region_t *region;
     enum loco_fence_scope scope;
     int rank, data_at, peer, threads, rounds;
+    unsigned ticket;            /* the first */
 };
 
 static int count_once(struct counting *c, uint64_t *before)
@@ -66,6 +67,13 @@ static int counting_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_ticket_lock_create(rt, "p", "l", loco_everyone(rt), 0, &c.lock));
     CHECK_OK(loco_region_create(rt, "p", "r", loco_everyone(rt), 64, &c.region));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (c.ticket != 0) {
+        if (rank == 0)
+            CHECK_OK(loci_write64(rt, c.lock->mem, c.lock->record + LOCI_TICKET_WORD,
+                                  (uint64_t)c.ticket << LOCI_TICKET_NEXT_SHIFT
+                                  | (uint64_t)c.ticket << LOCI_TICKET_SERVING_SHIFT, NULL));
+        CHECK_OK(run_meet(rt));
+    }
     CHECK_OK(c.threads == 1 ? count(&c, 0) : run_threads(c.threads, count, &c));
     CHECK_OK(run_meet(rt));
     CHECK_OK(loco_region_read64(c.region, c.data_at, 0, &got));
@@ -110,8 +118,8 @@ Test(ticket_lock, each_scope_orders_with_threads_too, .timeout = RUN_SECONDS)
 
 Test(ticket_lock, excludes_processes_and_threads, .timeout = RUN_SECONDS)
 {
-    count_on(RUN_SHM, 2, 1, 3000, 0);
-    count_on(RUN_SHM, 4, 3, 500, 0);
+    count_on(RUN_SHM, 2, 1, run_rounds(3000), 0);
+    count_on(RUN_SHM, 4, 3, run_rounds(500), 0);
 }
 
 Test(ticket_lock, excludes_threads_of_one_process, .timeout = RUN_SECONDS)
@@ -127,7 +135,8 @@ Test(ticket_lock, tickets_wrap_around, .timeout = RUN_SECONDS)
     struct counting c = variants[0];
 
     c.threads = 2;
-    c.rounds = 40000;
+    c.rounds = run_rounds(4000);
+    c.ticket = 65500;
     cr_assert_eq(run_on(RUN_SHM, 2, 0, (const char *const[]){ "LOCO_LOCK_HANDOVERS=0", NULL },
                         counting_body, &c), 0);
 }

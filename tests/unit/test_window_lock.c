@@ -72,7 +72,7 @@ Test(window_lock, exclusive_shared_and_all_exclude_each_other, .timeout = RUN_SE
 {
     for (int n = 2; n <= 8; n *= 2) {
         for (int use_all = 0; use_all < 2; use_all++) {
-            int options[2] = { 20000 / n, use_all };
+            int options[2] = { run_rounds(20000) / n, use_all };
 
             cr_assert_eq(member_run(RUN_SHM, n, pair_body, options, NULL), 0);
             options[0] = 300 / n;
@@ -130,7 +130,7 @@ static int all_targets_body(struct member *m)
 Test(window_lock, all_targets_at_once, .timeout = RUN_SECONDS)
 {
     for (int n = 2; n <= 8; n *= 2) {
-        int rounds = 4000 / n;
+        int rounds = run_rounds(4000) / n;
 
         cr_assert_eq(member_run(RUN_SHM, n, all_targets_body, &rounds, NULL), 0);
         rounds = 200 / n;
@@ -141,10 +141,11 @@ Test(window_lock, all_targets_at_once, .timeout = RUN_SECONDS)
 /* Several locks at a time in rank order, while others lock all: nobody deadlocks. */
 static int nested_body(struct member *m)
 {
+    int rounds = run_rounds(300);
     loco_window_t *win;
 
     CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 8, &win));
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < rounds; i++) {
         if (rand_r(&m->seed) / 16 % 4 == 0) {
             CHECK_OK(loco_window_lock_all(win, 0));
             CHECK_OK(loco_window_unlock_all(win));
@@ -250,7 +251,7 @@ Test(window_lock, nobody_starves, .timeout = RUN_SECONDS)
 struct pack {
     loco_window_t *win;
     struct member *m;
-    int target, failed;
+    int target, rounds, failed;
 };
 
 static void *lock_thread(void *arg)
@@ -258,7 +259,7 @@ static void *lock_thread(void *arg)
     struct pack *p = arg;
     uint64_t value;
 
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < p->rounds; i++) {
         p->failed |= loco_window_lock(p->win, LOCO_LOCK_EXCLUSIVE, p->target, 0);
         p->failed |= member_get(p->win, p->target, 0, &value, 8);
         value++;
@@ -271,13 +272,14 @@ static void *lock_thread(void *arg)
 /* Each thread of a process locks another target, at the same time. */
 static int threads_body(struct member *m)
 {
+    int rounds = run_rounds(300);
     pthread_t thread[4];
     struct pack pack[4];
     loco_window_t *win;
 
     CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 8, &win));
     for (int i = 0; i < m->n; i++) {
-        pack[i] = (struct pack){ win, m, i, 0 };
+        pack[i] = (struct pack){ win, m, i, rounds, 0 };
         CHECK_EQ(pthread_create(&thread[i], NULL, lock_thread, &pack[i]), 0);
     }
     for (int i = 0; i < m->n; i++)
@@ -285,7 +287,7 @@ static int threads_body(struct member *m)
     for (int i = 0; i < m->n; i++)
         CHECK_OK(pack[i].failed);
     CHECK_OK(loco_window_fence(win, 0));
-    CHECK_EQ(*(uint64_t *)loco_window_base(win), 300 * m->n);
+    CHECK_EQ(*(uint64_t *)loco_window_base(win), rounds * m->n);
     CHECK_OK(loco_window_destroy(win));
     return 0;
 }
@@ -306,7 +308,7 @@ static void *lock_again(void *arg)
 static int same_target_body(struct member *m)
 {
     pthread_t thread;
-    struct pack pack = { NULL, m, 0, 0 };
+    struct pack pack = { .m = m };
 
     CHECK_OK(member_window(m, LOCO_WINDOW_ALLOCATE, NULL, 8, &pack.win));
     CHECK_OK(loco_window_lock(pack.win, LOCO_LOCK_SHARED, 0, 0));
