@@ -158,7 +158,8 @@ struct loco_rw_group {
     struct loco_runtime *rt;
     struct loci_endpoint *ep;
     int count;
-    _Atomic int all;                    /* holders of all members in this process */
+    _Atomic int all;                    /* holders of all members in this process, */
+    _Atomic int parts;                  /* and of single ones, exclusive */
     struct held *held;                  /* by member */
 };
 
@@ -213,7 +214,7 @@ void loco_rw_group_destroy(loco_rw_group_t *locks)
 static struct loci_rw all_word(loco_rw_group_t *locks)
 {
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, 0, ALL_WORD), 0, &locks->ep->group,
-                             locks->ep->name, NULL };
+                             locks->ep->name, NULL, &locks->parts };
 }
 
 static struct loci_rw member_word(loco_rw_group_t *locks, int member)
@@ -222,7 +223,7 @@ static struct loci_rw member_word(loco_rw_group_t *locks, int member)
 
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, member % size, MEMBER_WORDS),
                              (uint64_t)(member / size) * LOCI_CACHE_LINE, &locks->ep->group,
-                             locks->ep->name, &locks->held[member].free_word };
+                             locks->ep->name, &locks->held[member].free_word, NULL };
 }
 
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
@@ -232,7 +233,7 @@ int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested
     if (member < 0 || member >= locks->count)
         return LOCO_ERR_ARG;
     rw = member_word(locks, member);
-    return count_one(loci_rw_acquire(locks->rt, &rw, LOCI_RW_SHARED, nested ? LOCI_RW_BARGE : 0),
+    return count_one(loci_rw_acquire(locks->rt, &rw, LOCI_RW_SHARED, nested ? LOCI_RW_NESTED : 0),
                      &locks->held[member].holders[LOCI_RW_SHARED]);
 }
 
@@ -245,7 +246,7 @@ int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nes
         return LOCO_ERR_ARG;
     all = all_word(locks);
     rw = member_word(locks, member);
-    status = loci_rw_pair_acquire(locks->rt, &all, &rw, nested ? LOCI_RW_BARGE : 0);
+    status = loci_rw_pair_acquire(locks->rt, &all, &rw, nested ? LOCI_RW_NESTED : 0);
     return count_one(status, &locks->held[member].holders[LOCI_RW_EXCLUSIVE]);
 }
 
@@ -253,7 +254,7 @@ int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested)
 {
     struct loci_rw all = all_word(locks);
 
-    return count_one(loci_rw_acquire(locks->rt, &all, LOCI_RW_ALL, nested ? LOCI_RW_BARGE : 0),
+    return count_one(loci_rw_acquire(locks->rt, &all, LOCI_RW_ALL, nested ? LOCI_RW_NESTED : 0),
                      &locks->all);
 }
 

@@ -45,21 +45,33 @@ static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
     return status;
 }
 
-int loci_rw_pair_acquire(struct loco_runtime *rt, const struct loci_rw *group,
-                         const struct loci_rw *member, unsigned flags)
+static int acquire_both(struct loco_runtime *rt, const struct loci_rw *group,
+                        const struct loci_rw *member, unsigned flags)
 {
+    bool inside = atomic_load_explicit(group->parts, memory_order_relaxed) > 0;
+    unsigned group_flags = inside ? flags | LOCI_RW_INSIDE : flags;
     bool part = false, alone = false;
     int status = LOCO_OK;
 
     if (are_far(group, member))
-        status = try_both(rt, group, member, flags, &part, &alone);
+        status = try_both(rt, group, member, group_flags, &part, &alone);
     if (status == LOCO_OK && !part)
-        status = loci_rw_acquire(rt, group, LOCI_RW_PART, flags);
+        status = loci_rw_acquire(rt, group, LOCI_RW_PART, group_flags);
     if (status != LOCO_OK || alone)
         return status;
     status = loci_rw_acquire(rt, member, LOCI_RW_EXCLUSIVE, flags);
     if (status != LOCO_OK)
         loci_rw_release(rt, group, LOCI_RW_PART);
+    return status;
+}
+
+int loci_rw_pair_acquire(struct loco_runtime *rt, const struct loci_rw *group,
+                         const struct loci_rw *member, unsigned flags)
+{
+    int status = acquire_both(rt, group, member, flags);
+
+    if (status == LOCO_OK)
+        atomic_fetch_add_explicit(group->parts, 1, memory_order_relaxed);
     return status;
 }
 
@@ -72,6 +84,7 @@ int loci_rw_pair_release(struct loco_runtime *rt, const struct loci_rw *group,
     uint64_t old[2];
     int first, second, done;
 
+    atomic_fetch_sub_explicit(group->parts, 1, memory_order_relaxed);
     if (!are_far(group, member) || (!placed && group->mem->peer != member->mem->peer)) {
         first = loci_rw_release(rt, member, LOCI_RW_EXCLUSIVE);
         second = loci_rw_release(rt, group, LOCI_RW_PART);

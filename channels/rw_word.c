@@ -6,8 +6,8 @@
  * quarter of it. A newcomer adds its unit and takes it back where it must wait (fields may show it
  * for a moment: that can make another's attempt fail, never succeed). A waiter takes the word by
  * compare-and-swap only, so that waiters do not disturb each other; one out of patience adds 1 to
- * `next` and has the ticket that was there; it alone moves `serving` on, in the swap that takes
- * the word. If a process stops inside, see "Death". */
+ * `next` and has the ticket that was there, and moves `serving` on in the swap that takes the word.
+ * If it does not, or its process stops, see "skipping". */
 
 #include "config.h"
 
@@ -18,6 +18,8 @@
 #define LOOK_LATEST INT64_C(64000)
 #define GLANCE_SOONEST INT64_C(125)     /* the same for one that is mapped */
 #define GLANCE_LATEST INT64_C(2000)
+#define SKIP_LATEST INT64_C(50000000)
+#define STUCK INT64_C(1000000)          /* so long barred, there is no hurry */
 #define SWAPS_PER_POLL 8
 
 struct rw_wait {
@@ -32,6 +34,9 @@ struct rw_wait {
     int64_t patient_until;
     bool has_ticket;
     unsigned ticket;
+    int64_t barred_since;               /* nothing but this ticket has been in the way; 0: not so */
+    unsigned barred_by;
+    int64_t barred;                     /* for so long */
     /* looking at a word that is not mapped */
     bool looking, swapping;
     loco_ack_t ack;
@@ -161,17 +166,81 @@ static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
 
 /* ---- waiting ---- */
 
-/* What to add to a word that is this waiter's turn. */
+static bool is_turn(const struct rw_wait *w, uint64_t word)
+{
+    return w->has_ticket && serving_of(word) == w->ticket;
+}
+
+/* What to add to tickets in the swap that takes such a word: its turn, or, from the end of the
+ * queue, the ticket back. From its middle it stays behind, to be skipped. */
 static uint64_t step_of(const struct rw_wait *w, uint64_t word)
 {
-    bool turn = w->has_ticket && serving_of(word) == w->ticket;
+    if (is_turn(w, word))
+        return serving_step(w->ticket);
+    return w->has_ticket && next_of(word) == ((w->ticket + 1) & 0xffff)
+           ? 0 - (UINT64_C(1) << LOCI_RW_NEXT_SHIFT) : 0;
+}
 
-    return turn ? serving_step(w->ticket) : 0;
+/* How long nothing but the ticket that is served has been in the way of this waiter. */
+static void measure_barred(struct rw_wait *w, uint64_t word)
+{
+    if ((word & loci_rw_conflicts(w->mode)) != 0 || !loci_rw_closed(word)) {
+        w->barred_since = w->barred = 0;
+        return;
+    }
+    if (w->barred_since == 0 || serving_of(word) != w->barred_by)
+        w->barred_since = loci_now(w->rt);
+    w->barred_by = serving_of(word);
+    w->barred = loci_now(w->rt) - w->barred_since;
+}
+
+/* Whether it takes such a word before the ticket that is served. */
+static bool may_pass(const struct rw_wait *w, uint64_t word)
+{
+    return !loci_rw_is_alone(w->mode) && serving_of(word) == w->barred_by
+           && w->barred > loci_rw_pass(w->rt, w->flags);
 }
 
 static bool may_take(const struct rw_wait *w, uint64_t word)
 {
-    return loci_rw_is_free(word, w->mode, step_of(w, word) != 0 ? LOCI_RW_BARGE : w->flags);
+    bool first = is_turn(w, word) || may_pass(w, word);
+
+    return loci_rw_is_free(word, w->mode, first ? LOCI_RW_INSIDE : w->flags);
+}
+
+/* Where nobody comes for a word that is free. */
+static int skip_ticket(struct rw_wait *w, uint64_t word)
+{
+    int64_t half = w->rt->tunables.lock_pass / 2, after = half < SKIP_LATEST ? half : SKIP_LATEST;
+    uint64_t old;
+
+    if (w->barred <= after || (word & (LOCI_RW_FIRST | LOCI_RW_SECOND)) != 0
+        || serving_of(word) != w->barred_by || is_turn(w, word))
+        return LOCO_OK;
+    w->barred_since = w->barred = 0;
+    return loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, word,
+                             word + serving_step(serving_of(word)), &old, NULL);
+}
+
+/* A ticket, once out of patience; another where it was skipped. */
+static int draw_ticket(struct rw_wait *w, uint64_t word)
+{
+    unsigned beyond = (serving_of(word) - w->ticket) & 0xffff;
+    uint64_t old;
+    int status;
+
+    if (w->has_ticket && (beyond == 0 || beyond > 0x7fff))
+        return LOCO_OK;
+    w->has_ticket = false;
+    if (w->served != NULL || loci_now(w->rt) < w->patient_until)
+        return LOCO_OK;
+    status = loci_fetch_add(w->rt, w->rw->mem, w->rw->offset, UINT64_C(1) << LOCI_RW_NEXT_SHIFT,
+                            &old, NULL);
+    if (status == LOCO_OK) {
+        w->has_ticket = true;
+        w->ticket = next_of(old);
+    }
+    return status;
 }
 
 /* Read the word; who wants it for himself swaps, in case that it has become free since, which tells
@@ -208,10 +277,11 @@ static bool is_time_to_look(struct rw_wait *w, int64_t latest)
 static int look(struct rw_wait *w, uint64_t *word)
 {
     unsigned char *p = loci_mem_ptr(w->rw->mem);
+    bool stuck = w->barred > STUCK;
     int status;
 
     if (p != NULL) {
-        if (!w->has_ticket && !is_time_to_look(w, GLANCE_LATEST))
+        if ((!w->has_ticket || stuck) && !is_time_to_look(w, stuck ? LOOK_LATEST : GLANCE_LATEST))
             return 0;
         *word = loci_load64(p + w->rw->offset);
         return 1;
@@ -267,7 +337,7 @@ static int is_ours(void *arg)
 {
     struct rw_wait *w = arg;
     unsigned deaths = atomic_load_explicit(&w->rt->deaths, memory_order_acquire);
-    uint64_t word, old;
+    uint64_t word;
     int status;
 
     if (w->served != NULL && w->served(w->served_arg)) {
@@ -277,21 +347,17 @@ static int is_ours(void *arg)
     status = look(w, &word);
     if (status != 1)
         return status;
-    if (!swapped_in(w))
+    if (!swapped_in(w)) {
+        measure_barred(w, word);
         status = take(w, &word);
+    }
     w->taken = word;
+    if (status == 0)
+        status = skip_ticket(w, word);
+    if (status == 0)
+        status = draw_ticket(w, word);
     if (status != 0)
         return status;
-    if (!w->has_ticket && (w->flags & LOCI_RW_BARGE) == 0 && w->served == NULL
-        && loci_now(w->rt) >= w->patient_until) {
-        status = loci_fetch_add(w->rt, w->rw->mem, w->rw->offset,
-                                UINT64_C(1) << LOCI_RW_NEXT_SHIFT, &old, NULL);
-        if (status != LOCO_OK)
-            return status;
-        w->has_ticket = true;
-        w->ticket = next_of(old);
-        return 0;
-    }
     return check_deaths(w, deaths, word);
 }
 

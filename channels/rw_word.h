@@ -28,13 +28,26 @@
  * next, serving: tickets of those who have waited longer than LOCO_LOCK_PATIENCE. While there is
  * one, the word is closed: only the ticket's turn takes it, newcomers wait. Those who are not out
  * of patience overtake each other as they come, so that a free lock is not kept for a process
- * which is not running. Nobody waits longer than its patience and then for those before it.
+ * which is not running. Nobody waits longer than its patience and then for those before it, unless
+ * these are passed:
  *
- * A caller that holds another lock of the same family (another member of the group) must say
- * LOCI_RW_BARGE: it then waits for holders only, not for tickets. Otherwise a ticket's owner that
- * waits for this caller would make a deadlock that the program did not write.
+ *   passing    A ticket's owner may wait for a holder that waits for somebody behind the ticket:
+ *              two who may hold the word together, and meet while they do. Who would be let in but
+ *              for tickets, the same one being served, for LOCO_LOCK_PASS takes the word, as the
+ *              ticket's owner cannot. Modes EXCLUSIVE and QUICK never pass: whoever keeps the
+ *              ticket's owner out keeps them out, too. After a tenth of that where the caller
+ *              holds another lock of the same family (LOCI_RW_NESTED), which others may wait for.
+ *              At once where this process holds this very word in the same mode (LOCI_RW_INSIDE):
+ *              it is in the way itself.
+ *   skipping   A ticket may be nobody's: its owner has passed others, failed, or died. Who sees a
+ *              word that nobody holds, the same ticket being served, for half of LOCO_LOCK_PASS, 50
+ *              ms at most, moves `serving` on. An owner that finds itself skipped draws another.
  *
- * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 65535 waiters at
+ * So tickets give an order, and no more: who is let in is decided by the first and the second class
+ * alone. A writer waits longer than told above only behind readers each of which holds the lock for
+ * longer than LOCO_LOCK_PASS while others come.
+ *
+ * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 32767 waiters at
  * a time.
  *
  * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
@@ -50,7 +63,8 @@
  * Death: an exclusive holder has its name in the word: when it is dead, waiters return
  * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
  * member of the group is dead, a waiter before which nothing moves for half a second returns
- * LOCO_ERR_PEER_DEAD. The word is then lost; its other waiters will come to the same end. */
+ * LOCO_ERR_PEER_DEAD. Where it was a holder that died, the word is lost, and its other waiters come
+ * to the same end. A dead owner's ticket is skipped. */
 
 #include <stdint.h>
 
@@ -64,8 +78,10 @@ enum loci_rw_mode {
 #define LOCI_RW_MAX 32766           /* members */
 #define LOCI_RW_QUICK_BIT 0x8000u
 
-#define LOCI_RW_BARGE 1u            /* flag: this caller holds another lock of the family */
+#define LOCI_RW_NESTED 1u           /* flag: this caller holds another lock of the family */
 #define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
+#define LOCI_RW_INSIDE 4u           /* flag: this process holds the word, in the same mode */
+
 
 #define LOCI_RW_FIRST UINT64_C(0x0000000000007fff)
 #define LOCI_RW_GROUPED UINT64_C(0x0000000000008000)
@@ -81,6 +97,7 @@ struct loci_rw {
     const struct loco_group *group;     /* whose ranks name holders; this process is in it */
     const char *what;                   /* for the report of a wait that is stuck: "lock x" */
     _Atomic uint64_t *free_word;        /* how it was last found free, zero at first; or NULL */
+    _Atomic int *parts;                 /* in mode PART: how often this process holds it */
 };
 
 /* How the word may look if nobody has it: where it is not mapped, a swap of that is tried before it
@@ -88,6 +105,12 @@ struct loci_rw {
 static inline uint64_t loci_rw_guess(const struct loci_rw *rw)
 {
     return rw->free_word != NULL ? atomic_load_explicit(rw->free_word, memory_order_relaxed) : 0;
+}
+
+/* For how long a waiter with those flags waits for tickets alone, ns: see "passing". */
+static inline int64_t loci_rw_pass(const struct loco_runtime *rt, unsigned flags)
+{
+    return (flags & LOCI_RW_NESTED) != 0 ? rt->tunables.lock_pass / 10 : rt->tunables.lock_pass;
 }
 
 /* The part of rw_word.c that the inline ones fall back on. */
@@ -137,10 +160,10 @@ static inline bool loci_rw_closed(uint64_t word)
     return (((word >> LOCI_RW_NEXT_SHIFT) ^ (word >> LOCI_RW_SERVING_SHIFT)) & 0xffff) != 0;
 }
 
-/* It was seen so, and nobody has it. Where there is a ticket it is not for the next to guess. */
+/* It was seen so: nobody has it, and there is no ticket. */
 static inline void loci_rw_found_free(const struct loci_rw *rw, uint64_t word)
 {
-    if (rw->free_word != NULL && !loci_rw_closed(word))
+    if (rw->free_word != NULL)
         atomic_store_explicit(rw->free_word, word, memory_order_relaxed);
 }
 
@@ -148,7 +171,7 @@ static inline void loci_rw_found_free(const struct loci_rw *rw, uint64_t word)
 static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsigned flags)
 {
     return (word & loci_rw_conflicts(mode)) == 0
-           && ((flags & LOCI_RW_BARGE) != 0 || !loci_rw_closed(word));
+           && ((flags & LOCI_RW_INSIDE) != 0 || !loci_rw_closed(word));
 }
 
 /* Give it back by the CPU's atomics: on what loci_mem_word() gives. An exclusive holder stores:
@@ -164,12 +187,11 @@ static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *w
 }
 
 /* Whether neither the first class nor a ticket keeps out who wants it alone. */
-static inline bool loci_rw_lets_in(const unsigned char *word, unsigned flags)
+static inline bool loci_rw_lets_in(const unsigned char *word)
 {
     return (loci_load_quarter(word, 0) & LOCI_RW_FIRST) == 0
-           && ((flags & LOCI_RW_BARGE) != 0
-               || loci_load_quarter(word, LOCI_RW_NEXT_SHIFT)
-                  == loci_load_quarter(word, LOCI_RW_SERVING_SHIFT));
+           && loci_load_quarter(word, LOCI_RW_NEXT_SHIFT)
+              == loci_load_quarter(word, LOCI_RW_SERVING_SHIFT);
 }
 
 /* Take it for one alone, unless somebody of the second class has it, in two steps: swap the name
@@ -180,15 +202,14 @@ static inline bool loci_rw_lets_in(const unsigned char *word, unsigned flags)
  * No access is wider than the store that gave the quarter back: one that is would wait until that
  * store has left the CPU, which is most of the time that a lock takes that is free. */
 static inline bool loci_rw_take_alone(struct loco_runtime *rt, unsigned char *word,
-                                      const struct loci_rw *rw, enum loci_rw_mode mode,
-                                      unsigned flags)
+                                      const struct loci_rw *rw, enum loci_rw_mode mode)
 {
     uint16_t name = (uint16_t)loci_rw_name(rw, mode);
 
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     if (!loci_cpu_swap_quarter(word, LOCI_RW_SECOND_SHIFT, 0, name))
         return false;
-    if (loci_rw_lets_in(word, flags))
+    if (loci_rw_lets_in(word))
         return true;
     loci_rw_give_mapped(rt, word, rw, mode);
     return false;
@@ -203,8 +224,8 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
 
     /* Only who finds it free changes it: others would take its line from who has it. */
     if (loci_rw_is_alone(mode))
-        return loci_load_quarter(word, LOCI_RW_SECOND_SHIFT) == 0 && loci_rw_lets_in(word, flags)
-               && loci_rw_take_alone(rt, word, rw, mode, flags);
+        return loci_load_quarter(word, LOCI_RW_SECOND_SHIFT) == 0 && loci_rw_lets_in(word)
+               && loci_rw_take_alone(rt, word, rw, mode);
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     old = loci_cpu_fetch_add(word, unit);
     if (loci_rw_is_free(old, mode, flags))

@@ -107,6 +107,7 @@ struct loco_window {
     _Atomic int64_t gate_passed;        /* and how many */
     _Atomic bool grouped;               /* window_gate_far.c: all targets are known to be, */
     _Atomic bool pairs;                 /* or some: exclusive locks take both words */
+    _Atomic int parts;                  /* struct loci_rw */
 
     size_t request_at;                  /* window_flat.c: offset of each member's request, */
     _Atomic bool asking;                /* and this process's is in use */
@@ -363,7 +364,7 @@ static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, u
                                             enum loci_window_word which, const char *what)
 {
     return (struct loci_rw){ &win->control[rank], offset, &win->group, what,
-                             &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which] };
+                             &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which], NULL };
 }
 
 static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
@@ -382,7 +383,7 @@ static inline struct loci_rw loci_window_acc_lock(struct loco_window *win, int r
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 {
     return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
-                             "the lock of a window", NULL };
+                             "the lock of a window", NULL, &win->parts };
 }
 
 static inline bool loci_window_is_in(const struct loco_window *win, uint64_t state)
@@ -414,7 +415,7 @@ static inline bool loci_window_lock_now(struct loco_window *win, int rank)
         return false;
     target = loci_window_lock_of(win, rank);
     word = win->target[rank].control + target.offset;
-    if (!loci_rw_take_alone(win->rt, word, &target, LOCI_RW_QUICK, 0))
+    if (!loci_rw_take_alone(win->rt, word, &target, LOCI_RW_QUICK))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_OPEN) {
         loci_rw_give_mapped(win->rt, word, &target, LOCI_RW_QUICK);
@@ -510,7 +511,7 @@ loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsign
     if (control == NULL)
         return false;
     *word = control + lock.offset;
-    if (!loci_rw_take_alone(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE, 0))
+    if (!loci_rw_take_alone(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE))
         return false;
     if (single && loci_load64(control + LOCI_WINDOW_SINGLES) != 0) {
         loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);

@@ -25,7 +25,7 @@
  * holds PART, and the gate is not opened while it does.
  *
  * Why no lock waits in a circle: who closes the gate holds nothing while it waits for holders in
- * mode QUICK; they may take further locks of the window in the meantime, PART in mode BARGE.
+ * mode QUICK; they may take further locks of the window meanwhile, for PART is not closed yet.
  *
  * Why nobody starves: a closed gate is opened only after LOCO_LOCK_REOPEN exclusive locks in a row
  * of one process that found it closed, and not while somebody is on its way to lock all (the count

@@ -108,9 +108,6 @@ static int group_target(struct loco_window *win, int rank)
     bool grouped;
     int status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, 0, &grouped);
 
-    /* It may be a reader that is dead, and those who waited for it have given up. */
-    if (status == LOCO_ERR_PEER_DEAD)
-        status = loci_rw_acquire_member(win->rt, &target, LOCI_RW_SHARED, LOCI_RW_BARGE, &grouped);
     if (status != LOCO_OK)
         return status;
     return loci_add(win->rt, target.mem, target.offset, (grouped ? 0 : LOCI_RW_GROUPED) - unit,

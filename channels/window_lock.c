@@ -11,9 +11,8 @@
  *
  * So lock_all and exclusive locks exclude each other on the window's word, shared and exclusive on
  * the target's. The gate is in window_gate.h. They are given back after what this process has
- * written to the target is placed, or by the atomic that places it (rw_pair.h). A process that
- * holds a lock of this window does not wait for tickets when it takes another (LOCI_RW_BARGE). Who
- * is dead and held what: see rw_word.h. */
+ * written to the target is placed, or by the atomic that places it (rw_pair.h). Who
+ * passes whom, and who is dead and held what: see rw_word.h. */
 
 #include "config.h"
 
@@ -90,7 +89,7 @@ static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint
 static int acquire(struct loco_window *win, int rank, uint32_t *epoch)
 {
     uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & COUNT_OF_LOCKS;
-    unsigned flags = locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_BARGE : 0;
+    unsigned flags = locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_NESTED : 0;
     struct loci_rw target = loci_window_lock_of(win, rank);
 
     if ((*epoch & LOCI_EPOCH_NOCHECK) != 0)

@@ -62,6 +62,9 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_LOCK_PATIENCE", "1ms", LOCI_TUNABLE_TIME, 0, LOCI_INFINITE, NULL,
       FIELD(lock_patience),
       "time that a waiter for a window's lock lets later ones overtake it" },
+    { "LOCO_LOCK_PASS", "100ms", LOCI_TUNABLE_TIME, 1000, LOCI_INFINITE, NULL, FIELD(lock_pass),
+      "time after which who could have a window's lock at once passes one in line that cannot; a "
+      "tenth of that with another lock of the window in hand" },
     { "LOCO_LOCK_REOPEN", "64", LOCI_TUNABLE_INT, 1, 1000000000, NULL, FIELD(lock_reopen),
       "exclusive locks in a row after which those of a window on one node cost one atomic again, "
       "and the next lock_all has to stop them" },

@@ -54,6 +54,7 @@ struct loci_tunables {
     int64_t sleep_after;                /* ns */
     int64_t lock_handovers;
     int64_t lock_patience;              /* ns */
+    int64_t lock_pass;                  /* ns */
     int64_t lock_reopen;                /* exclusive locks in a row */
     int cma;                            /* enum loci_cma */
     int offers;                         /* enum loci_offers */

@@ -12,11 +12,12 @@ extern "C" {
 /** \defgroup rw_lock Reader-writer locks
  *
  * Shared or exclusive, on one word at a host. Fair both ways: who has waited longer than
- * LOCO_LOCK_PATIENCE is served next, in order; before that, newcomers may overtake. All
- * processes of the group may use it, with many threads each: each acquire is a holder of its
- * own. Not recursive: a thread that acquires shared twice may wait for itself when a writer came
- * in between. At most 32767 shared holders and 65535 waiters at a time: the word counts no
- * further, and that is not checked.
+ * LOCO_LOCK_PATIENCE is served next, in order; before that, newcomers may overtake. Who wants it
+ * shared, while others have it so, waits behind writers in line for LOCO_LOCK_PASS, not longer: the
+ * others may be waiting for it. All processes of the group may use it, with many threads each: each
+ * acquire is a holder of its own. Not recursive: a thread that acquires shared twice waits for
+ * LOCO_LOCK_PASS when a writer came in between. At most 32767 shared holders and 32767 waiters at a
+ * time: the word counts no further, and that is not checked.
  *
  * | call             | concurrent with itself, other threads, other processes | blocks |
  * |------------------|--------------------------------------------------------|--------|
@@ -30,9 +31,9 @@ extern "C" {
  * Order: what was visible to a releaser, and its writes of the scope that it gives, are visible
  * to whoever acquires the lock after it.
  * Errors: LOCO_ERR_PEER_DEAD when the holder is dead, or when a member is dead and nothing has
- * moved for half a second, on a device 8 times LOCO_RDMA_TIMEOUT longer: the lock is then lost to
- * all. LOCO_ERR_STATE: released by a process that does not hold it so. LOCO_ERR_AGAIN from try: it
- * would have to wait.
+ * moved for half a second, on a device 8 times LOCO_RDMA_TIMEOUT longer: if it held the lock, that
+ * is lost to all. LOCO_ERR_STATE: released by a process that does not hold it so. LOCO_ERR_AGAIN
+ * from try: it would have to wait.
  * Source: own; the two classes are room synchronisation, with tickets for the impatient.
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;
@@ -66,9 +67,8 @@ int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank);
 /** A group of locks with two levels: each of the `count` members can be locked shared (1 atomic)
  * or exclusive (2), and all of them shared at once (1). Members are striped over the processes.
  *
- * `nested`: this thread holds another lock of this group already. It then waits for holders only,
- * not for those who wait in line: otherwise two such threads could wait for each other through
- * the line, which the program did not ask for. */
+ * `nested`: this thread holds another lock of this group already. Where holders would let it in, it
+ * waits for those in line for a tenth of LOCO_LOCK_PASS: they may wait for what it holds. */
 typedef struct loco_rw_group loco_rw_group_t;
 
 /** Make a group of `count` locks (at least 1), member i in the memory of rank i % size, what locks

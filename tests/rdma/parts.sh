@@ -308,6 +308,7 @@ part_mpi() {
     mpi 4 2 putget --only mixed --flavor allocate
     mpi 4 2 passive --only exclusive_counter --flavor create
     mpi 4 2 passive --only message_passing --flavor dynamic
+    mpi 4 2 meetings --only two_targets --flavor allocate
 }
 
 # The same with one packet in a hundred lost. What a process waits for then is mostly the time after which

@@ -157,6 +157,43 @@ Test(rw_lock, tickets_wrap_around, .timeout = RUN_SECONDS)
         cr_skip_test("the %d waits took too few tickets to wrap around", atomic_load(m.waits));
 }
 
+/* One wait at the wrap: the word has no ticket left afterwards. */
+static int last_ticket_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const uint64_t last = UINT16_MAX;
+    loco_rw_lock_t *lock;
+    uint64_t *word;
+
+    (void)arg;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
+    if (rank == 0) {
+        *word = last << LOCI_RW_NEXT_SHIFT | last << LOCI_RW_SERVING_SHIFT;
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+    }
+    CHECK_OK(run_meet(rt));
+    if (rank == 0) {
+        while (!loci_rw_closed(loci_load64((unsigned char *)word)))
+            usleep(1000);
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    } else {
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    }
+    CHECK_OK(run_meet(rt));
+    if (rank == 0)
+        CHECK_EQ(*word, 0);
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, tickets_wrap_without_a_trace, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, impatient, last_ticket_body, NULL), 0);
+}
+
 /* ---- nobody starves ---- */
 
 struct crowd {
@@ -406,4 +443,113 @@ Test(rw_lock, a_dead_holder_ends_the_wait_and_others_hurt_nobody, .timeout = RUN
 
         cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, death_body, &death), 0, "%d", exclusive);
     }
+}
+
+/* ---- what a ticket leaves behind ---- */
+
+struct line {
+    bool owner;                 /* of a ticket: dies; else its call fails, as another dies */
+    _Atomic int *pid;           /* of who is to die */
+    _Atomic int *failed, *done;
+};
+
+static bool is_closed(const loco_rw_lock_t *lock)
+{
+    return loci_rw_closed(loci_load64(loci_rw_lock_word(lock)));
+}
+
+static int line_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const struct line *line = arg;
+    loco_rw_lock_t *lock;
+    int64_t start;
+
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 1)
+        atomic_store(line->pid, (int)getpid());
+    if (rank == 0)
+        CHECK_OK(loco_rw_lock_acquire_shared(lock));
+    CHECK_OK(run_meet(rt));
+    if (rank == 1) {
+        if (line->owner)
+            loco_rw_lock_acquire_exclusive(lock);
+        else
+            sleep(RUN_SECONDS);
+    }
+    if (rank == 2 && !line->owner) {
+        CHECK_EQ(loco_rw_lock_acquire_exclusive(lock), LOCO_ERR_PEER_DEAD);
+        atomic_fetch_add(line->failed, 1);
+    }
+    if (rank == 0) {
+        for (start = run_now(); !is_closed(lock); usleep(1000))
+            CHECK(run_now() - start < run_limit(RUN_PATIENCE));
+        kill(*line->pid, SIGKILL);
+        if (!line->owner)
+            CHECK_OK(run_await(line->failed, 1));
+        CHECK(is_closed(lock));
+        CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+    }
+    CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+    CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    CHECK_OK(loco_rw_lock_acquire_shared(lock));
+    CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+    atomic_fetch_add(line->done, 1);
+    CHECK_OK(run_await(line->done, 2));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, a_ticket_that_is_nobodys_is_skipped, .timeout = RUN_SECONDS)
+{
+    for (int owner = 0; owner < 2; owner++) {
+        struct line line = { owner != 0, run_counter(), run_counter(), run_counter() };
+
+        cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, line_body, &line), 0, "%d", owner);
+    }
+}
+
+/* ---- meeting with the lock in hand ---- */
+
+static int meeting_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_atomic_var_t *came;
+    loco_rw_lock_t *lock;
+    uint64_t n = 0;
+
+    (void)arg;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_atomic_var_create(rt, NULL, "c", loco_everyone(rt), 0, &came));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    for (int i = 0; i < 3; i++) {
+        if (rank == 0)
+            CHECK_OK(loco_rw_lock_acquire_shared(lock));
+        CHECK_OK(run_meet(rt));
+        if (rank == 2) {
+            CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+            CHECK_OK(loco_atomic_var_load(came, &n));
+            CHECK_EQ(n, 2 * (i + 1));
+            CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+        } else {
+            usleep(20000);      /* rank 2 is in line */
+            if (rank == 1)
+                CHECK_OK(loco_rw_lock_acquire_shared(lock));
+            CHECK_OK(loco_atomic_var_fetch_add(came, 1, &n));
+            while (n < 2 * ((uint64_t)i + 1)) {
+                CHECK_OK(loco_atomic_var_load(came, &n));
+                usleep(100);
+            }
+            CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+        }
+        CHECK_OK(run_meet(rt));
+    }
+    loco_rw_lock_destroy(lock);
+    loco_atomic_var_destroy(came);
+    return 0;
+}
+
+Test(rw_lock, holders_that_meet_are_not_kept_apart_by_the_line, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, meeting_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 3, 0, NULL, meeting_body, NULL), 0);
 }

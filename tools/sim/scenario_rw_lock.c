@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Readers and writers of a pair of words; who has lost patience is not overtaken. */
+/* Readers and writers of a pair of words; who has lost patience is not overtaken, but by one that
+ * has waited for LOCO_LOCK_PASS. */
 
 #include "config.h"
 
 #include "scenario_util.h"
 
 #include "rw_lock.h"
+#include "wait.h"
 
 struct state {
     struct sim_state common;
@@ -22,6 +24,7 @@ struct state {
 struct user {
     struct sim_run *run;
     struct state *s;
+    loco_runtime_t *rt;
     loco_rw_lock_t *lock;
     loco_region_t *region;
     int rank;
@@ -109,6 +112,7 @@ static int one_turn(struct user *u)
 {
     bool writes = loci_sim_draw(2) == 0, tries = loci_sim_draw(4) == 0;
     uint64_t before = sim_peek(u->s->word);
+    int64_t start = loci_now(u->rt);
     int status;
 
     if (writes)
@@ -120,7 +124,7 @@ static int one_turn(struct user *u)
         return SIM_FINE;
     TRY(u->run, status);
     /* The ticket that was served before the call is not ours, and is served still. */
-    WANT(!loci_rw_closed(before)
+    WANT(!loci_rw_closed(before) || loci_now(u->rt) - start > loci_rw_pass(u->rt, 0)
          || ((sim_peek(u->s->word) ^ before) >> LOCI_RW_SERVING_SHIFT & 0xffff) != 0,
          "starvation: p%d overtakes ticket %llu", u->rank,
          (unsigned long long)(before >> LOCI_RW_SERVING_SHIFT & 0xffff));
@@ -154,7 +158,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 {
     struct sim_run *run = arg;
     struct state *s = run->state;
-    struct user u = { .run = run, .s = s, .rank = rank };
+    struct user u = { .run = run, .s = s, .rt = rt, .rank = rank };
     struct sim_seat seat = sim_seat(s->common.place, rt, rank);
     const loco_group_t *all = loco_everyone(rt);
     int result;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Locks of a window's targets, shared and exclusive, several at a time, and lock_all; each target
- * has a pair of words. Who is out of patience is not overtaken, but by those who hold another lock
- * of the window. */
+ * has a pair of words. Who is out of patience is not overtaken, but by those who have waited long
+ * enough to pass (rw_word.h). */
 
 #include "config.h"
 
 #include "scenario_util.h"
 
+#include "wait.h"
 #include "window.h"
 
 struct target {
@@ -38,6 +39,7 @@ struct user {
 /* Tickets served of the words that a lock may take. */
 struct words {
     uint64_t all, target;
+    int64_t time;
 };
 
 static struct words look(const struct user *u, int target)
@@ -45,7 +47,7 @@ static struct words look(const struct user *u, int target)
     const struct target *t = u->s->target;
 
     return (struct words){ sim_peek(t[0].control + LOCI_WINDOW_GROUP),
-                           sim_peek(t[target].control + LOCI_WINDOW_LOCK) };
+                           sim_peek(t[target].control + LOCI_WINDOW_LOCK), loci_now(u->win->rt) };
 }
 
 static bool overtaken(uint64_t before, uint64_t now)
@@ -54,10 +56,13 @@ static bool overtaken(uint64_t before, uint64_t now)
 }
 
 /* A ticket that was served before the call is not ours, and is served still. */
-static int check_fair(struct user *u, const struct words *before, int target, bool all, bool one)
+static int check_fair(struct user *u, const struct words *before, int target, bool all, bool one,
+                      bool nested)
 {
     struct words now = look(u, target);
 
+    if (now.time - before->time > loci_rw_pass(u->win->rt, nested ? LOCI_RW_NESTED : 0))
+        return SIM_FINE;
     WANT(!all || !overtaken(before->all, now.all),
          "starvation: p%d overtakes ticket %llu of the window's lock", u->rank,
          (unsigned long long)(before->all >> LOCI_RW_SERVING_SHIFT & 0xffff));
@@ -147,8 +152,9 @@ static int lock_one(struct user *u, int target, bool exclusive, bool nested)
     int result, status;
 
     TRY(u->run, lock(u, target, exclusive));
-    if (!nested)
-        PASS(check_fair(u, &before, target, exclusive && !is_quick(u, target), true));
+    /* Who is inside of the window's lock does not wait for tickets there. */
+    PASS(check_fair(u, &before, target, exclusive && !nested && !is_quick(u, target), true,
+                    nested));
     PASS(enter(u, target, exclusive));
     result = exclusive ? write_pair(u, target) : read_pair(u, target);
     u->s->target[target].broken |= exclusive && result != SIM_FINE;
@@ -166,7 +172,7 @@ static int lock_all(struct user *u)
     int n = u->run->processes, result, status;
 
     TRY(u->run, loci_window_lock_all_now(u->win) ? LOCO_OK : loco_window_lock_all(u->win, 0));
-    PASS(check_fair(u, &before, 0, true, false));
+    PASS(check_fair(u, &before, 0, true, false, false));
     for (int i = 0; i < n; i++)
         PASS(enter(u, i, false));
     result = read_pair(u, (int)loci_sim_draw((uint32_t)n));
