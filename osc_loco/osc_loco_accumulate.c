@@ -20,6 +20,8 @@ struct call {
     int target;
     struct ompi_osc_loco_side origin, result, remote;
     loco_ack_t *ack;
+    size_t combined;        /* elements with an operand, */
+    size_t fetched;         /* and those behind them, which have only a result */
 };
 
 /* One operand or result, elements of which are given or taken in order. */
@@ -57,7 +59,7 @@ static inline int accumulate_span(const struct ompi_osc_loco_module *module, int
 static bool all_dense(const struct call *call)
 {
     return ompi_osc_loco_is_dense(&call->remote, &call->element)
-           && (call->op == LOCO_OP_NO_OP
+           && (call->combined == 0
                || ompi_osc_loco_is_dense(&call->origin, &call->element))
            && (call->result.type == NULL
                || ompi_osc_loco_is_dense(&call->result, &call->element));
@@ -70,13 +72,15 @@ static void *first_of(const struct ompi_osc_loco_side *side)
     return (void *)(uintptr_t)(side->base + (uint64_t)side->type->super.true_lb);
 }
 
-static int accumulate_dense(const struct call *call, size_t n)
+/* Either with an operand or without. */
+static int accumulate_dense(const struct call *call)
 {
     uint64_t offset = call->remote.base + (uint64_t)call->remote.type->super.true_lb;
+    enum loco_op op = call->combined == 0 ? LOCO_OP_NO_OP : call->op;
 
-    return accumulate_span(call->module, call->target, call->element.type, call->op, offset,
-                           n * call->element.extent, first_of(&call->origin),
-                           first_of(&call->result), call->ack);
+    return accumulate_span(call->module, call->target, call->element.type, op, offset,
+                           (call->combined + call->fetched) * call->element.extent,
+                           first_of(&call->origin), first_of(&call->result), call->ack);
 }
 
 /* ---- batches ---- */
@@ -175,7 +179,8 @@ static size_t target_spans(struct ompi_osc_loco_cursor *cursor,
     return n;
 }
 
-static int accumulate_batches(const struct call *call, size_t n,
+/* The next n of the target's elements; operand: NULL with LOCO_OP_NO_OP. */
+static int accumulate_batches(const struct call *call, enum loco_op op, size_t n,
                               struct ompi_osc_loco_cursor *target, struct stream *operand,
                               struct stream *result)
 {
@@ -185,12 +190,12 @@ static int accumulate_batches(const struct call *call, size_t n,
     int status = LOCO_OK;
 
     while (n > 0 && status == LOCO_OK) {
-        struct loco_accumulate acc = { .type = element->type, .op = call->op, .spans = spans };
+        struct loco_accumulate acc = { .type = element->type, .op = op, .spans = spans };
         size_t now = target_spans(target, element, n < most ? n : most, spans, &acc.nspans);
 
         if (now == 0)
             return LOCO_ERR_ARG;
-        acc.operand = stream_take(operand, element, now);
+        acc.operand = operand == NULL ? NULL : stream_take(operand, element, now);
         acc.result = stream_room(result);
         /* Packed buffers are used again, so this waits. */
         status = loco_window_accumulate(window_of(call->module), call->target, &acc, NULL);
@@ -201,7 +206,7 @@ static int accumulate_batches(const struct call *call, size_t n,
     return status;
 }
 
-static int accumulate_derived(const struct call *call, size_t n)
+static int accumulate_derived(const struct call *call)
 {
     struct ompi_osc_loco_cursor target;
     struct stream operand, result;
@@ -212,13 +217,15 @@ static int accumulate_derived(const struct call *call, size_t n)
     status = MPI_ERR_TYPE;
     if (ompi_osc_loco_cursor_open(&target, &call->remote) != MPI_SUCCESS)
         return MPI_ERR_TYPE;
-    if (stream_open(&operand, &call->origin, &call->element, call->op != LOCO_OP_NO_OP)
-        != MPI_SUCCESS)
+    if (stream_open(&operand, &call->origin, &call->element, call->combined > 0) != MPI_SUCCESS)
         goto no_operand;
     if (stream_open(&result, &call->result, &call->element, call->result.type != NULL)
         != MPI_SUCCESS)
         goto no_result;
-    status = ompi_osc_loco_class(accumulate_batches(call, n, &target, &operand, &result));
+    status = accumulate_batches(call, call->op, call->combined, &target, &operand, &result);
+    if (status == LOCO_OK)
+        status = accumulate_batches(call, LOCO_OP_NO_OP, call->fetched, &target, NULL, &result);
+    status = ompi_osc_loco_class(status);
     stream_close(&result);
 no_result:
     stream_close(&operand);
@@ -237,24 +244,37 @@ static inline bool has_op(const struct ompi_osc_loco_element *element, enum loco
     return op != LOCO_OP_COUNT && !element->moves_only && loco_op_allowed(op, element->type);
 }
 
+/* Like messages: the operand may be shorter than the target, and the target than the result. What
+ * the operand does not reach is not changed, and fetched all the same. */
+static bool share_out(struct call *call)
+{
+    bool has_result = call->result.type != NULL;
+    size_t target = elements_of(&call->remote, &call->element);
+    size_t operand = call->op == LOCO_OP_NO_OP ? 0 : elements_of(&call->origin, &call->element);
+
+    call->combined = operand;
+    call->fetched = has_result ? target - operand : 0;
+    return operand <= target
+           && (!has_result || target <= elements_of(&call->result, &call->element));
+}
+
 static int run(struct call *call, struct ompi_datatype_t *target_type, const struct ompi_op_t *op)
 {
     int rc = ompi_osc_loco_element_of(target_type, &call->element);
-    size_t n;
 
     if (rc != MPI_SUCCESS)
         return rc;
     call->op = ompi_osc_loco_op(op);
     if (!has_op(&call->element, call->op))
         return MPI_ERR_OP;
-    n = elements_of(&call->remote, &call->element);
-    /* Operand and result are as long as the target; longer is like a message too long. */
-    if ((call->op != LOCO_OP_NO_OP && elements_of(&call->origin, &call->element) != n)
-        || (call->result.type != NULL && elements_of(&call->result, &call->element) != n))
+    if (!share_out(call))
         return MPI_ERR_TRUNCATE;
     ompi_osc_loco_enter();
-    rc = n == 0 || all_dense(call) ? ompi_osc_loco_class(accumulate_dense(call, n))
-                                   : accumulate_derived(call, n);
+    if (call->combined + call->fetched == 0
+        || ((call->combined == 0 || call->fetched == 0) && all_dense(call)))
+        rc = ompi_osc_loco_class(accumulate_dense(call));
+    else
+        rc = accumulate_derived(call);
     (void)ompi_osc_loco_leave(LOCO_OK);
     return ompi_osc_loco_slow(call->module, LOCI_STATS_PATH_ACCUMULATE, rc);
 }
