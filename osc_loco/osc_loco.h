@@ -129,14 +129,16 @@ static inline loco_window_t *ompi_osc_loco_window(const struct ompi_win_t *win)
     return window_of(ompi_osc_loco_module(win));
 }
 
-/* Bytes from the start of the target's part; for a dynamic window, an address. What 64 bits do not
- * hold becomes an offset that is out of every bounds. */
+/* Bytes from the start of the target's part; for a dynamic window, an address. What 63 bits do not
+ * hold becomes an offset that is out of every bounds, and with a type's lower bound, too: added to
+ * a larger one that could come round to the window. */
 static inline uint64_t ompi_osc_loco_offset(const struct ompi_osc_loco_module *module, int target,
                                             ptrdiff_t disp)
 {
     uint64_t unit = window_of(module)->target[target].disp_unit, offset;
 
-    return __builtin_mul_overflow((uint64_t)disp, unit, &offset) ? UINT64_MAX : offset;
+    return __builtin_mul_overflow((uint64_t)disp, unit, &offset)
+           || (offset > INT64_MAX && unit != 1) ? UINT64_C(1) << 63 : offset;
 }
 
 /* A status of the library as a class of MPI. */

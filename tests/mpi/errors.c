@@ -174,6 +174,41 @@ static void derived_outside(int flavor)
     tl_win_close(&w);
 }
 
+/* What displacement and lower bound add up to is not a number of 64 bits, or comes round to 0. */
+static void comes_round(int flavor)
+{
+    static const MPI_Aint at[2] = {8, 24};
+    static const int ones[2] = {1, 1};
+    const MPI_Aint disp[3] = {LONG_MAX / 4, LONG_MAX / 4 + 1, LONG_MAX};
+    int next = (tl_rank() + 1) % tl_size();
+    long data[2] = {-1, -1}, result[2];
+    MPI_Datatype type;
+    struct tl_win w;
+
+    if (!open_window(&w, flavor))
+        return;
+    tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
+    for (int n = 1; n <= 2; n++) {
+        MPI_Type_create_hindexed(n, ones, at, MPI_LONG, &type);
+        MPI_Type_commit(&type);
+        for (int i = 0; i < 3; i++) {
+            tl_class(MPI_Put(data, n, MPI_LONG, next, disp[i], 1, type, w.win), "put",
+                     MPI_ERR_RMA_RANGE);
+            tl_class(MPI_Get(result, n, MPI_LONG, next, disp[i], 1, type, w.win), "get",
+                     MPI_ERR_RMA_RANGE);
+            tl_class(MPI_Accumulate(data, n, MPI_LONG, next, disp[i], 1, type, MPI_SUM, w.win),
+                     "accumulate", MPI_ERR_RMA_RANGE);
+            tl_class(MPI_Get_accumulate(data, n, MPI_LONG, result, n, MPI_LONG, next, disp[i], 1,
+                                        type, MPI_REPLACE, w.win), "get_accumulate",
+                     MPI_ERR_RMA_RANGE);
+        }
+        MPI_Type_free(&type);
+    }
+    tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
+    still_works(&w);
+    tl_win_close(&w);
+}
+
 /* Parts of different sizes: the target's own size counts. */
 static void own_size_counts(int flavor)
 {
@@ -576,6 +611,7 @@ int main(int argc, char **argv)
         {"displacement", displacement, PARTS, 1, 30},
         {"negative", negative, PARTS, 1, 30},
         {"displacement_in_epochs", displacement_in_epochs, PARTS, 1, 30},
+        {"comes_round", comes_round, PARTS, 1, 30},
         {"derived_outside", derived_outside, PARTS, 1, 30},
         {"own_size_counts", own_size_counts, PARTS, 1, 30},
         {"wrong_arguments", wrong_arguments, TL_ALL, 1, 30},
