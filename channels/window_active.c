@@ -352,6 +352,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
 struct loci_pscw {
     int origins, targets;       /* of the open exposure and access epochs */
     unsigned tests;             /* in vain since an exposure epoch ended */
+    _Atomic bool broken;        /* a wait was: what came, and what was waited for, differ since */
     int *origin, *target;       /* their ranks */
     uint64_t *posts;            /* by origin: posts of this process */
     uint64_t *starts;           /* by target: its posts that were waited for */
@@ -399,6 +400,18 @@ static int check_ranks(const struct loco_window *win, int n, const int *ranks)
     return LOCO_OK;
 }
 
+/* After a wait that a death broke, a post or complete that comes late would be taken for the next
+ * epoch's. There is none: as with a fence, who has lost a member has lost these epochs. */
+static void break_up(struct loci_pscw *p)
+{
+    atomic_store_explicit(&p->broken, true, memory_order_relaxed);
+}
+
+static bool is_broken(const struct loci_pscw *p)
+{
+    return atomic_load_explicit(&p->broken, memory_order_relaxed);
+}
+
 int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
 {
     int status = check_ranks(win, n, ranks);
@@ -409,6 +422,8 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
     (void)asserts;
     if (status != LOCO_OK || p == NULL)
         return status != LOCO_OK ? status : LOCO_ERR_NO_MEMORY;
+    if (is_broken(p))
+        return LOCO_ERR_PEER_DEAD;
     if (loci_window_change(win, LOCI_EPOCH_ACCESS | LOCI_EPOCH_BUSY | LOCI_EPOCH_EXPOSED, 0,
                            LOCI_EPOCH_FENCE, LOCI_EPOCH_EXPOSED) != LOCO_OK)
         return LOCO_ERR_STATE;
@@ -478,6 +493,8 @@ int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts)
 
     if (status != LOCO_OK || p == NULL)
         return status != LOCO_OK ? status : LOCO_ERR_NO_MEMORY;
+    if (is_broken(p))
+        return LOCO_ERR_PEER_DEAD;
     if (loci_window_change(win, LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY
                                 | LOCI_EPOCH_START | COUNT_OF_LOCKS, 0,
                            LOCI_EPOCH_FENCE, LOCI_EPOCH_START) != LOCO_OK)
@@ -485,6 +502,7 @@ int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts)
     if ((asserts & LOCO_ASSERT_NOCHECK) == 0)
         status = wait_for_counts(&wait, "the posts of a window's members");
     if (status != LOCO_OK) {
+        break_up(p);
         loci_window_change(win, 0, 0, LOCI_EPOCH_START, 0);
         return status;
     }
@@ -550,6 +568,8 @@ int loco_window_wait(loco_window_t *win)
         return LOCO_ERR_STATE;
     wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
     status = wait_for_counts(&wait, "the completes of a window's members");
+    if (status != LOCO_OK)
+        break_up(p);
     end_exposure(win, p);
     return status;
 }
@@ -570,6 +590,7 @@ int loco_window_test(loco_window_t *win, bool *done)
     }
     status = no_count_comes(&wait);
     if (status != LOCO_OK) {
+        break_up(p);
         end_exposure(win, p);
         return status;
     }

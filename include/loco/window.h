@@ -164,7 +164,8 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type, 
                              const void *expected, const void *desired, void *result);
 
 /** Active target. Flags are hints of the standard's asserts; a wrong one is the caller's fault.
- * Fence is collective. `ranks` of post and start: n distinct members. */
+ * Fence is collective. `ranks` of post and start: n distinct members. Once start, wait or test has
+ * returned LOCO_ERR_PEER_DEAD, so do post and start: whose posts still come is not known. */
 enum loco_window_assert {
     LOCO_ASSERT_NOCHECK = 1, LOCO_ASSERT_NOSTORE = 2, LOCO_ASSERT_NOPUT = 4,
     LOCO_ASSERT_NOPRECEDE = 8, LOCO_ASSERT_NOSUCCEED = 16

@@ -172,10 +172,32 @@ Test(window_active, nocheck)
 
 /* ---- deaths ---- */
 
+/* Rank 0's start waits for the dead one, too; so what rank 1 has posted for that is no post of the
+ * epoch after it. */
+static int late_post(struct member *m, loco_window_t *win, const int others[2])
+{
+    const unsigned char *control = loci_mem_ptr(&win->own_control);
+    int first = 0, second = 1;
+
+    if (m->rank == first) {
+        CHECK_EQ(loco_window_start(win, 2, others, 0), LOCO_ERR_PEER_DEAD);
+        while (loci_load64(control + loci_window_posted(second)) == 0)
+            usleep(1000);
+        CHECK_EQ(loco_window_start(win, 1, &second, 0), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(loco_window_post(win, 1, &second, 0), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(loco_window_wait(win), LOCO_ERR_STATE);
+    } else {
+        CHECK_OK(loco_window_post(win, 1, &first, 0));
+        CHECK_EQ(loco_window_wait(win), LOCO_ERR_PEER_DEAD);
+        CHECK_EQ(loco_window_post(win, 1, &first, 0), LOCO_ERR_PEER_DEAD);
+    }
+    return 0;
+}
+
 static int death_body(struct member *m)
 {
     int others[2] = { (m->rank + 1) % 3, (m->rank + 2) % 3 }, dead = 2;
-    enum { FENCE, START, WAIT, TEST } what = *(int *)m->arg;
+    enum { FENCE, START, WAIT, TEST, LATE } what = *(int *)m->arg;
     int64_t begin = run_now();
     loco_window_t *win;
     bool done;
@@ -199,6 +221,9 @@ static int death_body(struct member *m)
         CHECK_OK(loco_window_post(win, 1, &dead, 0));
         while (loco_window_test(win, &done) == LOCO_OK)
             CHECK(!done);
+        break;
+    case LATE:
+        CHECK_OK(late_post(m, win, others));
         break;
     }
     CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
@@ -234,7 +259,7 @@ Test(window_active, so_is_everybody_of_many, .timeout = RUN_SECONDS)
 
 Test(window_active, who_waits_for_the_dead_is_told, .timeout = RUN_SECONDS)
 {
-    for (int what = 0; what < 4; what++) {
+    for (int what = 0; what < 5; what++) {
         int statuses[3];
 
         member_run(RUN_SHM, 3, death_body, &what, statuses);
