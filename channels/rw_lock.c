@@ -110,13 +110,13 @@ int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock)
 
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED, 0),
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED),
                      &lock->holders[LOCI_RW_SHARED]);
 }
 
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, 0),
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE),
                      &lock->holders[LOCI_RW_EXCLUSIVE]);
 }
 

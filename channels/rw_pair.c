@@ -12,7 +12,7 @@ static bool are_far(const struct loci_rw *group, const struct loci_rw *member)
 /* One attempt at both in one round trip: what came of each. After an error what was got has been
  * given back. */
 static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
-                    const struct loci_rw *member, unsigned flags, bool *part, bool *alone)
+                    const struct loci_rw *member, bool *part, bool *alone)
 {
     uint64_t unit = loci_rw_unit(group, LOCI_RW_PART);
     uint64_t name = loci_rw_unit(member, LOCI_RW_EXCLUSIVE);
@@ -28,9 +28,9 @@ static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
     if (swapped == LOCO_OK)
         swapped = loco_ack_wait(rt, &second);
     *alone = swapped == LOCO_OK && member_old == guess;
-    if (swapped == LOCO_OK && loci_rw_is_free(member_old, LOCI_RW_EXCLUSIVE, 0))
+    if (swapped == LOCO_OK && loci_rw_is_free(member_old, LOCI_RW_EXCLUSIVE))
         loci_rw_found_free(member, member_old);
-    *part = status == LOCO_OK && loci_rw_is_free(group_old, LOCI_RW_PART, flags);
+    *part = status == LOCO_OK && loci_rw_is_free(group_old, LOCI_RW_PART);
     if (status == LOCO_OK && (!*part || swapped != LOCO_OK)) {
         status = loci_add(rt, group->mem, group->offset, 0 - unit, &old, NULL);
         *part = false;
@@ -49,14 +49,14 @@ static int acquire_both(struct loco_runtime *rt, const struct loci_rw *group,
                         const struct loci_rw *member, unsigned flags)
 {
     bool inside = atomic_load_explicit(group->parts, memory_order_relaxed) > 0;
-    unsigned group_flags = inside ? flags | LOCI_RW_INSIDE : flags;
     bool part = false, alone = false;
     int status = LOCO_OK;
 
     if (are_far(group, member))
-        status = try_both(rt, group, member, group_flags, &part, &alone);
+        status = try_both(rt, group, member, &part, &alone);
     if (status == LOCO_OK && !part)
-        status = loci_rw_acquire(rt, group, LOCI_RW_PART, group_flags);
+        status = loci_rw_acquire(rt, group, LOCI_RW_PART,
+                                 inside ? flags | LOCI_RW_INSIDE : flags);
     if (status != LOCO_OK || alone)
         return status;
     status = loci_rw_acquire(rt, member, LOCI_RW_EXCLUSIVE, flags);

@@ -73,7 +73,7 @@ static uint64_t serving_step(unsigned ticket)
 
 /* Exclusive: the swap doubles as the read. *last: as it was found, had or not. */
 static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                   unsigned flags, uint64_t *last)
+                   uint64_t *last)
 {
     uint64_t unit = loci_rw_unit(rw, mode), seen = loci_rw_guess(rw), old = 0;
 
@@ -85,7 +85,7 @@ static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
         *last = old;
         if (old == seen)
             return LOCO_OK;
-        if (!loci_rw_is_free(old, mode, flags))
+        if (!loci_rw_is_free(old, mode))
             break;
         seen = old;
         loci_rw_found_free(rw, old);
@@ -94,29 +94,28 @@ static int swap_in(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
 }
 
 static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                    unsigned flags, uint64_t *last)
+                    uint64_t *last)
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
     int status;
 
     if (loci_rw_is_alone(mode))
-        return swap_in(rt, rw, mode, flags, last);
+        return swap_in(rt, rw, mode, last);
     status = loci_fetch_add(rt, rw->mem, rw->offset, unit, &old, NULL);
     if (status != LOCO_OK)
         return status;
     *last = old;
-    if (loci_rw_is_free(old, mode, flags))
+    if (loci_rw_is_free(old, mode))
         return LOCO_OK;
     status = loci_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                     unsigned flags)
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode)
 {
     uint64_t last;
 
-    return try_once(rt, rw, mode, flags, &last);
+    return try_once(rt, rw, mode, &last);
 }
 
 /* ---- who is dead ---- */
@@ -205,7 +204,7 @@ static bool may_take(const struct rw_wait *w, uint64_t word)
 {
     bool first = is_turn(w, word) || may_pass(w, word);
 
-    return loci_rw_is_free(word, w->mode, first ? LOCI_RW_INSIDE : w->flags);
+    return (word & loci_rw_conflicts(w->mode)) == 0 && (first || !loci_rw_closed(word));
 }
 
 /* Where nobody comes for a word that is free. */
@@ -361,13 +360,24 @@ static int is_ours(void *arg)
     return check_deaths(w, deaths, word);
 }
 
+/* Who is soon to pass draws no ticket before: it would leave it behind, and others wait until they
+ * skip it. */
+static int64_t patience_of(const struct loco_runtime *rt, unsigned flags)
+{
+    int64_t patience = rt->tunables.lock_patience, pass = loci_rw_pass(rt, flags);
+
+    if (patience == LOCI_INFINITE || (flags & (LOCI_RW_NESTED | LOCI_RW_INSIDE)) == 0)
+        return patience;
+    return patience > 2 * pass ? patience : 2 * pass;
+}
+
 static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
 {
     const struct loci_reason why = {
         .what = w->rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
     };
-    int64_t patience = rt->tunables.lock_patience;
+    int64_t patience = patience_of(rt, w->flags);
     int status;
 
     w->rt = rt;
@@ -391,7 +401,7 @@ static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
     int status;
 
     if (loci_mem_word(rw->mem) == NULL) {       /* else the inline attempt was made */
-        status = try_once(rt, rw, mode, flags, &w.last);
+        status = try_once(rt, rw, mode, &w.last);
         if (status != LOCO_ERR_AGAIN) {
             *word = w.last;
             return status;
@@ -430,7 +440,7 @@ int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
     int status = LOCO_OK;
     uint64_t word;
 
-    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags))
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode))
         word = loci_load64(p + rw->offset);
     else
         status = acquire(rt, rw, mode, flags, &word);

@@ -37,8 +37,8 @@
  *              ticket's owner cannot. Modes EXCLUSIVE and QUICK never pass: whoever keeps the
  *              ticket's owner out keeps them out, too. After a tenth of that where the caller
  *              holds another lock of the same family (LOCI_RW_NESTED), which others may wait for.
- *              At once where this process holds this very word in the same mode (LOCI_RW_INSIDE):
- *              it is in the way itself.
+ *              After a hundredth where this process holds this very word in the same mode
+ *              (LOCI_RW_INSIDE): it is in the way itself, if only by another of its threads.
  *   skipping   A ticket may be nobody's: its owner has passed others, failed, or died. Who sees a
  *              word that nobody holds, the same ticket being served, for half of LOCO_LOCK_PASS, 50
  *              ms at most, moves `serving` on. An owner that finds itself skipped draws another.
@@ -110,14 +110,16 @@ static inline uint64_t loci_rw_guess(const struct loci_rw *rw)
 /* For how long a waiter with those flags waits for tickets alone, ns: see "passing". */
 static inline int64_t loci_rw_pass(const struct loco_runtime *rt, unsigned flags)
 {
-    return (flags & LOCI_RW_NESTED) != 0 ? rt->tunables.lock_pass / 10 : rt->tunables.lock_pass;
+    int64_t pass = rt->tunables.lock_pass;
+
+    return (flags & LOCI_RW_INSIDE) != 0 ? pass / 100
+           : (flags & LOCI_RW_NESTED) != 0 ? pass / 10 : pass;
 }
 
 /* The part of rw_word.c that the inline ones fall back on. */
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags);
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                     unsigned flags);
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode);
 
 /* Block until it is held EXCLUSIVE, or SHARED where somebody has it so, or is about to: *mode says
  * which. For those who take turns until the first comes that lets others in with it, for good. */
@@ -168,10 +170,9 @@ static inline void loci_rw_found_free(const struct loci_rw *rw, uint64_t word)
 }
 
 /* Whether a newcomer may take a word that looks so. */
-static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode, unsigned flags)
+static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode)
 {
-    return (word & loci_rw_conflicts(mode)) == 0
-           && ((flags & LOCI_RW_INSIDE) != 0 || !loci_rw_closed(word));
+    return (word & loci_rw_conflicts(mode)) == 0 && !loci_rw_closed(word);
 }
 
 /* Give it back by the CPU's atomics: on what loci_mem_word() gives. An exclusive holder stores:
@@ -217,8 +218,7 @@ static inline bool loci_rw_take_alone(struct loco_runtime *rt, unsigned char *wo
 
 /* One attempt by the CPU's atomics. */
 static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *word,
-                                       const struct loci_rw *rw, enum loci_rw_mode mode,
-                                       unsigned flags)
+                                       const struct loci_rw *rw, enum loci_rw_mode mode)
 {
     uint64_t unit = loci_rw_unit(rw, mode), old;
 
@@ -228,7 +228,7 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
                && loci_rw_take_alone(rt, word, rw, mode);
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     old = loci_cpu_fetch_add(word, unit);
-    if (loci_rw_is_free(old, mode, flags))
+    if (loci_rw_is_free(old, mode))
         return true;
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     loci_cpu_fetch_add(word, 0 - unit);
@@ -241,7 +241,7 @@ static inline int loci_rw_acquire(struct loco_runtime *rt, const struct loci_rw 
 {
     unsigned char *p = loci_mem_word(rw->mem);
 
-    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags))
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode))
         return LOCO_OK;
     return loci_rw_acquire_slow(rt, rw, mode, flags);
 }
@@ -252,13 +252,13 @@ int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
 
 /* LOCO_OK, or LOCO_ERR_AGAIN where it would have to wait. */
 static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
-                              enum loci_rw_mode mode, unsigned flags)
+                              enum loci_rw_mode mode)
 {
     unsigned char *p = loci_mem_word(rw->mem);
 
     if (p != NULL)
-        return loci_rw_take_mapped(rt, p + rw->offset, rw, mode, flags) ? LOCO_OK : LOCO_ERR_AGAIN;
-    return loci_rw_try_slow(rt, rw, mode, flags);
+        return loci_rw_take_mapped(rt, p + rw->offset, rw, mode) ? LOCO_OK : LOCO_ERR_AGAIN;
+    return loci_rw_try_slow(rt, rw, mode);
 }
 
 /* Give back what was acquired in that mode. */

@@ -452,7 +452,7 @@ static inline bool loci_window_lock_all_now(struct loco_window *win)
     if (!loci_window_is_in(win, 0) || loci_gate_state(win) != LOCI_GATE_CLOSED)
         return false;
     word = win->target[0].control + group.offset;
-    if (!loci_rw_take_mapped(win->rt, word, &group, LOCI_RW_ALL, 0))
+    if (!loci_rw_take_mapped(win->rt, word, &group, LOCI_RW_ALL))
         return false;
     if (loci_gate_state(win) != LOCI_GATE_CLOSED) {
         loci_rw_give_mapped(win->rt, word, &group, LOCI_RW_ALL);

@@ -72,7 +72,7 @@ static int try_to_take(struct loci_acc_chain *c)
         }
         if (old == seen)
             return 1;
-        if (!loci_rw_is_free(old, LOCI_RW_EXCLUSIVE, 0))
+        if (!loci_rw_is_free(old, LOCI_RW_EXCLUSIVE))
             break;
         seen = old;
         loci_rw_found_free(&c->lock, old);

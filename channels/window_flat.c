@@ -438,7 +438,7 @@ int loci_flat_enter(struct loco_window *win, int rank, const struct loci_flat *o
     bool served;
 
     *done = false;
-    if (loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE, 0)) {
+    if (loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE)) {
         if (loci_flat_is_asked(win, rank))
             expect_others(win);
         if (!others_expected(win))

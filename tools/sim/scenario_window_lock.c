@@ -59,10 +59,15 @@ static bool overtaken(uint64_t before, uint64_t now)
 static int check_fair(struct user *u, const struct words *before, int target, bool all, bool one,
                       bool nested)
 {
+    unsigned flags = nested ? LOCI_RW_NESTED : 0;
     struct words now = look(u, target);
+    int64_t took = now.time - before->time;
 
-    if (now.time - before->time > loci_rw_pass(u->win->rt, nested ? LOCI_RW_NESTED : 0))
-        return SIM_FINE;
+    WANT(u->run->faults || took < loci_rw_pass(u->win->rt, 0),
+         "p%d waits for p%d's lock for %lld ns: somebody was in a circle, and passed", u->rank,
+         target, (long long)took);
+    all &= took <= loci_rw_pass(u->win->rt, nested ? flags | LOCI_RW_INSIDE : 0);
+    one &= took <= loci_rw_pass(u->win->rt, flags);
     WANT(!all || !overtaken(before->all, now.all),
          "starvation: p%d overtakes ticket %llu of the window's lock", u->rank,
          (unsigned long long)(before->all >> LOCI_RW_SERVING_SHIFT & 0xffff));
@@ -152,9 +157,7 @@ static int lock_one(struct user *u, int target, bool exclusive, bool nested)
     int result, status;
 
     TRY(u->run, lock(u, target, exclusive));
-    /* Who is inside of the window's lock does not wait for tickets there. */
-    PASS(check_fair(u, &before, target, exclusive && !nested && !is_quick(u, target), true,
-                    nested));
+    PASS(check_fair(u, &before, target, exclusive && !is_quick(u, target), true, nested));
     PASS(enter(u, target, exclusive));
     result = exclusive ? write_pair(u, target) : read_pair(u, target);
     u->s->target[target].broken |= exclusive && result != SIM_FINE;
