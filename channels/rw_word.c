@@ -165,18 +165,27 @@ static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
 
 /* ---- waiting ---- */
 
+/* Whether it has a ticket that has not been skipped. */
+static bool is_in_line(const struct rw_wait *w, uint64_t word)
+{
+    unsigned serving = serving_of(word);
+
+    return w->has_ticket
+           && ((w->ticket - serving) & 0xffff) < ((next_of(word) - serving) & 0xffff);
+}
+
 static bool is_turn(const struct rw_wait *w, uint64_t word)
 {
-    return w->has_ticket && serving_of(word) == w->ticket;
+    return is_in_line(w, word) && serving_of(word) == w->ticket;
 }
 
 /* What to add to tickets in the swap that takes such a word: its turn, or, from the end of the
- * queue, the ticket back. From its middle it stays behind, to be skipped. */
+ * line, the ticket back. From its middle it stays behind, to be skipped. */
 static uint64_t step_of(const struct rw_wait *w, uint64_t word)
 {
     if (is_turn(w, word))
         return serving_step(w->ticket);
-    return w->has_ticket && next_of(word) == ((w->ticket + 1) & 0xffff)
+    return is_in_line(w, word) && next_of(word) == ((w->ticket + 1) & 0xffff)
            ? 0 - (UINT64_C(1) << LOCI_RW_NEXT_SHIFT) : 0;
 }
 
@@ -197,7 +206,7 @@ static void measure_barred(struct rw_wait *w, uint64_t word)
 static bool may_pass(const struct rw_wait *w, uint64_t word)
 {
     return !loci_rw_is_alone(w->mode) && serving_of(word) == w->barred_by
-           && w->barred > loci_rw_pass(w->rt, w->flags);
+           && w->barred_since != 0 && w->barred >= loci_rw_pass(w->rt, w->flags);
 }
 
 static bool may_take(const struct rw_wait *w, uint64_t word)
@@ -224,11 +233,10 @@ static int skip_ticket(struct rw_wait *w, uint64_t word)
 /* A ticket, once out of patience; another where it was skipped. */
 static int draw_ticket(struct rw_wait *w, uint64_t word)
 {
-    unsigned beyond = (serving_of(word) - w->ticket) & 0xffff;
     uint64_t old;
     int status;
 
-    if (w->has_ticket && (beyond == 0 || beyond > 0x7fff))
+    if (is_in_line(w, word))
         return LOCO_OK;
     w->has_ticket = false;
     if (w->served != NULL || loci_now(w->rt) < w->patient_until)

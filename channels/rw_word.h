@@ -38,7 +38,8 @@
  *              ticket's owner out keeps them out, too. After a tenth of that where the caller
  *              holds another lock of the same family (LOCI_RW_NESTED), which others may wait for.
  *              After a hundredth where this process holds this very word in the same mode
- *              (LOCI_RW_INSIDE): it is in the way itself, if only by another of its threads.
+ *              (LOCI_RW_INSIDE): it is in the way itself, by this thread or another. At once where
+ *              it has no other (LOCI_RW_ONE_THREAD).
  *   skipping   A ticket may be nobody's: its owner has passed others, failed, or died. Who sees a
  *              word that nobody holds, the same ticket being served, for half of LOCO_LOCK_PASS, 50
  *              ms at most, moves `serving` on. An owner that finds itself skipped draws another.
@@ -47,7 +48,7 @@
  * alone. A writer waits longer than told above only behind readers each of which holds the lock for
  * longer than LOCO_LOCK_PASS while others come.
  *
- * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 32767 waiters at
+ * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 65535 waiters at
  * a time.
  *
  * Order: acquire is an acquire, release a release of what is in mapped memory. Release gives no
@@ -81,6 +82,7 @@ enum loci_rw_mode {
 #define LOCI_RW_NESTED 1u           /* flag: this caller holds another lock of the family */
 #define LOCI_RW_ACCUMULATES 2u      /* flag, for statistics: the lock is not the program's */
 #define LOCI_RW_INSIDE 4u           /* flag: this process holds the word, in the same mode */
+#define LOCI_RW_ONE_THREAD 8u       /* flag: and this thread is the only one that does */
 
 
 #define LOCI_RW_FIRST UINT64_C(0x0000000000007fff)
@@ -112,8 +114,9 @@ static inline int64_t loci_rw_pass(const struct loco_runtime *rt, unsigned flags
 {
     int64_t pass = rt->tunables.lock_pass;
 
-    return (flags & LOCI_RW_INSIDE) != 0 ? pass / 100
-           : (flags & LOCI_RW_NESTED) != 0 ? pass / 10 : pass;
+    if ((flags & LOCI_RW_INSIDE) != 0)
+        return (flags & LOCI_RW_ONE_THREAD) != 0 ? 0 : pass / 100;
+    return (flags & LOCI_RW_NESTED) != 0 ? pass / 10 : pass;
 }
 
 /* The part of rw_word.c that the inline ones fall back on. */

@@ -89,7 +89,8 @@ static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint
 static int acquire(struct loco_window *win, int rank, uint32_t *epoch)
 {
     uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & COUNT_OF_LOCKS;
-    unsigned flags = locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_NESTED : 0;
+    unsigned flags = (locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_NESTED : 0)
+                     | (win->one_thread ? LOCI_RW_ONE_THREAD : 0);
     struct loci_rw target = loci_window_lock_of(win, rank);
 
     if ((*epoch & LOCI_EPOCH_NOCHECK) != 0)

@@ -16,7 +16,7 @@ extern "C" {
  * shared, while others have it so, waits behind writers in line for LOCO_LOCK_PASS, not longer: the
  * others may be waiting for it. All processes of the group may use it, with many threads each: each
  * acquire is a holder of its own. Not recursive: a thread that acquires shared twice waits for
- * LOCO_LOCK_PASS when a writer came in between. At most 32767 shared holders and 32767 waiters at a
+ * LOCO_LOCK_PASS when a writer came in between. At most 32767 shared holders and 65535 waiters at a
  * time: the word counts no further, and that is not checked.
  *
  * | call             | concurrent with itself, other threads, other processes | blocks |

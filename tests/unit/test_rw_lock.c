@@ -394,6 +394,7 @@ Test(rw_lock, all_members_and_single_ones_keep_apart, .timeout = RUN_SECONDS)
     cr_assert_eq(run_on(RUN_WEAK, 3, 1, impatient, group_body, &rounds), 0);
     rounds = run_rounds(2000);
     cr_assert_eq(run_on(RUN_SHM, 4, 0, NULL, group_body, &rounds), 0);
+    rounds = run_rounds(300);       /* where lock all waits at once, who is inside waits, too */
     cr_assert_eq(run_on(RUN_SHM, 4, 0, impatient, group_body, &rounds), 0);
 }
 
@@ -507,6 +508,48 @@ Test(rw_lock, a_ticket_that_is_nobodys_is_skipped, .timeout = RUN_SECONDS)
 
         cr_assert_eq(run_on(RUN_SHM, 3, 0, NULL, line_body, &line), 0, "%d", owner);
     }
+}
+
+/* Its host holds the word by hand, and skips the ticket, every other time as it gives the word
+ * back: the owner draws another, or takes a word that has no line. */
+static int skipped_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const uint64_t held = UINT64_C(1) << LOCI_RW_SECOND_SHIFT;      /* by rank 0 */
+    loco_rw_lock_t *lock;
+    int64_t until = run_now() + run_limit(RUN_PATIENCE);
+    uint64_t *word, next;
+
+    (void)arg;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
+    for (int i = 0; i < 100; i++) {
+        if (rank == 0)
+            __atomic_fetch_add(word, held, __ATOMIC_SEQ_CST);
+        CHECK_OK(run_meet(rt));
+        if (rank == 0) {
+            for (int skips = 0; skips <= i % 2; skips++) {
+                for (; !is_closed(lock); usleep(100))
+                    CHECK(run_now() < until);
+                next = __atomic_load_n(word, __ATOMIC_SEQ_CST) >> LOCI_RW_NEXT_SHIFT;
+                __atomic_store_n(word, next << LOCI_RW_NEXT_SHIFT | next << LOCI_RW_SERVING_SHIFT
+                                       | (skips < i % 2 ? held : 0), __ATOMIC_SEQ_CST);
+            }
+        } else {
+            CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+            CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+        }
+        CHECK_OK(run_meet(rt));
+        CHECK(rank != 0 || !is_closed(lock));
+    }
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, an_owner_that_was_skipped_gives_nothing_back, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, impatient, skipped_body, NULL), 0);
 }
 
 /* ---- meeting with the lock in hand ---- */
