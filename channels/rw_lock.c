@@ -48,6 +48,7 @@ struct loco_rw_lock {
     struct loci_endpoint *ep;
     struct loci_rw rw;
     _Atomic uint64_t free_word;         /* struct loci_rw */
+    struct loci_rw_tries tries;
     _Atomic int holders[2];             /* of this process, by mode */
 };
 
@@ -110,13 +111,13 @@ int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock)
 
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED),
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED, &lock->tries),
                      &lock->holders[LOCI_RW_SHARED]);
 }
 
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE),
+    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, &lock->tries),
                      &lock->holders[LOCI_RW_EXCLUSIVE]);
 }
 

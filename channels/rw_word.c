@@ -19,6 +19,7 @@
 #define GLANCE_SOONEST INT64_C(125)     /* the same for one that is mapped */
 #define GLANCE_LATEST INT64_C(2000)
 #define SKIP_LATEST INT64_C(50000000)
+#define LINE_OF_SILENT 8                /* once one was skipped, the next are so much sooner */
 #define STUCK INT64_C(1000000)          /* so long barred, there is no hurry */
 #define SWAPS_PER_POLL 8
 
@@ -34,9 +35,10 @@ struct rw_wait {
     int64_t patient_until;
     bool has_ticket;
     unsigned ticket;
-    int64_t barred_since;               /* nothing but this ticket has been in the way; 0: not so */
-    unsigned barred_by;
-    int64_t barred;                     /* for so long */
+    int64_t barred_since;               /* nothing but tickets has been in the way, the same one */
+    int64_t barred;                     /* being served, for so long; since 0: it is not so */
+    int64_t looked, silent;             /* the word was free then; and so for that time in all */
+    unsigned served_ticket;             /* meanwhile */
     /* looking at a word that is not mapped */
     bool looking, swapping;
     loco_ack_t ack;
@@ -111,12 +113,6 @@ static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode)
-{
-    uint64_t last;
-
-    return try_once(rt, rw, mode, &last);
-}
 
 /* ---- who is dead ---- */
 
@@ -189,23 +185,39 @@ static uint64_t step_of(const struct rw_wait *w, uint64_t word)
            ? 0 - (UINT64_C(1) << LOCI_RW_NEXT_SHIFT) : 0;
 }
 
-/* How long nothing but the ticket that is served has been in the way of this waiter. */
-static void measure_barred(struct rw_wait *w, uint64_t word)
+static bool is_held(uint64_t word)
 {
-    if ((word & loci_rw_conflicts(w->mode)) != 0 || !loci_rw_closed(word)) {
-        w->barred_since = w->barred = 0;
+    return (word & (LOCI_RW_FIRST | LOCI_RW_SECOND)) != 0;
+}
+
+/* How long nothing but tickets has been in the way of this waiter, without a break; and for how
+ * long in all nobody has held the word, though a ticket was served. What passes between two looks
+ * counts little in that: this process may not have been running, nor the ticket's owner. */
+static void measure_silence(struct rw_wait *w, uint64_t word)
+{
+    enum loci_rw_mode mode = w->either ? LOCI_RW_SHARED : w->mode;
+    bool barred = (word & loci_rw_conflicts(mode)) == 0 && loci_rw_closed(word);
+    int64_t now = barred ? loci_now(w->rt) : 0;
+
+    if (serving_of(word) != w->served_ticket)
+        w->barred_since = w->looked = w->silent = 0;
+    w->served_ticket = serving_of(word);
+    if (!barred || w->barred_since == 0)
+        w->barred_since = now;
+    w->barred = now - w->barred_since;
+    if (!barred || is_held(word)) {
+        w->looked = 0;
         return;
     }
-    if (w->barred_since == 0 || serving_of(word) != w->barred_by)
-        w->barred_since = loci_now(w->rt);
-    w->barred_by = serving_of(word);
-    w->barred = loci_now(w->rt) - w->barred_since;
+    if (w->looked != 0)
+        w->silent += now - w->looked < STUCK ? now - w->looked : STUCK;
+    w->looked = now;
 }
 
 /* Whether it takes such a word before the ticket that is served. */
 static bool may_pass(const struct rw_wait *w, uint64_t word)
 {
-    return !loci_rw_is_alone(w->mode) && serving_of(word) == w->barred_by
+    return !loci_rw_is_alone(w->mode) && serving_of(word) == w->served_ticket
            && w->barred_since != 0 && w->barred >= loci_rw_pass(w->rt, w->flags);
 }
 
@@ -216,21 +228,40 @@ static bool may_take(const struct rw_wait *w, uint64_t word)
     return (word & loci_rw_conflicts(w->mode)) == 0 && (first || !loci_rw_closed(word));
 }
 
-/* Where nobody comes for a word that is free. */
-static int skip_ticket(struct rw_wait *w, uint64_t word)
+static int64_t skip_after(const struct loco_runtime *rt)
 {
-    int64_t half = w->rt->tunables.lock_pass / 2, after = half < SKIP_LATEST ? half : SKIP_LATEST;
-    uint64_t old;
+    int64_t half = rt->tunables.lock_pass / 2;
 
-    if (w->barred <= after || (word & (LOCI_RW_FIRST | LOCI_RW_SECOND)) != 0
-        || serving_of(word) != w->barred_by || is_turn(w, word))
-        return LOCO_OK;
-    w->barred_since = w->barred = 0;
-    return loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, word,
-                             word + serving_step(serving_of(word)), &old, NULL);
+    return half < SKIP_LATEST ? half : SKIP_LATEST;
 }
 
-/* A ticket, once out of patience; another where it was skipped. */
+/* Move on from a ticket whose owner does not come for a word that is free. */
+static int skip_ticket(struct loco_runtime *rt, const struct loci_rw *rw, uint64_t word)
+{
+    uint64_t old;
+
+    return loci_compare_swap(rt, rw->mem, rw->offset, word, word + serving_step(serving_of(word)),
+                             &old, NULL);
+}
+
+static int skip_silent(struct rw_wait *w, uint64_t word)
+{
+    int64_t after = skip_after(w->rt);
+    int status;
+
+    if (w->silent <= after || is_held(word) || !loci_rw_closed(word)
+        || serving_of(word) != w->served_ticket || is_turn(w, word))
+        return LOCO_OK;
+    status = skip_ticket(w->rt, w->rw, word);
+    /* The next has as long as that only if it is the first of them that nobody comes for. */
+    w->served_ticket = (w->served_ticket + 1) & 0xffff;
+    w->barred_since = w->looked = 0;
+    w->silent = after - after / LINE_OF_SILENT;
+    return status;
+}
+
+/* A ticket, once out of patience; another where it was skipped. Who may pass draws none where
+ * nothing but tickets is in its way: it would leave it behind when it does. */
 static int draw_ticket(struct rw_wait *w, uint64_t word)
 {
     uint64_t old;
@@ -239,6 +270,8 @@ static int draw_ticket(struct rw_wait *w, uint64_t word)
     if (is_in_line(w, word))
         return LOCO_OK;
     w->has_ticket = false;
+    if (!loci_rw_is_alone(w->mode) && w->barred_since != 0)
+        return LOCO_OK;
     if (w->served != NULL || loci_now(w->rt) < w->patient_until)
         return LOCO_OK;
     status = loci_fetch_add(w->rt, w->rw->mem, w->rw->offset, UINT64_C(1) << LOCI_RW_NEXT_SHIFT,
@@ -355,28 +388,17 @@ static int is_ours(void *arg)
     if (status != 1)
         return status;
     if (!swapped_in(w)) {
-        measure_barred(w, word);
+        measure_silence(w, word);
         status = take(w, &word);
     }
     w->taken = word;
     if (status == 0)
-        status = skip_ticket(w, word);
+        status = skip_silent(w, word);
     if (status == 0)
         status = draw_ticket(w, word);
     if (status != 0)
         return status;
     return check_deaths(w, deaths, word);
-}
-
-/* Who is soon to pass draws no ticket before: it would leave it behind, and others wait until they
- * skip it. */
-static int64_t patience_of(const struct loco_runtime *rt, unsigned flags)
-{
-    int64_t patience = rt->tunables.lock_patience, pass = loci_rw_pass(rt, flags);
-
-    if (patience == LOCI_INFINITE || (flags & (LOCI_RW_NESTED | LOCI_RW_INSIDE)) == 0)
-        return patience;
-    return patience > 2 * pass ? patience : 2 * pass;
 }
 
 static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
@@ -385,7 +407,7 @@ static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
         .what = w->rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
     };
-    int64_t patience = patience_of(rt, w->flags);
+    int64_t patience = rt->tunables.lock_patience;
     int status;
 
     w->rt = rt;
@@ -419,6 +441,42 @@ static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
     *word = w.taken;
     return status;
 }
+
+/* ---- trying ---- */
+
+/* Who tries does not wait: what he saw last is where he sees it the next time. */
+static int skip_between_tries(struct loco_runtime *rt, const struct loci_rw *rw, uint64_t word,
+                              struct loci_rw_tries *tries)
+{
+    int64_t now = loci_now(rt), after = skip_after(rt);
+
+    if (is_held(word) || !loci_rw_closed(word))
+        return LOCO_OK;
+    if (atomic_exchange_explicit(&tries->word, word, memory_order_relaxed) != word)
+        atomic_store_explicit(&tries->since, now, memory_order_relaxed);
+    else if (now - atomic_load_explicit(&tries->since, memory_order_relaxed) > after)
+        return skip_ticket(rt, rw, word);
+    return LOCO_OK;
+}
+
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     struct loci_rw_tries *tries)
+{
+    const unsigned char *p = loci_mem_word(rw->mem);
+    int status = LOCO_ERR_AGAIN, skipped;
+    uint64_t last;
+
+    if (p != NULL)      /* the inline attempt was made */
+        last = loci_load64(p + rw->offset);
+    else
+        status = try_once(rt, rw, mode, &last);
+    if (status != LOCO_ERR_AGAIN)
+        return status;
+    skipped = skip_between_tries(rt, rw, last, tries);
+    return skipped == LOCO_OK ? status : skipped;
+}
+
+/* ---- acquiring ---- */
 
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags)

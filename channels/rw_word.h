@@ -41,12 +41,13 @@
  *              (LOCI_RW_INSIDE): it is in the way itself, by this thread or another. At once where
  *              it has no other (LOCI_RW_ONE_THREAD).
  *   skipping   A ticket may be nobody's: its owner has passed others, failed, or died. Who sees a
- *              word that nobody holds, the same ticket being served, for half of LOCO_LOCK_PASS, 50
- *              ms at most, moves `serving` on. An owner that finds itself skipped draws another.
+ *              word that nobody holds, the same ticket being served, for half of LOCO_LOCK_PASS in
+ *              all, 50 ms at most, moves `serving` on. An owner that finds itself skipped draws
+ *              another.
  *
  * So tickets give an order, and no more: who is let in is decided by the first and the second class
- * alone. A writer waits longer than told above only behind readers each of which holds the lock for
- * longer than LOCO_LOCK_PASS while others come.
+ * alone. One may wait longer than told above where others overlap which hold the word for longer
+ * than they wait to pass, or which never are without it.
  *
  * Limits: 32766 members; 32767 holders of the first class, 65535 of the second and 65535 waiters at
  * a time.
@@ -102,6 +103,12 @@ struct loci_rw {
     _Atomic int *parts;                 /* in mode PART: how often this process holds it */
 };
 
+/* What those who try a word have seen of it, for all threads of this process; zero at first. */
+struct loci_rw_tries {
+    _Atomic uint64_t word;              /* nobody held it, and it was closed, */
+    _Atomic int64_t since;              /* at each try since then */
+};
+
 /* How the word may look if nobody has it: where it is not mapped, a swap of that is tried before it
  * is looked at. Tickets leave their traces in it. */
 static inline uint64_t loci_rw_guess(const struct loci_rw *rw)
@@ -122,7 +129,8 @@ static inline int64_t loci_rw_pass(const struct loco_runtime *rt, unsigned flags
 /* The part of rw_word.c that the inline ones fall back on. */
 int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
                          enum loci_rw_mode mode, unsigned flags);
-int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode);
+int loci_rw_try_slow(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
+                     struct loci_rw_tries *tries);
 
 /* Block until it is held EXCLUSIVE, or SHARED where somebody has it so, or is about to: *mode says
  * which. For those who take turns until the first comes that lets others in with it, for good. */
@@ -255,13 +263,13 @@ int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
 
 /* LOCO_OK, or LOCO_ERR_AGAIN where it would have to wait. */
 static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
-                              enum loci_rw_mode mode)
+                              enum loci_rw_mode mode, struct loci_rw_tries *tries)
 {
     unsigned char *p = loci_mem_word(rw->mem);
 
-    if (p != NULL)
-        return loci_rw_take_mapped(rt, p + rw->offset, rw, mode) ? LOCO_OK : LOCO_ERR_AGAIN;
-    return loci_rw_try_slow(rt, rw, mode);
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode))
+        return LOCO_OK;
+    return loci_rw_try_slow(rt, rw, mode, tries);
 }
 
 /* Give back what was acquired in that mode. */

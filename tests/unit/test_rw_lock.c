@@ -552,6 +552,78 @@ Test(rw_lock, an_owner_that_was_skipped_gives_nothing_back, .timeout = RUN_SECON
     cr_assert_eq(run_on(RUN_SHM, 2, 0, impatient, skipped_body, NULL), 0);
 }
 
+/* The word as one leaves it who has passed the line: nobody holds it, and nobody waits. */
+static int left_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int64_t until = run_now() + run_limit(RUN_PATIENCE);
+    loco_rw_lock_t *lock;
+    uint64_t *word;
+
+    (void)arg;
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
+    if (rank == 0)
+        *word = UINT64_C(3) << LOCI_RW_NEXT_SHIFT;
+    CHECK_OK(run_meet(rt));
+    for (; rank == 1 && loco_rw_lock_try_exclusive(lock) == LOCO_ERR_AGAIN; usleep(1000))
+        CHECK(run_now() < until);
+    if (rank == 1)
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    CHECK_OK(run_meet(rt));
+    CHECK(rank != 0 || !is_closed(lock));
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, who_only_tries_is_not_kept_out_for_ever, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, left_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 2, 0, NULL, left_body, NULL), 0);
+}
+
+/* A writer is in line, and readers pass it again and again: its ticket is the only one. */
+static int passers_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    _Atomic int *passed = arg;
+    loco_rw_lock_t *lock;
+    uint64_t word;
+
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 0)
+        CHECK_OK(loco_rw_lock_acquire_shared(lock));
+    CHECK_OK(run_meet(rt));
+    if (rank == 0) {
+        CHECK_OK(run_await(passed, 3));
+        word = loci_load64(loci_rw_lock_word(lock));
+        CHECK_EQ((word >> LOCI_RW_NEXT_SHIFT) - (word >> LOCI_RW_SERVING_SHIFT & 0xffff), 1);
+        CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+    } else if (rank == 1) {
+        CHECK_OK(loco_rw_lock_acquire_exclusive(lock));
+        CHECK_OK(loco_rw_lock_release_exclusive(lock, LOCO_FENCE_NONE, 0));
+    } else {
+        usleep(20000);          /* rank 1 is in line */
+        for (int i = 0; i < 20; i++) {
+            CHECK_OK(loco_rw_lock_acquire_shared(lock));
+            usleep(500);
+            CHECK_OK(loco_rw_lock_release_shared(lock, LOCO_FENCE_NONE, 0));
+        }
+        atomic_fetch_add(passed, 1);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_rw_lock_destroy(lock);
+    return 0;
+}
+
+Test(rw_lock, who_passes_leaves_no_ticket_behind, .timeout = RUN_SECONDS)
+{
+    static const char *const soon[] = { "LOCO_LOCK_PATIENCE=0", "LOCO_LOCK_PASS=2ms", NULL };
+
+    cr_assert_eq(run_on(RUN_SHM, 5, 0, soon, passers_body, run_counter()), 0);
+}
+
 /* ---- meeting with the lock in hand ---- */
 
 static int meeting_body(loco_runtime_t *rt, int rank, void *arg)

@@ -21,6 +21,8 @@ struct state {
     bool broken;                /* who wrote it was told of a death in the middle, and gave up */
 };
 
+extern const struct sim_scenario sim_scenario_rw_lock, sim_scenario_rw_lock_hasty;
+
 struct user {
     struct sim_run *run;
     struct state *s;
@@ -123,8 +125,10 @@ static int one_turn(struct user *u)
     if (tries && status == LOCO_ERR_AGAIN)
         return SIM_FINE;
     TRY(u->run, status);
-    /* The ticket that was served before the call is not ours, and is served still. */
-    WANT(!loci_rw_closed(before) || loci_now(u->rt) - start > loci_rw_pass(u->rt, 0)
+    /* The ticket that was served before the call is not ours, and is served still; or, where nobody
+     * has patience, its owner passed others, and has given it back. */
+    WANT(u->run->scenario == &sim_scenario_rw_lock_hasty || !loci_rw_closed(before)
+         || loci_now(u->rt) - start > loci_rw_pass(u->rt, 0)
          || ((sim_peek(u->s->word) ^ before) >> LOCI_RW_SERVING_SHIFT & 0xffff) != 0,
          "starvation: p%d overtakes ticket %llu", u->rank,
          (unsigned long long)(before >> LOCI_RW_SERVING_SHIFT & 0xffff));
@@ -141,6 +145,24 @@ static int turns(void *arg, int thread)
     return SIM_FINE;
 }
 
+/* When all have had it, it can be had without waiting: whatever is left in line is nobody's. */
+static int try_alone(struct user *u, struct sim_seat *seat)
+{
+    int status = LOCO_ERR_AGAIN;
+
+    TRY(u->run, sim_meet(seat));
+    if (u->run->faults || u->rank != u->run->processes - 1)
+        return SIM_FINE;
+    for (int i = 0; i < 1000 && status == LOCO_ERR_AGAIN; i++) {
+        status = loco_rw_lock_try_exclusive(u->lock);
+        loci_sim_sleep(u->rt->tunables.lock_pass / 100);
+    }
+    WANT(status != LOCO_ERR_AGAIN, "p%d tries the lock in vain, and nobody has it", u->rank);
+    TRY(u->run, status);
+    TRY(u->run, loco_rw_lock_release_exclusive(u->lock, LOCO_FENCE_NONE, 0));
+    return SIM_FINE;
+}
+
 static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
     struct state *s = u->s;
@@ -151,7 +173,8 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
     TRY(u->run, sim_meet(seat));
     WANT(loco_rw_lock_release_shared(u->lock, LOCO_FENCE_NONE, 0) == LOCO_ERR_STATE,
          "p%d releases what it does not hold", u->rank);
-    return sim_threads(rt, u->run->threads, turns, u);
+    PASS(sim_threads(rt, u->run->threads, turns, u));
+    return try_alone(u, seat);
 }
 
 static int body(loco_runtime_t *rt, int rank, void *arg)
@@ -208,7 +231,10 @@ static void scale_done(loco_runtime_t *rt, void *channel)
 
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=500ns", NULL };
 
-extern const struct sim_scenario sim_scenario_rw_lock;
+/* As good as no patience: tickets are passed and skipped all the time. */
+static const char *const hasty[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=3us", "LOCO_LOCK_PASS=2us",
+                                     NULL };
+
 const struct sim_scenario sim_scenario_rw_lock = {
     .name = "rw_lock",
     .about = "readers and writers of a pair of words, at the host and at others, with a fence of "
@@ -218,4 +244,12 @@ const struct sim_scenario sim_scenario_rw_lock = {
     .begin = begin, .body = body, .free = sim_state_free,
     .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
     .scale_theory = "shared: 2 atomics per process",
+};
+
+const struct sim_scenario sim_scenario_rw_lock_hasty = {
+    .name = "rw_lock_hasty",
+    .about = "the same where who waits in line is passed, and skipped, after a moment",
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
+    .settings = hasty,
+    .begin = begin, .body = body, .free = sim_state_free,
 };
