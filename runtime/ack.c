@@ -23,15 +23,18 @@ void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other)
 }
 
 /* LOCO_IN_PROGRESS, LOCO_OK, or how the slot's operation failed. Where a set has grown for so long
- * that somebody else's operation had its slot meanwhile, and failed, that is not told apart. */
+ * that somebody else's operation had its slot meanwhile, and failed, that is not told apart; nor is
+ * what became of one between the first and the last that failed there: it counts as failed, for
+ * one that did must not be taken for done. */
 static int slot_state(struct loci_slot *slot, const loco_ack_t *ack)
 {
-    uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_acquire), failed;
+    uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_acquire), first, last;
 
     if (seq != 0 && seq <= ack->seq)
         return LOCO_IN_PROGRESS;
-    failed = atomic_load_explicit(&slot->failed_seq, memory_order_relaxed);
-    if (failed >= ack->oldest && failed <= ack->seq)
+    first = atomic_load_explicit(&slot->first_failed, memory_order_relaxed);
+    last = atomic_load_explicit(&slot->failed_seq, memory_order_relaxed);
+    if (first != 0 && first <= ack->seq && last >= ack->oldest)
         return atomic_load_explicit(&slot->status, memory_order_relaxed);
     return LOCO_OK;
 }

@@ -119,6 +119,8 @@ void loci_slot_done(struct loci_slot *slot, int status)
         atomic_compare_exchange_strong(&slot->lane->failed, &none, status);
         atomic_store_explicit(&slot->status, status, memory_order_relaxed);
         atomic_store_explicit(&slot->failed_seq, seq, memory_order_relaxed);
+        if (atomic_load_explicit(&slot->first_failed, memory_order_relaxed) == 0)
+            atomic_store_explicit(&slot->first_failed, seq, memory_order_relaxed);
     }
     /* Release: pairs with the acquire of whoever tests the ack or reuses the slot. */
     atomic_store_explicit(&slot->seq, 0, memory_order_release);
@@ -128,7 +130,8 @@ void loci_slot_done(struct loci_slot *slot, int status)
  *
  * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. If
  * nothing is lost, since who posted what was refused or flushed behind it has been told, or will
- * be, the lane's thread makes it anew before its next operation. If writes are lost, which nobody
+ * be, it is made anew by whoever posts on it next: its thread, or one that fences for all, for the
+ * lane's own may have nothing more to do. One does, others wait. If writes are lost, which nobody
  * waits for, it stays as it is: fences fail, of whatever thread, and so do its own operations.
  *
  * What was placing the lane's writes may be gone as well, and others may be waiting for it. So
@@ -149,10 +152,35 @@ static int is_anew(void *arg)
     struct loco_runtime *rt = lane->thread->rt;
     int status = rt->ops->lane_mend(rt->fabric, lane);
 
+    if (status == LOCO_ERR_AGAIN)
+        loci_lane_poll(lane);       /* it may be another thread's */
     return status == LOCO_ERR_AGAIN ? 0 : status == LOCO_OK ? 1 : status;
 }
 
-/* The lane's thread. Where it cannot be mended, posting says why. */
+static int is_mended(void *arg)
+{
+    struct loci_lane *lane = arg;
+
+    return !atomic_load_explicit(&lane->mending, memory_order_acquire);
+}
+
+/* Whether this thread is the one that mends; else another has, or has tried to. */
+static bool begin_mending(struct loci_lane *lane, const struct loci_reason *why)
+{
+    bool none = false;
+
+    if (!atomic_compare_exchange_strong_explicit(&lane->mending, &none, true, memory_order_acquire,
+                                                 memory_order_relaxed)) {
+        loci_wait(lane->thread->rt, why, is_mended, lane);
+        return false;
+    }
+    if (may_mend(lane))
+        return true;
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    return false;
+}
+
+/* Where it cannot be mended, posting says why. */
 static void mend(struct loci_lane *lane)
 {
     struct loco_runtime *rt = lane->thread->rt;
@@ -162,14 +190,19 @@ static void mend(struct loci_lane *lane)
     };
     struct loci_op op = { .kind = LOCI_PLACE };
     loco_ack_t ack = LOCO_ACK_INIT;
+    int status;
 
-    if (loci_wait(rt, &why, is_anew, lane) != LOCO_OK)
+    if (!begin_mending(lane, &why))
         return;
-    /* Under the lock, as it was set: nobody sees the old connection without the failure. */
-    pthread_mutex_lock(&lane->thread->lock);
-    atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
-    pthread_mutex_unlock(&lane->thread->lock);
-    if (loci_lane_post(lane, &op, &ack) >= 0)
+    status = loci_wait(rt, &why, is_anew, lane);
+    if (status == LOCO_OK) {
+        /* Under the lock, as it was set: nobody sees the old connection without the failure. */
+        pthread_mutex_lock(&lane->thread->lock);
+        atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
+        pthread_mutex_unlock(&lane->thread->lock);
+    }
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    if (status == LOCO_OK && loci_lane_post(lane, &op, &ack) >= 0)
         loco_ack_wait(rt, &ack);
 }
 
@@ -260,7 +293,7 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
     int status, done = 0, posted;
     uint64_t oldest, seq;
 
-    if (self == lane->thread && may_mend(lane))
+    if (may_mend(lane))
         mend(lane);
     oldest = self->seq + 1;
     for (int i = 0; i < n; i++)

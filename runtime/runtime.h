@@ -93,8 +93,9 @@ struct loco_group {
  * loci_slot_done() after. */
 struct loci_slot {
     _Atomic uint64_t seq;           /* operation in flight here, 0: free */
-    _Atomic uint64_t failed_seq;    /* youngest operation that failed here... */
-    _Atomic int status;             /* ...and why */
+    _Atomic uint64_t first_failed;  /* oldest operation that failed here, 0: none, */
+    _Atomic uint64_t failed_seq;    /* the youngest, */
+    _Atomic int status;             /* and why that did */
     struct loci_lane *lane;         /* where it was posted */
     uint64_t places;                /* its completion places the lane's writes up to here, or 0 */
 };
@@ -105,6 +106,7 @@ struct loci_slot {
 struct loci_lane {
     struct loci_thread *thread;
     struct loci_peer *peer;
+    _Atomic bool mending;           /* somebody is at it: lane.c */
     _Atomic uint64_t written;       /* writes posted; by the lane's thread */
     _Atomic uint64_t placing;
     _Atomic uint64_t placed;

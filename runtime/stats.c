@@ -325,7 +325,7 @@ int loci_stats_open(struct loco_runtime *rt)
 void loci_stats_report(struct loco_runtime *rt)
 {
     const char *where = rt->tunables.stats;
-    char text[TEXT_MAX], name[NAME_MAX_LEN];
+    char text[TEXT_MAX], name[NAME_MAX_LEN], why[NAME_MAX_LEN + 100];
     size_t len;
     int fd;
 
@@ -340,8 +340,9 @@ void loci_stats_report(struct loco_runtime *rt)
         return;
     fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s cannot be written: %m", name);
-        loci_log_stderr(NULL, LOCO_LOG_ERROR, "LOCO_STATS: its file cannot be written; here:");
+        snprintf(why, sizeof why, "LOCO_STATS: %s cannot be written: %s; here:", name,
+                 strerror(errno));
+        loci_log_stderr(NULL, LOCO_LOG_ERROR, why);
         write_all(rt, STDERR_FILENO, "stderr", text, len);
         return;
     }

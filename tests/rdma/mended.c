@@ -16,7 +16,7 @@
 
 struct mended {
     struct world *w;
-    _Atomic int over;
+    _Atomic int over, refused;
 };
 
 /* Queue pairs of this process that answer others. */
@@ -117,6 +117,51 @@ static int use_all_slots(struct world *w)
     return 0;
 }
 
+/* What has failed is told, though another operation has had the slot since, and failed, too. */
+static int fail_twice(struct world *w)
+{
+    struct loci_mem *to = &w->users[next_of(w)], forged = forge(to);
+    struct loci_thread *self = loci_self(w->rt);
+    loco_ack_t first = LOCO_ACK_INIT;
+    uint64_t word, not_read = 77;
+    unsigned slot;
+
+    CHECK_OK(loci_read64(w->rt, to, 128, &word, NULL));
+    CHECK(loci_read64(w->rt, &forged, 64, &not_read, &first) >= 0);
+    slot = (self->next_slot + LOCI_SLOTS - 1) % LOCI_SLOTS;
+    while (atomic_load(&self->slot[slot].seq) != 0)
+        CHECK(loci_lane_poll(self->slot[slot].lane) >= 0);
+    do
+        CHECK_OK(loci_read64(w->rt, to, 128, &word, NULL));
+    while (self->next_slot % LOCI_SLOTS != slot);
+    CHECK_EQ(loci_read64(w->rt, &forged, 64, &word, NULL), LOCO_ERR_RANGE);
+    CHECK_EQ(loco_ack_wait(w->rt, &first), LOCO_ERR_RANGE);
+    CHECK_EQ(not_read, 77);
+    return 0;
+}
+
+/* A thread that has been refused a read does nothing more: others fence for it. */
+static int refuse_and_rest(void *arg, int thread)
+{
+    struct mended *t = arg;
+    struct loci_mem *to = &t->w->users[next_of(t->w)], forged = forge(to);
+    uint64_t word = 77;
+
+    if (thread == 1) {
+        CHECK_OK(loci_write64(t->w->rt, to, 448, 5, NULL));
+        CHECK_EQ(loci_read64(t->w->rt, &forged, 64, &word, NULL), LOCO_ERR_RANGE);
+        atomic_store(&t->refused, 1);
+        return run_await(&t->over, 1);
+    }
+    CHECK_OK(run_await(&t->refused, 1));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(loci_fence_peer(t->w->rt, LOCO_FENCE_PROCESS, to->peer));
+    CHECK_OK(loci_read64(t->w->rt, to, 448, &word, NULL));
+    CHECK_EQ(word, 5);
+    atomic_store(&t->over, 1);
+    return 0;
+}
+
 /* Through a lane of its own, which has nothing to do with the other; but it fences for both, and
  * may be told that the other's has failed. */
 static int go_on(struct world *w, _Atomic int *over)
@@ -159,12 +204,16 @@ int mended(struct member *m)
         return leave(&w);
     CHECK(refuse_read(&w, 1) == 0);
     CHECK(refuse_atomic(&w, 1) == 0);
+    CHECK(fail_twice(&w) == 0);
     CHECK_OK(together(&w));
     before = ends(&w);
     CHECK(run_threads(BESIDE, one_of_two, &t) == 0);
     CHECK_OK(together(&w));
     /* Of either kind of queue pair a lane may have: those of the two threads. */
     CHECK(ends(&w) <= before * (1 + BESIDE));
+    atomic_store(&t.over, 0);
+    CHECK(run_threads(BESIDE, refuse_and_rest, &t) == 0);
+    CHECK_OK(together(&w));
     CHECK(refuse_write(&w) == 0);
     return leave(&w);
 }

@@ -408,7 +408,7 @@ static bool has_lost(const struct verbs_lane *l)
 
 int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
 {
-    struct verbs_lane *old = lane->fabric_data, *l;     /* none but this thread changes it */
+    struct verbs_lane *old = lane->fabric_data, *l;     /* none but who mends changes it */
     struct verbs_fabric *f = verbs_of(fabric);
     bool retired, lost;
     int status;

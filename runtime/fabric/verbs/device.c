@@ -117,6 +117,7 @@ static void describe_device(struct ibv_context *context, struct loci_device_port
     p->atomics = attr.orig_attr.atomic_cap == IBV_ATOMIC_GLOB ? 2
                  : attr.orig_attr.atomic_cap == IBV_ATOMIC_HCA ? 1 : 0;
     p->read_depth = attr.orig_attr.max_qp_rd_atom;
+    p->ask_depth = attr.orig_attr.max_qp_init_rd_atom;
     p->loses_answers = attr.orig_attr.vendor_id == SOFT_ROCE;
     p->max_queue_pairs = attr.orig_attr.max_qp;
     p->max_requests = attr.orig_attr.max_qp_wr;

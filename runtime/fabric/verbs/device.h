@@ -33,7 +33,8 @@ struct loci_device_port {
     unsigned lid;
     uint64_t max_message;           /* bytes */
     int atomics;                    /* 0 none, 1 among the device's own, 2 with the CPU's, too */
-    int read_depth;                 /* reads and atomics in flight per queue pair */
+    int read_depth;                 /* reads and atomics in flight that a queue pair answers, */
+    int ask_depth;                  /* and that it asks for */
     int max_queue_pairs;
     int max_requests;               /* per queue pair */
     uint64_t device_memory;         /* bytes */

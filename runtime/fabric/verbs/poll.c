@@ -102,12 +102,12 @@ static int status_of(enum ibv_wc_status what)
 {
     switch (what) {
     case IBV_WC_REM_ACCESS_ERR: return LOCO_ERR_RANGE;
-    case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_LOC_PROT_ERR:
-    case IBV_WC_BAD_RESP_ERR:
-    case IBV_WC_REM_INV_REQ_ERR: return LOCO_ERR_SYSTEM;
     /* Whether it is the peer, the network or this side's link: there is no way to the peer. */
-    default: return LOCO_ERR_PEER_DEAD;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_REM_ABORT_ERR: return LOCO_ERR_PEER_DEAD;
+    /* This queue pair is of no use any more, which says nothing of the peer. */
+    default: return LOCO_ERR_SYSTEM;
     }
 }
 

@@ -97,7 +97,7 @@ uint8_t loci_qp_timeout(int64_t timeout_ns)
 int loci_qp_to_send(struct ibv_qp *qp, const struct loci_device_port *port, uint32_t psn,
                     const struct loci_qp_place *to, int64_t timeout_ns)
 {
-    uint32_t depth = (uint32_t)port->read_depth;
+    uint32_t depth = (uint32_t)port->ask_depth;
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS, .sq_psn = psn, .timeout = loci_qp_timeout(timeout_ns),
         .retry_cnt = RETRIES, .rnr_retry = RETRIES,
