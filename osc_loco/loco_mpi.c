@@ -172,9 +172,8 @@ static void log_line(void *ctx, int level, const char *text)
 {
     (void)ctx;
     pthread_mutex_lock(&process.component_lock);
-    if (process.component != NULL)
-        process.component->log(NULL, level, text);
-    else if (process.log_to_stderr)
+    if ((process.component == NULL || !process.component->log(level, text))
+        && process.log_to_stderr)
         loci_log_stderr(NULL, level, text);
     pthread_mutex_unlock(&process.component_lock);
 }

@@ -16,7 +16,8 @@
  * the channel behind a window of its own, or NULL. */
 struct loci_mpi_component {
     char **(*settings)(void);   /* "LOCO_SPIN=50"..., NULL-ended; the list and its texts malloced */
-    loco_log_fn *log;           /* called by any thread; not after unset */
+    /* False: nobody has asked Open MPI for such lines. Called by any thread; not after unset. */
+    bool (*log)(int level, const char *text);
     loco_window_t *(*window_of)(MPI_Win win);
 };
 /* NULL: unloaded. */

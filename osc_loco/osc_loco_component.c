@@ -223,16 +223,19 @@ static void forget_errors(void)
  * user's making are told by MPI's error class; whoever wants the cause too turns on
  * osc_base_verbose. What makes a window impossible is told anyway, from first_error, and what else
  * goes wrong that is not their doing, from last_error. */
-static void log_line(void *ctx, int level, const char *text)
+static bool log_line(int level, const char *text)
 {
-    (void)ctx;
+    int wanted = level == LOCO_LOG_ERROR ? 1 : 5 * level;
+
     if (level == LOCO_LOG_ERROR)
         remember(text);
+    if (opal_output_get_verbosity(OUTPUT) < wanted)
+        return false;
     if (loci_mpi_may_call())
-        opal_output_verbose(level == LOCO_LOG_ERROR ? 1 : 5 * level, OUTPUT, "osc loco: %s: %s",
-                            loci_log_level_name(level), text);
-    else if (opal_output_get_verbosity(OUTPUT) > 0)
+        opal_output(OUTPUT, "osc loco: %s: %s", loci_log_level_name(level), text);
+    else
         loci_log_stderr(NULL, level, text);
+    return true;
 }
 
 /* Tunables that somebody set as MCA variables, as "LOCO_SPIN=50". Ended by NULL. */
@@ -437,7 +440,6 @@ static void tell(int status)
 
     pthread_mutex_lock(&COMPONENT->lock);
     memcpy(cause, COMPONENT->first_error, sizeof cause);
-    COMPONENT->told_failure = true;         /* here */
     pthread_mutex_unlock(&COMPONENT->lock);
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
         snprintf(cause, sizeof cause, "members count as different nodes by LOCO_NODE, "
@@ -485,7 +487,7 @@ static int check_arguments(const void *base, size_t size, int disp_unit, int fla
         wrong = "the base is a null pointer, though the size is not 0";
     if (wrong == NULL)
         return LOCO_OK;
-    log_line(NULL, LOCO_LOG_ERROR, wrong);
+    log_line(LOCO_LOG_ERROR, wrong);
     return LOCO_ERR_ARG;
 }
 
