@@ -115,8 +115,11 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
 {
     char name[LOCI_NAME_MAX];
     struct loci_entry *e;
-    int status = full_name(spec, name);
+    int status;
 
+    if (rt == NULL || ep == NULL)
+        return LOCO_ERR_ARG;
+    status = full_name(spec, name);
     if (status == LOCO_OK)
         status = check_spec(spec);
     if (status != LOCO_OK) {

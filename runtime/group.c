@@ -67,7 +67,7 @@ int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_g
 {
     int *peers, status = LOCO_OK;
 
-    if (n < 1 || n > group->size)
+    if (group == NULL || n < 1 || n > group->size)
         return LOCO_ERR_ARG;
     peers = malloc((size_t)n * sizeof peers[0]);
     if (peers == NULL)

@@ -25,8 +25,8 @@
  * says so.
  *
  * All functions that can fail return an int: LOCO_OK (0) or a negative enum loco_status; outputs
- * are written on success only. When a process dies, calls that need it return LOCO_ERR_PEER_DEAD;
- * none waits for ever.
+ * are written on success only. No pointer may be NULL where a call does not say that it may. When
+ * a process dies, calls that need it return LOCO_ERR_PEER_DEAD; none waits for ever.
  *
  * Compile with `pkg-config --cflags --libs loco`; an MPI program links -lloco_mpi, too, and
  * includes <loco/mpi.h>, which <loco/loco.h> leaves out.

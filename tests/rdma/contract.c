@@ -517,6 +517,7 @@ static const struct test_case {
     { "fenced", fenced, false, false },
     { "last_words", last_words, false, false },
     { "death", death, false, true },
+    { "silent", silent, false, true },
     { "unfenced", unfenced, true, false },
     { "held_up", held_up, true, false },
     { "cut_off", cut_off, true, false },

@@ -38,4 +38,7 @@ int chain_refused(struct member *m);
 /* mended.c */
 int mended(struct member *m);
 
+/* silent.c */
+int silent(struct member *m);
+
 #endif

@@ -315,6 +315,8 @@ static void free_lane(struct verbs_lane *l)
 {
     if (l->qp != NULL)
         ibv_destroy_qp(l->qp);
+    if (l->silent)
+        return;         /* poll.c: give_up() */
     free(l->ring);
     free(l);
 }
@@ -382,7 +384,8 @@ int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 
 static void close_way(struct verbs_lane *l)
 {
-    ibv_destroy_qp(l->qp);
+    if (l->qp != NULL)
+        ibv_destroy_qp(l->qp);
     l->qp = NULL;
     loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
     loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);

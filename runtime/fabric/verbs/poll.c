@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "verbs.h"
+#include "wait.h"
 
 #define BATCH 16
 
@@ -79,9 +80,11 @@ void loci_verbs_retire_all(struct verbs_lane *l, int status)
 
 void loci_verbs_break(struct verbs_lane *l, int status)
 {
+    struct loco_runtime *rt = l->thread->fabric->rt;
     int none = LOCO_OK;
 
     l->broken = true;
+    l->silent_after = loci_now(rt) + loci_grace(rt);
     atomic_compare_exchange_strong(&l->lane->failed, &none, status);
     loci_verbs_long_fail(l, status);
     if (l->twin != NULL && !l->twin->broken)
@@ -92,8 +95,9 @@ void loci_verbs_flush(struct verbs_lane *l, int status)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-    ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
-    if (l->twin != NULL)
+    if (!l->silent)
+        ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+    if (l->twin != NULL && !l->twin->silent)
         ibv_modify_qp(l->twin->qp, &attr, IBV_QP_STATE);
     loci_verbs_break(l, status);
 }
@@ -162,6 +166,21 @@ static void complete(const struct ibv_wc *wc)
 
 /* ---- polling ---- */
 
+/* What is in flight on a queue pair that is broken comes back flushed, at once. Where it does not,
+ * the device is of no use any more, and nobody must wait for it. It lets go of all buffers with the
+ * queue pair; a completion that comes all the same finds the ring, which is never freed. */
+static void give_up(struct verbs_lane *l)
+{
+    struct verbs_fabric *f = l->thread->fabric;
+
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%s gives no completions of a connection that has failed; it "
+             "is given up", f->port.device);
+    ibv_destroy_qp(l->qp);
+    l->qp = NULL;
+    l->silent = true;
+    loci_verbs_retire_all(l, atomic_load_explicit(&l->lane->failed, memory_order_relaxed));
+}
+
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct verbs_lane *l = lane->fabric_data;
@@ -179,5 +198,12 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     /* The peer is gone, and the device has not noticed. */
     if (n == 0 && !l->broken && !loci_peer_alive(verbs_of(fabric)->rt, lane->peer->index))
         loci_verbs_flush(l, LOCO_ERR_PEER_DEAD);
-    return n;
+    if (n < 0 && !l->broken) {
+        LOCI_LOG(verbs_of(fabric)->rt, LOCO_LOG_ERROR, "the completions of %s cannot be read",
+                 verbs_of(fabric)->port.device);
+        loci_verbs_flush(l, LOCO_ERR_SYSTEM);
+    }
+    if (n <= 0 && l->broken && !l->silent && loci_now(verbs_of(fabric)->rt) > l->silent_after)
+        give_up(l);
+    return n > 0 ? n : 0;
 }

@@ -115,6 +115,8 @@ struct verbs_lane {
     struct verbs_long rest;
     bool broken;                    /* nothing is posted any more */
     bool lost;                      /* writes with it, or who knows what */
+    bool silent;                    /* given up without completions: it has no qp any more */
+    int64_t silent_after;           /* broken: when that is done */
     struct verbs_request *ring;
     struct verbs_lane *twin;        /* the lane's other queue pair, where it has two (post.c) */
 };
