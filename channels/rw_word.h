@@ -85,7 +85,6 @@ enum loci_rw_mode {
 #define LOCI_RW_INSIDE 4u           /* flag: this process holds the word, in the same mode */
 #define LOCI_RW_ONE_THREAD 8u       /* flag: and this thread is the only one that does */
 
-
 #define LOCI_RW_FIRST UINT64_C(0x0000000000007fff)
 #define LOCI_RW_GROUPED UINT64_C(0x0000000000008000)
 #define LOCI_RW_SECOND UINT64_C(0x00000000ffff0000)
