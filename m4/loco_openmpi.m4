@@ -121,7 +121,7 @@ AC_DEFUN([LOCO_OPENMPI_DIR], [
                [MCA_DIR=`$OMPI_INFO --path pkglibdir --parsable | sed 's/^path:pkglibdir://'`])])
     AC_MSG_CHECKING([where Open MPI keeps its components])
     AC_MSG_RESULT([$MCA_DIR])
-    AS_CASE([$MCA_DIR], [''|/*], [],
+    AS_CASE([$MCA_DIR], [''|/*|'$'*], [],
         [AC_MSG_ERROR([--with-mca-dir=$MCA_DIR is not an absolute path])])
     AS_IF([test -z "$MCA_DIR"], [LOCO_MISSING([ompi_info], [openmpi-bin])])
 ])
