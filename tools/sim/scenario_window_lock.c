@@ -27,6 +27,8 @@ struct state {
     struct target *target;
 };
 
+extern const struct sim_scenario sim_scenario_window_lock, sim_scenario_window_lock_single;
+
 struct user {
     struct sim_run *run;
     struct state *s;
@@ -160,7 +162,8 @@ static int lock_one(struct user *u, int target, bool exclusive, bool nested)
     result = exclusive ? write_pair(u, target) : read_pair(u, target);
     u->s->target[target].broken |= exclusive && result != SIM_FINE;
     /* A second one, upwards. */
-    if (result == SIM_FINE && !nested && target + 1 < u->run->processes && loci_sim_draw(3) == 0)
+    if (result == SIM_FINE && !nested && u->run->scenario != &sim_scenario_window_lock_single
+        && target + 1 < u->run->processes && loci_sim_draw(3) == 0)
         result = lock_one(u, target + 1, loci_sim_draw(2) == 0, true);
     leave(u, target, exclusive);
     status = unlock(u, target);
@@ -297,7 +300,10 @@ static void scale_done(loco_runtime_t *rt, void *channel)
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=500ns",
                                         "LOCO_LOCK_REOPEN=1", NULL };
 
-extern const struct sim_scenario sim_scenario_window_lock;
+/* Nobody passes: who takes one lock at a time never has to. */
+static const char *const never_pass[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=500ns",
+                                          "LOCO_LOCK_REOPEN=1", "LOCO_LOCK_PASS=inf", NULL };
+
 const struct sim_scenario sim_scenario_window_lock = {
     .name = "window_lock",
     .about = "targets locked shared, exclusive, two at a time, and lock_all: nobody is where he "
@@ -307,4 +313,12 @@ const struct sim_scenario sim_scenario_window_lock = {
     .begin = begin, .body = body, .free = drop,
     .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
     .scale_theory = "shared: 2 atomics per process",
+};
+
+const struct sim_scenario sim_scenario_window_lock_single = {
+    .name = "window_lock_single",
+    .about = "the same one at a time, where nobody may pass who waits in line: nobody needs to",
+    .processes = 3, .threads = 1, .rounds = 4, .processes_min = 1,
+    .settings = never_pass,
+    .begin = begin, .body = body, .free = drop,
 };
