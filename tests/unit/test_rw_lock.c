@@ -14,6 +14,14 @@
 #define SECOND INT64_C(1000000000)
 #define TICKETS_LEFT 100        /* until they wrap around */
 
+/* At rank 0. */
+static int open_lock(loco_runtime_t *rt, loco_rw_lock_t **lock)
+{
+    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    return 0;
+}
+
 /* Writers keep four words equal and count in them; readers see them equal. */
 struct mix {
     loco_runtime_t *rt;
@@ -165,8 +173,7 @@ static int last_ticket_body(loco_runtime_t *rt, int rank, void *arg)
     uint64_t *word;
 
     (void)arg;
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
     if (rank == 0) {
         *word = last << LOCI_RW_NEXT_SHIFT | last << LOCI_RW_SERVING_SHIFT;
@@ -412,8 +419,7 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     loco_rw_lock_t *lock;
     int64_t start;
 
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     if (rank == 1 && exclusive < 2)
         CHECK_OK(exclusive ? loco_rw_lock_acquire_exclusive(lock)
                            : loco_rw_lock_acquire_shared(lock));
@@ -465,8 +471,7 @@ static int line_body(loco_runtime_t *rt, int rank, void *arg)
     loco_rw_lock_t *lock;
     int64_t start;
 
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     if (rank == 1)
         atomic_store(line->pid, (int)getpid());
     if (rank == 0)
@@ -520,8 +525,7 @@ static int skipped_body(loco_runtime_t *rt, int rank, void *arg)
     uint64_t *word, next;
 
     (void)arg;
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
     for (int i = 0; i < 100; i++) {
         if (rank == 0)
@@ -560,8 +564,7 @@ static int left_body(loco_runtime_t *rt, int rank, void *arg)
     uint64_t *word;
 
     (void)arg;
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     word = (uint64_t *)(uintptr_t)loci_rw_lock_word(lock);
     if (rank == 0)
         *word = UINT64_C(3) << LOCI_RW_NEXT_SHIFT;
@@ -590,8 +593,7 @@ static int passers_body(loco_runtime_t *rt, int rank, void *arg)
     loco_rw_lock_t *lock;
     uint64_t word;
 
-    CHECK_OK(loco_rw_lock_create(rt, NULL, "l", loco_everyone(rt), 0, &lock));
-    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK(open_lock(rt, &lock) == 0);
     if (rank == 0)
         CHECK_OK(loco_rw_lock_acquire_shared(lock));
     CHECK_OK(run_meet(rt));
