@@ -76,15 +76,38 @@ static long first_word(struct tl_win *w)
     return value;
 }
 
-/* What ranks from 2 on have counted at rank 0, in all rounds. */
-static void check_count(struct tl_win *w, long rounds)
+/* What the two hold while they meet; the others want what excludes it. */
+enum way { SHARED, ALL, EXCLUSIVE };
+
+static void take(struct tl_win *w, enum way way)
 {
-    tl_barrier();
-    if (w->rank == 0)
-        tl_eq(first_word(w), rounds * (w->size - 2), "what writers counted");
+    if (way == ALL)
+        tl_ok(MPI_Win_lock_all(0, w->win), "MPI_Win_lock_all");
+    else if (way == SHARED)
+        lock(w, MPI_LOCK_SHARED, 0);
+    else
+        lock(w, MPI_LOCK_EXCLUSIVE, w->rank);
 }
 
-static void shared_with(int flavor, int all)
+static void give_back(struct tl_win *w, enum way way)
+{
+    if (way == ALL)
+        tl_ok(MPI_Win_unlock_all(w->win), "MPI_Win_unlock_all");
+    else
+        unlock(w, way == SHARED ? 0 : w->rank);
+}
+
+static void wait_in_line(struct tl_win *w, enum way way)
+{
+    if (way == EXCLUSIVE) {
+        take(w, ALL);
+        give_back(w, ALL);
+    } else {
+        write_once(w, 0);
+    }
+}
+
+static void with_message(int flavor, enum way way)
 {
     struct tl_win w;
     int rounds = tl_rounds(3);
@@ -95,63 +118,38 @@ static void shared_with(int flavor, int all)
         if (w.rank > 0)
             await_token();
         if (w.rank > 1) {
-            write_once(&w, 0);
+            wait_in_line(&w, way);
         } else {
-            if (all)
-                tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-            else
-                lock(&w, MPI_LOCK_SHARED, 0);
+            take(&w, way);
             if (w.rank == 0)
                 tell_others(&w);
             meet();
-            if (all)
-                tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
-            else
-                unlock(&w, 0);
+            if (way == EXCLUSIVE)
+                add_one(&w, w.rank);
+            give_back(&w, way);
         }
         tl_barrier();
     }
-    check_count(&w, rounds);
+    if (way == EXCLUSIVE && w.rank < 2)
+        tl_eq(first_word(&w), rounds, "what the two have counted");
+    else if (way != EXCLUSIVE && w.rank == 0)
+        tl_eq(first_word(&w), (long)rounds * (w.size - 2), "what the others have counted");
     tl_win_close(&w);
 }
 
 static void shared_and_message(int flavor)
 {
-    shared_with(flavor, 0);
+    with_message(flavor, SHARED);
 }
 
 static void all_and_message(int flavor)
 {
-    shared_with(flavor, 1);
+    with_message(flavor, ALL);
 }
 
-/* Exclusive, of two targets; the others lock all. */
 static void exclusive_and_message(int flavor)
 {
-    struct tl_win w;
-    int rounds = tl_rounds(3);
-
-    if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 8))
-        return;
-    for (int i = 0; i < rounds; i++) {
-        if (w.rank > 0)
-            await_token();
-        if (w.rank > 1) {
-            tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
-            tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
-        } else {
-            lock(&w, MPI_LOCK_EXCLUSIVE, w.rank);
-            if (w.rank == 0)
-                tell_others(&w);
-            meet();
-            add_one(&w, w.rank);
-            unlock(&w, w.rank);
-        }
-        tl_barrier();
-    }
-    if (w.rank < 2)
-        tl_eq(first_word(&w), rounds, "what was counted");
-    tl_win_close(&w);
+    with_message(flavor, EXCLUSIVE);
 }
 
 /* ---- two that meet by a second lock ---- */
