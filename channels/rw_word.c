@@ -113,7 +113,6 @@ static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
-
 /* ---- who is dead ---- */
 
 static bool any_dead(struct loco_runtime *rt, const struct loco_group *group)
