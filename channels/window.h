@@ -304,25 +304,32 @@ static inline void loci_window_updated(const struct loco_window *win)
 /* ---- inline paths ---- */
 
 /* Where `len` bytes at `offset` of that member's part can be read and written here and now, or
- * NULL: then the function of the public header does it, or says why not. */
-static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
-                                                uint64_t offset, size_t len)
+ * NULL: then the function of the public header does it, or says why not. `t` is that of `rank`. */
+static inline unsigned char *loci_window_direct_at(const struct loco_window *win, int rank,
+                                                   const struct loci_target *t, uint64_t offset,
+                                                   size_t len)
 {
-    const struct loci_target *t = &win->target[rank];
     uint64_t epoch, room;
 
-    if (!loci_window_has(win, rank))
+    if (!loci_window_has(win, rank) || !loci_window_calm(win))
         return NULL;
     epoch = atomic_load_explicit(&t->epoch, memory_order_relaxed)
             | atomic_load_explicit(&win->state, memory_order_relaxed);
+    if ((epoch & LOCI_EPOCH_ACCESS) == 0)
+        return NULL;
     room = t->mem.key.len;
-    if ((epoch & LOCI_EPOCH_ACCESS) == 0 || len > room || offset > room - len
-        || !loci_window_calm(win))
+    if (len > room || offset > room - len)
         return NULL;
     /* Last, for the compiler may not keep what it has loaded across an acquire. */
     unsigned char *p = loci_mem_ptr(&t->mem);
 
     return p != NULL ? p + offset : NULL;
+}
+
+static inline unsigned char *loci_window_direct(const struct loco_window *win, int rank,
+                                                uint64_t offset, size_t len)
+{
+    return loci_window_direct_at(win, rank, &win->target[rank], offset, len);
 }
 
 /* To write there. */

@@ -292,8 +292,8 @@ static inline void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor
 /* Copies what is left of one to the other, until either ends. */
 void ompi_osc_loco_copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to);
 /* The same without cursors, which cost as much as a good part of a column's copy: of two sides that
- * are addresses, each one vector, with blocks of one length. False: they are not, nothing was done.
- */
+ * are addresses, each one vector, with blocks of one length, or one of them a run. False: they are
+ * not, nothing was done. */
 bool ompi_osc_loco_copy_vector(const struct ompi_osc_loco_side *from,
                                const struct ompi_osc_loco_side *to);
 

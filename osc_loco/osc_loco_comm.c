@@ -214,77 +214,61 @@ static int move(struct transfer *t, const struct ompi_osc_loco_side *sender,
 
 /* ---- the short way ---- */
 
-/* A transfer of one run between equal types: `*len` bytes from displacement 0 of the origin, to or
- * from `*offset`. No division, no call, little to remember: each look here is a good part of what
- * a put of a word costs. */
-static inline bool is_short(const struct loco_window *window, int origin_count,
-                            const struct ompi_datatype_t *origin_type, int target,
-                            ptrdiff_t disp, int target_count,
-                            const struct ompi_datatype_t *target_type, uint64_t *offset,
-                            size_t *len)
+/* Whether that many elements of the type are one run that begins at displacement 0, and how many
+ * bytes. Of a predefined type neither the bound nor the number of bytes has to be looked at. */
+static inline bool is_dense(const struct ompi_datatype_t *type, int count, size_t *len)
 {
     const uint16_t dense = OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS;
-    int64_t bytes, at;
+    const uint16_t predefined = dense | OMPI_DATATYPE_FLAG_PREDEFINED;
+    int64_t bytes;
 
-    if (origin_type != target_type || origin_count != target_count
-        || (origin_type->super.flags & dense) != dense || origin_type->super.true_lb != 0
-        || __builtin_mul_overflow((int64_t)origin_type->super.size, (int64_t)origin_count, &bytes)
-        || __builtin_mul_overflow((int64_t)disp, (int64_t)window->target[target].disp_unit, &at))
+    if (__builtin_expect((type->super.flags & predefined) == predefined, 1)) {
+        *len = type->super.size * (size_t)count;
+        return true;
+    }
+    if ((type->super.flags & dense) != dense || type->super.true_lb != 0
+        || __builtin_mul_overflow((int64_t)type->super.size, (int64_t)count, &bytes))
         return false;
     *len = (size_t)bytes;
-    *offset = (uint64_t)at;
     return true;
 }
 
-static inline void copy(void *to, const void *from, size_t len)
+/* A transfer of one run between equal types: where its target is, and of how many bytes; NULL: it
+ * is something else. No division, no call, little to remember: each look here is a good part of
+ * what a put of a word costs. */
+static inline void *short_way(int origin_count, const struct ompi_datatype_t *origin_type,
+                              int target, ptrdiff_t disp, int target_count,
+                              const struct ompi_datatype_t *target_type,
+                              const struct loco_window *window, size_t *len)
 {
-    if (len == sizeof(uint64_t))
-        memcpy(to, from, sizeof(uint64_t));     /* one instruction each way */
-    else
-        loci_copy_plain(to, from, len);
+    const struct loci_target *t = &window->target[target];
+    int64_t offset;
+
+    __asm__("" : "+r"(t));      /* one address, not one for each of its fields */
+    if (origin_type != target_type || origin_count != target_count
+        || !is_dense(origin_type, origin_count, len)
+        || __builtin_mul_overflow((int64_t)disp, (int64_t)t->disp_unit, &offset))
+        return NULL;
+    return loci_window_direct_at(window, target, t, (uint64_t)offset, *len);
 }
 
-static inline bool put_short(const void *origin, int origin_count,
-                             const struct ompi_datatype_t *origin_type, int target,
-                             ptrdiff_t disp, int target_count,
-                             const struct ompi_datatype_t *target_type,
-                             const struct ompi_win_t *win)
+static __attribute__((noinline)) int copy_run(void *to, const void *from, size_t len)
 {
-    const struct loco_window *window = ompi_osc_loco_window(win);
-    uint64_t offset;
-    size_t len;
-    void *remote;
-
-    if (!is_short(window, origin_count, origin_type, target, disp, target_count, target_type,
-                  &offset, &len))
-        return false;
-    remote = loci_window_direct_put(window, target, offset, len);
-    if (remote == NULL)
-        return false;
-    copy(remote, origin, len);
-    return true;
+    loci_copy_plain(to, from, len);
+    return MPI_SUCCESS;
 }
 
-static inline bool get_short(void *origin, int origin_count,
-                             const struct ompi_datatype_t *origin_type, int target,
-                             ptrdiff_t disp, int target_count,
-                             const struct ompi_datatype_t *target_type,
-                             const struct ompi_win_t *win)
+static inline int copy(void *to, const void *from, size_t len)
 {
-    const struct loco_window *window = ompi_osc_loco_window(win);
-    uint64_t offset;
-    size_t len;
-    const void *remote;
-
-    if (!is_short(window, origin_count, origin_type, target, disp, target_count, target_type,
-                  &offset, &len))
-        return false;
-    remote = loci_window_direct(window, target, offset, len);
-    if (remote == NULL)
-        return false;
-    copy(origin, remote, len);
-    return true;
+    if (len != sizeof(uint64_t))
+        return copy_run(to, from, len);
+    memcpy(to, from, sizeof(uint64_t));     /* one instruction each way */
+    return MPI_SUCCESS;
 }
+
+/* The long way begins with the arguments of the call. Those that are on the stack are read from
+ * there again, so that they need no registers meanwhile, which others would be saved for. */
+#define READ_AGAIN(arg) __asm__("" : "+m"(arg))
 
 /* ---- one call ---- */
 
@@ -343,22 +327,37 @@ int ompi_osc_loco_put(const void *origin, int origin_count, struct ompi_datatype
                       int target, ptrdiff_t disp, int target_count,
                       struct ompi_datatype_t *target_type, struct ompi_win_t *win)
 {
-    if (put_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                  win))
-        return MPI_SUCCESS;
-    return put_long(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                    win);
+    const struct loco_window *window = ompi_osc_loco_window(win);
+    size_t len;
+    void *remote = short_way(origin_count, origin_type, target, disp, target_count, target_type,
+                             window, &len);
+
+    if (remote == NULL) {
+        READ_AGAIN(target_type);
+        READ_AGAIN(win);
+        return put_long(origin, origin_count, origin_type, target, disp, target_count,
+                        target_type, win);
+    }
+    loci_window_stored(window);
+    return copy(remote, origin, len);
 }
 
 int ompi_osc_loco_get(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
                       int target, ptrdiff_t disp, int target_count,
                       struct ompi_datatype_t *target_type, struct ompi_win_t *win)
 {
-    if (get_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                  win))
-        return MPI_SUCCESS;
-    return get_long(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                    win);
+    const struct loco_window *window = ompi_osc_loco_window(win);
+    size_t len;
+    void *remote = short_way(origin_count, origin_type, target, disp, target_count, target_type,
+                             window, &len);
+
+    if (remote == NULL) {
+        READ_AGAIN(target_type);
+        READ_AGAIN(win);
+        return get_long(origin, origin_count, origin_type, target, disp, target_count,
+                        target_type, win);
+    }
+    return copy(origin, remote, len);
 }
 
 int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
@@ -366,16 +365,20 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
                        struct ompi_datatype_t *target_type, struct ompi_win_t *win,
                        struct ompi_request_t **request)
 {
+    const struct loco_window *window = ompi_osc_loco_window(win);
     loco_ack_t ack = LOCO_ACK_INIT;
+    size_t len;
+    void *remote;
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
         return MPI_ERR_RMA_SYNC;
-    if (!mca_osc_loco_component.late_requests
-        && put_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                     win)) {
+    remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
+                       &len);
+    if (remote != NULL && !mca_osc_loco_component.late_requests) {
+        loci_window_stored(window);
         *request = &ompi_request_empty;
-        return MPI_SUCCESS;
+        return copy(remote, origin, len);
     }
     rc = put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
              &ack);
@@ -387,16 +390,19 @@ int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *o
                        struct ompi_datatype_t *target_type, struct ompi_win_t *win,
                        struct ompi_request_t **request)
 {
+    const struct loco_window *window = ompi_osc_loco_window(win);
     loco_ack_t ack = LOCO_ACK_INIT;
+    size_t len;
+    void *remote;
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
         return MPI_ERR_RMA_SYNC;
-    if (!mca_osc_loco_component.late_requests
-        && get_short(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                     win)) {
+    remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
+                       &len);
+    if (remote != NULL && !mca_osc_loco_component.late_requests) {
         *request = &ompi_request_empty;
-        return MPI_SUCCESS;
+        return copy(origin, remote, len);
     }
     rc = get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
              &ack);

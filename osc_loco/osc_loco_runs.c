@@ -221,30 +221,58 @@ static inline void skip_blocks_of(struct ompi_osc_loco_cursor *cursor, size_t bl
         ompi_osc_loco_cursor_skip(cursor, n * block);
 }
 
-/* What describes a side that is one vector; NULL if it is something else. */
-static inline const ddt_elem_desc_t *vector_of(const struct ompi_osc_loco_side *side)
+/* A side that is one vector, or one run, which has blocks of any length: then `block` is 0, and
+ * `count` is of bytes. */
+struct vector {
+    char *at;
+    size_t block, count;
+    ptrdiff_t stride;
+};
+
+static inline bool vector_of(const struct ompi_osc_loco_side *side, struct vector *v)
 {
     const dt_type_desc_t *described = description(&side->type->super);
     const ddt_elem_desc_t *item = &described->desc->elem;
 
-    return side->count == 1 && described->used == 1
-           && (item->common.flags & OPAL_DATATYPE_FLAG_DATA) != 0 ? item : NULL;
+    if (ompi_osc_loco_is_run(side)) {
+        v->at = (char *)(uintptr_t)(side->base + (uint64_t)side->type->super.true_lb);
+        v->block = 0;
+        v->stride = 1;
+        v->count = ompi_osc_loco_bytes(side);
+        return true;
+    }
+    if (side->count != 1 || described->used != 1
+        || (item->common.flags & OPAL_DATATYPE_FLAG_DATA) == 0)
+        return false;
+    v->at = (char *)(uintptr_t)(side->base + (uint64_t)item->disp);
+    v->block = block_of(item);
+    v->count = item->count;
+    v->stride = item->extent;
+    return true;
+}
+
+static inline void cut_in_blocks(struct vector *run, size_t block)
+{
+    run->block = block;
+    run->stride = (ptrdiff_t)block;
+    run->count /= block;
 }
 
 bool ompi_osc_loco_copy_vector(const struct ompi_osc_loco_side *from,
                                const struct ompi_osc_loco_side *to)
 {
-    const ddt_elem_desc_t *source = vector_of(from), *sink = vector_of(to);
-    size_t block;
+    struct vector source, sink;
 
-    if (source == NULL || sink == NULL)
+    if (!vector_of(from, &source) || !vector_of(to, &sink))
         return false;
-    block = block_of(source);
-    if (block != block_of(sink))
+    if (source.block == 0 && sink.block != 0 && source.count % sink.block == 0)
+        cut_in_blocks(&source, sink.block);
+    else if (sink.block == 0 && source.block != 0)
+        cut_in_blocks(&sink, source.block);
+    if (source.block != sink.block || source.block == 0)
         return false;
-    copy_blocks((char *)(uintptr_t)(to->base + (uint64_t)sink->disp), sink->extent,
-                (const char *)(uintptr_t)(from->base + (uint64_t)source->disp), source->extent,
-                block, source->count < sink->count ? source->count : sink->count);
+    copy_blocks(sink.at, sink.stride, source.at, source.stride, source.block,
+                source.count < sink.count ? source.count : sink.count);
     return true;
 }
 

@@ -365,17 +365,20 @@ static void large_strided(int flavor)
 
 enum { VECTOR_BLOCKS = 13, VECTOR_MOST = 48, VECTOR_FAR = 4000 };
 
-/* Blocks of `block` bytes at distances: there, back, and nothing between them. `split`: the other
- * side's blocks are half as long, and twice as many. */
+/* Blocks of `block` bytes at distances: there, back, and nothing between them. A distance of 0: all
+ * are one run. `split`: the other side's blocks are half as long, and twice as many. */
 static void try_vectors(struct tl_win *w, int target, int origin, size_t block, size_t near,
                         size_t far, int split)
 {
     size_t far_block = split ? block / 2 : block;
     size_t blocks = split ? 2 * VECTOR_BLOCKS : VECTOR_BLOCKS;
-    unsigned char *data = malloc(VECTOR_BLOCKS * near), *back = calloc(VECTOR_BLOCKS, near);
-    unsigned char *expected = calloc(1, w->bytes);
+    unsigned char *data, *back, *expected = calloc(1, w->bytes);
     MPI_Datatype here, there;
 
+    near = near > 0 ? near : block;
+    far = far > 0 ? far : far_block;
+    data = malloc(VECTOR_BLOCKS * near);
+    back = calloc(VECTOR_BLOCKS, near);
     MPI_Type_vector(VECTOR_BLOCKS, (int)block, (int)near, MPI_BYTE, &here);
     MPI_Type_vector((int)blocks, (int)far_block, (int)far, MPI_BYTE, &there);
     MPI_Type_commit(&here);
@@ -413,16 +416,16 @@ static void try_vectors(struct tl_win *w, int target, int origin, size_t block, 
 static void vectors(int flavor)
 {
     static const size_t block[] = {1, 2, 4, 8, 16, 24, 32, VECTOR_MOST};
-    static const size_t stride[] = {VECTOR_MOST + 1, 500, VECTOR_FAR};
+    static const size_t stride[] = {0, VECTOR_MOST + 1, 500, VECTOR_FAR};
     struct tl_win w;
     int target = (tl_rank() + 1) % tl_size(), origin = (tl_rank() + tl_size() - 1) % tl_size();
 
     if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 2 * VECTOR_BLOCKS * VECTOR_FAR, 1))
         return;
     for (int b = 0; b < 8; b++)
-        for (int s = 0; s < 9; s++)
-            try_vectors(&w, target, origin, block[b], stride[s / 3], stride[s % 3],
-                        b > 0 && s % 2 == 1);
+        for (int s = 0; s < 16; s++)
+            try_vectors(&w, target, origin, block[b], stride[s / 4], stride[s % 4],
+                        b > 0 && s % 3 == 1);
     tl_win_close(&w);
 }
 
