@@ -50,6 +50,14 @@ static void count(struct loco_runtime *rt, const struct loci_op *op)
     }
 }
 
+/* Memory of a member that has not joined yet, as far as is known here. */
+static int not_ready(struct loco_runtime *rt)
+{
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "a channel is used before all its members have it: "
+             "loco_runtime_wait_ready comes first");
+    return LOCO_ERR_STATE;
+}
+
 /* Post on this thread's lane to the owner; with `ack` NULL, wait. */
 static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
 {
@@ -58,6 +66,8 @@ static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
     struct loci_lane *lane;
     int status = LOCO_ERR_NO_MEMORY;
 
+    if (op->mem->key.kind == LOCI_MEM_NONE && op->len > 0)
+        return not_ready(rt);
     if (self == NULL)
         return status;
     if (!loci_peer_alive(rt, op->mem->peer))
@@ -95,6 +105,8 @@ static bool now_a_word(struct loco_runtime *rt, struct loci_mem *mem)
 /* Nobody said whose atomics these words take: whichever it were, some member would do the other. */
 static int post_atomic(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
 {
+    if (op->mem->key.kind == LOCI_MEM_NONE)
+        return not_ready(rt);
     LOCO_ASSERT(op->mem->domain != LOCI_DOMAIN_NONE);
     return op->mem->domain == LOCI_DOMAIN_NONE ? LOCO_ERR_STATE : post(rt, op, ack);
 }

@@ -385,6 +385,7 @@ int loci_tunables_load(struct loci_tunables *t, struct loci_log *log)
             && set_row(t, &rows[i], text, LOCI_FROM_ENVIRONMENT, log) != LOCO_OK)
             rc = LOCO_ERR_ARG;
     }
+    loci_tunables_tell_unknown(log);
     return rc == LOCO_OK ? check_together(t, log) : rc;
 }
 

@@ -82,6 +82,8 @@ const struct loci_tunable_row *loci_tunables_rows(size_t *n);
  * environment and no hook sends the log to stderr. LOCO_ERR_ARG where a variable is wrong: the
  * log is told variable, value and what is allowed; all wrong ones are named. */
 int loci_tunables_load(struct loci_tunables *t, struct loci_log *log);
+/* Tell the log of variables that look like tunables and are none (tunables_unknown.c). */
+void loci_tunables_tell_unknown(const struct loci_log *log);
 
 /* Set one from text. LOCO_ERR_ARG where there is no such row or the value is wrong, told to the
  * log; nothing is changed then. */

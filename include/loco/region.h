@@ -33,8 +33,9 @@ extern "C" {
  * device's, the owner's included: there neither a plain write to such a word nor a C11 atomic
  * through the pointer of _local is atomic to them, and may be lost or undo one; loads are fine.
  * Errors of all: LOCO_ERR_RANGE (nothing is moved), LOCO_ERR_ARG (no such rank; a word that is
- * not aligned), LOCO_ERR_PEER_DEAD. (On one node a part that this process has reached before stays
- * usable when its owner has died.)
+ * not aligned), LOCO_ERR_STATE (that rank has not made it yet, as far as is known here),
+ * LOCO_ERR_PEER_DEAD. (On one node a part that this process has reached before stays usable when
+ * its owner has died.)
  * Source: LOCO paper, section 5.1.1 (shared_region).
  * @{ */
 typedef struct loco_region loco_region_t;

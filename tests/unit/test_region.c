@@ -213,6 +213,35 @@ Test(region, one_name_and_two_sizes_is_an_error)
     cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, sizes_body, NULL), 0);
 }
 
+/* Rank 1 makes the region when rank 0 has tried it; `arg` counts who has tried. */
+static int early_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    _Atomic int *tried = arg;
+    loco_region_t *region;
+    uint64_t word = 1;
+
+    if (rank == 1)
+        CHECK_OK(run_await(tried, 1));
+    CHECK_OK(loco_region_create(rt, NULL, "e", loco_everyone(rt), 64, &region));
+    if (rank == 0) {
+        CHECK_EQ(loco_region_write(region, 1, 0, &word, sizeof word), LOCO_ERR_STATE);
+        CHECK_EQ(loco_region_read64(region, 1, 0, &word), LOCO_ERR_STATE);
+        CHECK_EQ(loco_region_fetch_add(region, 1, 0, 1, &word), LOCO_ERR_STATE);
+        atomic_fetch_add(tried, 1);
+    }
+    CHECK_OK(loco_runtime_wait_ready(rt, FOREVER));
+    CHECK_OK(loco_region_write(region, 1 - rank, 0, &word, sizeof word));
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(region);
+    return 0;
+}
+
+Test(region, before_others_have_it_is_an_error)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, early_body, run_counter()), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, early_body, run_counter()), 0);
+}
+
 /* ---- what a thread that has gone left behind ---- */
 
 /* As many writes as the lane takes, none of which is told: it does not look, and goes. */

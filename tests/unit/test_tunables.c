@@ -114,6 +114,33 @@ Test(tunables, wrong_value_names_variable_value_and_what_is_allowed)
     cr_assert_eq(t.fabric, LOCI_FABRIC_AUTO, "a wrong value changes nothing");
 }
 
+Test(tunables, a_mistyped_name_is_told_and_another_variable_is_not)
+{
+    static const char *const mistyped[] = { "LOCO_SPINN", "LOCO_FABRC", "LOCO_EXTENT_MEN" };
+    static const char *const others[] = { "LOCO_CHECK_SECONDS", "LOCOMOTIVE", "LOCO_", "LOCO" };
+    struct loci_tunables t;
+    struct heard heard;
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        setenv(others[i], "1", 1);
+    cr_assert_eq(load(&t, &heard), LOCO_OK);
+    cr_assert_eq(heard.lines, 0, "%s", heard.text);
+    for (size_t i = 0; i < sizeof mistyped / sizeof mistyped[0]; i++) {
+        setenv(mistyped[i], "7", 1);
+        cr_assert_eq(load(&t, &heard), LOCO_OK);
+        cr_assert_eq(heard.lines, 1, "%s", heard.text);
+        cr_assert(strstr(heard.text, mistyped[i]) != NULL, "%s", heard.text);
+        unsetenv(mistyped[i]);
+    }
+    setenv("LOCO_SPINN", "7", 1);
+    load(&t, &heard);
+    cr_assert(strstr(heard.text, "(LOCO_SPIN has)") != NULL, "%s", heard.text);
+    unsetenv("LOCO_SPINN");
+    setenv("LOCO_LOG", "info", 1);
+    load(&t, &heard);
+    cr_assert(strstr(heard.text, "LOCO_CHECK_SECONDS") != NULL, "%s", heard.text);
+}
+
 Test(tunables, extents_must_fit_each_other)
 {
     struct loci_tunables t;
