@@ -139,7 +139,17 @@ static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
     return status == LOCO_OK && c->n > 0 ? chain_send(c) : status;
 }
 
-/* One run of the user's memory: no chain. A CREATE window's parts but the own are never mapped. */
+/* Whether a member's part is one piece of memory that is not mapped, nor can be. A CREATE window's
+ * parts but the own are never mapped. */
+static bool is_far_run(struct loco_window *win, int rank)
+{
+    struct loci_mem *mem = &win->target[rank].mem;
+
+    return win->kind != LOCO_WINDOW_DYNAMIC && loci_mem_ptr(mem) == NULL
+           && (win->kind == LOCO_WINDOW_CREATE || loci_mem_map(win->rt, mem) == NULL);
+}
+
+/* One run there: no chain. */
 static int move_run(struct loco_window *win, int rank, enum loci_op_kind kind,
                     const struct loco_span *span, loco_ack_t *ack)
 {
@@ -183,8 +193,7 @@ int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
 
     if (status != LOCO_OK)
         return status;
-    if (n == 1 && spans->len > 0 && win->kind == LOCO_WINDOW_CREATE
-        && loci_mem_ptr(&win->target[rank].mem) == NULL)
+    if (n == 1 && spans->len > 0 && is_far_run(win, rank))
         return move_run(win, rank, kind, spans, ack);
     return move_chain(win, rank, kind, spans, n, ack);
 }

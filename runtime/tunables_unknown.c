@@ -38,6 +38,18 @@ static int distance(const char *a, size_t a_len, const char *b, size_t b_len)
     return row[b_len];
 }
 
+static bool is_tunable(const char *name, size_t len)
+{
+    const struct loci_tunable_row *row;
+    size_t rows;
+
+    row = loci_tunables_rows(&rows);
+    for (size_t i = 0; i < rows; i++)
+        if (strncmp(row[i].name, name, len) == 0 && row[i].name[len] == '\0')
+            return true;
+    return false;
+}
+
 /* The tunable that a name is closest to; *far: by how much. */
 static const char *closest(const char *name, size_t len, int *far)
 {
@@ -66,9 +78,9 @@ void loci_tunables_tell_unknown(const struct loci_log *log)
 
         if (strncmp(*entry, PREFIX, strlen(PREFIX)) != 0)
             continue;
-        meant = closest(*entry, (size_t)len, &far);
-        if (far == 0)
+        if (is_tunable(*entry, (size_t)len))
             continue;
+        meant = closest(*entry, (size_t)len, &far);
         if (far <= CLOSE)
             loci_log(log, LOCO_LOG_WARN, "%.*s in the environment does nothing: no tunable has "
                      "that name (%s has); loco-info lists them", len, *entry, meant);

@@ -187,9 +187,8 @@ static struct ibv_send_wr *begin(struct batch *b, const struct loci_op *op)
     struct ibv_send_wr *wr = &b->wr[b->n];
     struct ibv_sge *sge = &b->sge[b->n];
 
-    memset(wr, 0, sizeof *wr);
-    memset(sge, 0, sizeof *sge);
-    wr->sg_list = sge;
+    *wr = (struct ibv_send_wr){ .sg_list = sge };
+    *sge = (struct ibv_sge){ .length = 0 };
     if (op->kind == LOCI_PLACE || op->len == 0)
         return wr;
     wr->num_sge = 1;
