@@ -343,8 +343,9 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
     if (old != NULL)
         old->end = l->end;
     if (status == LOCO_ERR_SYSTEM)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no queue pair on %s to process %016llx: %m",
-                 f->port.device, (unsigned long long)lane->peer->address.identity);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no queue pair on %s to process %016llx: %m%s",
+                 f->port.device, (unsigned long long)lane->peer->address.identity,
+                 loci_verbs_remedy(errno));
     if (status == LOCO_OK) {
         l->ring = calloc(l->depth, sizeof l->ring[0]);
         status = l->ring != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;

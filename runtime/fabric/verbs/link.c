@@ -266,8 +266,7 @@ static int prepare(struct verbs_links *links)
         return LOCO_OK;
     if (!loci_link_queues_open(links, links->listener->verbs)) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "nothing to connect machines with on %s: %m%s",
-                 links->fabric->port.device, errno == ENOMEM
-                 ? ". Is the limit of locked memory (ulimit -l) high enough?" : "");
+                 links->fabric->port.device, loci_verbs_remedy(errno));
         return LOCO_ERR_SYSTEM;
     }
     status = loci_service_watch(rt, links->done->fd, EPOLLIN, loci_link_done_event, links);

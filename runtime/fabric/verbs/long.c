@@ -96,8 +96,8 @@ int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
                                     op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
     };
     if (l->rest.user == NULL) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m",
-                 op->len, f->port.device);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "a buffer of %zu bytes cannot be registered with %s: %m%s",
+                 op->len, f->port.device, loci_verbs_remedy(errno));
         l->rest.len = 0;
         return LOCO_ERR_NO_MEMORY;
     }

@@ -21,8 +21,7 @@
 static void cannot(struct verbs_fabric *f, size_t len, const char *what)
 {
     LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of %s cannot be registered with %s: %m%s", len, what,
-             f->port.device, errno == ENOMEM
-             ? "; raise the limit of locked memory (ulimit -l, memlock)" : "");
+             f->port.device, loci_verbs_remedy(errno));
 }
 
 /* ---- extents ---- */

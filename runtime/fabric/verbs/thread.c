@@ -116,8 +116,8 @@ struct verbs_thread *loci_verbs_thread(struct verbs_fabric *f, struct loci_threa
     t->fabric = f;
     make_domain(t);
     if (!make_queue(t) || !make_buffers(t)) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no completion queue or buffers for a thread on %s: %m",
-                 f->port.device);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no completion queue or buffers for a thread on %s: %m%s",
+                 f->port.device, loci_verbs_remedy(errno));
         free_thread(t);
         return NULL;
     }

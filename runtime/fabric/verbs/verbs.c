@@ -97,7 +97,20 @@ static void hear_news(struct loco_runtime *rt, void *ctx, int fd, uint32_t event
     loci_verbs_drop_stale(ctx);
 }
 
-/* Events of the whole device; those of queue pairs come as completions, too. */
+/* What a queue pair's refusals and losses are comes as completions, too. */
+static int level_of(enum ibv_event_type type)
+{
+    switch (type) {
+    case IBV_EVENT_DEVICE_FATAL: case IBV_EVENT_CQ_ERR: case IBV_EVENT_QP_FATAL:
+        return LOCO_LOG_ERROR;
+    case IBV_EVENT_PORT_ERR:
+        return LOCO_LOG_WARN;
+    default:
+        return LOCO_LOG_DEBUG;
+    }
+}
+
+/* Events of the device, its port, queues and queue pairs. */
 static void device_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     struct verbs_fabric *f = ctx;
@@ -107,9 +120,8 @@ static void device_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t ev
     (void)events;
     if (ibv_get_async_event(f->context, &event) != 0)
         return;
-    LOCI_LOG(rt, event.event_type == IBV_EVENT_DEVICE_FATAL
-                 || event.event_type == IBV_EVENT_PORT_ERR ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
-             "%s: %s", f->port.device, ibv_event_type_str(event.event_type));
+    LOCI_LOG(rt, level_of(event.event_type), "%s: %s", f->port.device,
+             ibv_event_type_str(event.event_type));
     ibv_ack_async_event(&event);
 }
 

@@ -2,6 +2,7 @@
 #ifndef LOCI_VERBS_H
 #define LOCI_VERBS_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -217,6 +218,11 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key);
 void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
 void loci_verbs_users_close(struct verbs_fabric *f);
+/* Behind the errno of what the device did not do: what helps, where it is the usual limit. */
+static inline const char *loci_verbs_remedy(int error)
+{
+    return error == ENOMEM ? "; raise the limit of locked memory (ulimit -l, memlock)" : "";
+}
 
 /* cache.c */
 void loci_verbs_cache_open(struct verbs_fabric *f);
