@@ -403,7 +403,7 @@ static int is_ours(void *arg)
 static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
 {
     const struct loci_reason why = {
-        .what = w->rw->what, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .what = w->rw->what, .at = w->rw->mem, .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
     };
     int64_t patience = rt->tunables.lock_patience;

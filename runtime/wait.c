@@ -142,6 +142,18 @@ struct clock {
     bool told;
 };
 
+static void tell_stuck(struct loco_runtime *rt, const struct loci_reason *why)
+{
+    int whose = why->at != NULL ? why->at->peer : why->group == NULL ? why->peer : -1;
+    const struct loci_address *who = whose > LOCI_SELF ? &loci_peer(rt, whose)->address : NULL;
+
+    if (who == NULL)
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
+    else
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s, at process %016llx (pid %d)",
+                 why->what, (unsigned long long)who->identity, (int)who->pid);
+}
+
 /* The clock is read now and then only: LOCO_ERR_TIMEOUT, or LOCO_OK. */
 static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
                          struct clock *clock)
@@ -155,7 +167,7 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
         return LOCO_ERR_TIMEOUT;
     if (!clock->told && clock->waited >= STUCK_AFTER) {
         clock->told = true;
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
+        tell_stuck(rt, why);
     }
     return LOCO_OK;
 }

@@ -14,6 +14,7 @@ typedef int loci_ready_fn(void *arg);
 
 struct loci_reason {
     const char *what;                   /* for the report when it is stuck: "ticket of lock x" */
+    const struct loci_mem *at;          /* for it, too: memory of whom that is in; nullable */
     const struct loco_group *group;     /* needs all of these, or */
     int peer;                           /* this one (index of peer), where group is NULL; -1 none */
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */

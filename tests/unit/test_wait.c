@@ -3,6 +3,7 @@
 /* Waiting, with a host of our own: a clock that the test moves, an idle hook that counts. */
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime.h"
@@ -70,6 +71,51 @@ static int never(void *arg)
 {
     (void)arg;
     return 0;
+}
+
+/* ---- a wait that lasts ---- */
+
+static void keep_line(void *ctx, int level, const char *text)
+{
+    (void)level;
+    snprintf(ctx, LOCI_LOG_LINE, "%s", text);
+}
+
+/* What it says after ten seconds, once. */
+static void last_long(const struct loci_reason *why, char *line)
+{
+    struct loco_runtime rt;
+    struct fake f;
+
+    set_up(&rt, &f);
+    other.address.pid = 4711;
+    rt.log = (struct loci_log){ keep_line, line, LOCO_LOG_INFO };
+    line[0] = '\0';
+    cr_assert_eq(loci_wait(&rt, why, never, NULL), LOCO_ERR_TIMEOUT);
+}
+
+Test(wait, after_ten_seconds_it_says_for_what_and_at_whom)
+{
+    const int64_t limit = INT64_C(10100000000);
+    const struct loci_mem mem = { .peer = 1 }, own = { .peer = LOCI_SELF };
+    struct loci_reason why = { .what = "a lock", .at = &mem, .peer = -1, .timeout_ns = limit };
+    char line[LOCI_LOG_LINE];
+
+    last_long(&why, line);
+    cr_assert(strstr(line, "for a lock, at process") != NULL, "%s", line);
+    cr_assert(strstr(line, "(pid 4711)") != NULL, "%s", line);
+    why.at = &own;
+    last_long(&why, line);
+    cr_assert_str_eq(line, "waiting since 10 s for a lock");
+    why.at = NULL;
+    last_long(&why, line);
+    cr_assert_str_eq(line, "waiting since 10 s for a lock");
+    why.peer = 1;
+    last_long(&why, line);
+    cr_assert(strstr(line, "(pid 4711)") != NULL, "%s", line);
+    why.timeout_ns = limit / 2;
+    last_long(&why, line);
+    cr_assert_str_eq(line, "");
 }
 
 /* ---- sleeping: a host that says what it was asked ---- */
