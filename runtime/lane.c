@@ -281,42 +281,29 @@ static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t ol
     }
 }
 
-/* Whether there is nothing to wait for once the fabric has taken them. */
-static bool all_are_eager(const struct loco_runtime *rt, const struct loci_op *ops, int n)
-{
-    if (rt->ops->eager_write == 0)
-        return false;
-    for (int i = 0; i < n; i++)
-        if (ops[i].kind != LOCI_WRITE || ops[i].len > rt->ops->eager_write)
-            return false;
-    return true;
-}
-
 /* At most LOCI_CHAIN, each with a slot of its own: should the chain break, all that is in flight
  * can be waited for. A thread has more slots than that, so those it holds here while it waits for
  * the last of them do not keep it from coming; nothing else of this thread does meanwhile. Acks get
- * the numbers of the youngest and the oldest for all. Short writes need no slots, which are a tenth
- * of the instructions that it takes to post a word. */
+ * the numbers of the youngest and the oldest for all. */
 static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
                      loco_ack_t *ack)
 {
     struct loco_runtime *rt = lane->thread->rt;
     unsigned rounds = 0;
-    int status, done = 0, posted, slots = all_are_eager(rt, ops, n) ? 0 : n;
+    int status, done = 0, posted;
     uint64_t oldest, seq;
 
     if (may_mend(lane))
         mend(lane);
     oldest = self->seq + 1;
-    for (int i = 0; i < slots; i++)
+    for (int i = 0; i < n; i++)
         ops[i].slot = loci_slot_take(self, lane);
     seq = self->seq;
     do {
         posted = 0;
         status = loci_peer_alive(rt, lane->peer->index)
                  ? try_post(lane, ops + done, n - done, &posted) : LOCO_ERR_PEER_DEAD;
-        if (slots > 0)
-            settle(lane, self, oldest, seq, ops + done, posted, ack);
+        settle(lane, self, oldest, seq, ops + done, posted, ack);
         done += posted;
         if (status == LOCO_ERR_AGAIN) {
             /* It may be full of what a thread that has gone did not poll. */
@@ -324,7 +311,7 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
             loci_wait_round(rt, &rounds);
         }
     } while (status == LOCO_ERR_AGAIN);
-    for (int i = done; i < slots; i++)
+    for (int i = done; i < n; i++)
         atomic_store_explicit(&ops[i].slot->seq, 0, memory_order_release);
     return status;
 }

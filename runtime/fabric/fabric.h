@@ -141,8 +141,6 @@ struct loci_fabric;
 struct loci_fabric_ops {
     const char *name;
     bool synchronous;           /* writes are visible when post returns: fences need no place */
-    size_t eager_write;         /* bytes: up to these a write that is taken is done; its op.slot is
-                                   not looked at, and may be NULL. 0: no write is such */
     /* Pool memory of the same node can be mapped, so its words are of the cpu domain. Where that
      * is refused to a process all the same, what it posts there is done by the owner's CPU. */
     bool maps;
