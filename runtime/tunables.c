@@ -302,7 +302,7 @@ void loci_tunables_range(const struct loci_tunable_row *row, char *buf, size_t l
 
 /* ---- the whole table ---- */
 
-static const struct loci_tunable_row *find_row(const char *name, size_t len)
+const struct loci_tunable_row *loci_tunables_row(const char *name, size_t len)
 {
     for (size_t i = 0; i < ROWS; i++)
         if (strlen(rows[i].name) == len && strncmp(rows[i].name, name, len) == 0)
@@ -334,7 +334,7 @@ static int set_row(struct loci_tunables *t, const struct loci_tunable_row *row, 
 int loci_tunables_set(struct loci_tunables *t, const char *name, const char *text,
                       enum loci_tunable_origin origin, const struct loci_log *log)
 {
-    const struct loci_tunable_row *row = find_row(name, strlen(name));
+    const struct loci_tunable_row *row = loci_tunables_row(name, strlen(name));
 
     if (row == NULL) {
         loci_log(log, LOCO_LOG_ERROR, "there is no tunable %s; loco-info lists them", name);
@@ -356,7 +356,7 @@ static int check_together(const struct loci_tunables *t, const struct loci_log *
 /* LOCO_LOG goes first, so that what is wrong with the others is heard. */
 static int load_log(struct loci_tunables *t, struct loci_log *log)
 {
-    const struct loci_tunable_row *row = find_row("LOCO_LOG", strlen("LOCO_LOG"));
+    const struct loci_tunable_row *row = loci_tunables_row("LOCO_LOG", strlen("LOCO_LOG"));
     const char *text = getenv(row->name);
     int rc = LOCO_OK;
 
@@ -394,7 +394,7 @@ int loci_tunables_apply(struct loci_tunables *t, const char *const *settings,
 {
     for (; settings != NULL && *settings != NULL; settings++) {
         size_t len = strcspn(*settings, "=");
-        const struct loci_tunable_row *row = find_row(*settings, len);
+        const struct loci_tunable_row *row = loci_tunables_row(*settings, len);
 
         if (row == NULL || (*settings)[len] != '=') {
             loci_log(log, LOCO_LOG_ERROR, "\"%s\" is not LOCO_NAME=value; loco-info lists the "

@@ -77,6 +77,8 @@ struct loci_tunable_row {
 
 /* The table; *n rows. */
 const struct loci_tunable_row *loci_tunables_rows(size_t *n);
+/* That of this name, `len` letters long; NULL: there is none. */
+const struct loci_tunable_row *loci_tunables_row(const char *name, size_t len);
 
 /* Defaults, then what the environment says; sets log->level, and with LOCO_LOG in the
  * environment and no hook sends the log to stderr. LOCO_ERR_ARG where a variable is wrong: the

@@ -38,18 +38,6 @@ static int distance(const char *a, size_t a_len, const char *b, size_t b_len)
     return row[b_len];
 }
 
-static bool is_tunable(const char *name, size_t len)
-{
-    const struct loci_tunable_row *row;
-    size_t rows;
-
-    row = loci_tunables_rows(&rows);
-    for (size_t i = 0; i < rows; i++)
-        if (strncmp(row[i].name, name, len) == 0 && row[i].name[len] == '\0')
-            return true;
-    return false;
-}
-
 /* The tunable that a name is closest to; *far: by how much. */
 static const char *closest(const char *name, size_t len, int *far)
 {
@@ -76,9 +64,8 @@ void loci_tunables_tell_unknown(const struct loci_log *log)
         int len = (int)strcspn(*entry, "="), far;
         const char *meant;
 
-        if (strncmp(*entry, PREFIX, strlen(PREFIX)) != 0)
-            continue;
-        if (is_tunable(*entry, (size_t)len))
+        if (strncmp(*entry, PREFIX, strlen(PREFIX)) != 0
+            || loci_tunables_row(*entry, (size_t)len) != NULL)
             continue;
         meant = closest(*entry, (size_t)len, &far);
         if (far <= CLOSE)
