@@ -3,7 +3,8 @@
 /* Fences of three scopes (LOCO paper, section 5.3), by what the lanes' counters say:
  *
  *   placed >= written    nothing to do on this lane
- *   placing >= written   a read or an atomic in flight will place all: wait for it
+ *   placing >= written   a read or an atomic in flight will place all, or the writes' own
+ *                        completions (acks_place): wait for it
  *   else                 post a place, then wait
  *   told >= written      what is not placed are counts (loci_tell64), which a fence of data leaves
  *

@@ -107,6 +107,11 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
     return slot;
 }
 
+void loci_lane_placed(struct loci_lane *lane, uint64_t places)
+{
+    raise_to(&lane->placed, places);
+}
+
 void loci_slot_done(struct loci_slot *slot, int status)
 {
     uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_relaxed);
@@ -221,16 +226,22 @@ static void ack_add(loco_ack_t *ack, struct loci_thread *thread, struct loci_slo
         ack->seq = seq;
 }
 
+/* What the completion of that write of the lane places. */
+static uint64_t number_write(const struct loci_lane *lane, uint64_t written)
+{
+    return lane->acks_place ? written : 0;
+}
+
 /* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
  * lane that seems to have more writes costs a fence at most. */
-static void count_before_post(struct loci_lane *lane, const struct loci_op *ops, int n)
+static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
 {
     const uint64_t before = atomic_load_explicit(&lane->written, memory_order_relaxed);
     uint64_t written = before;
 
     for (int i = 0; i < n; i++) {
         if (ops[i].kind == LOCI_WRITE)
-            written++;
+            ops[i].places = number_write(lane, ++written);
         else
             ops[i].slot->places = written;
     }
@@ -241,10 +252,11 @@ static void count_before_post(struct loci_lane *lane, const struct loci_op *ops,
 /* The last of them that places says all: places only grow along a chain. */
 static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
-    while (n > 0 && ops[n - 1].kind == LOCI_WRITE)
+    while (n > 0 && ops[n - 1].kind == LOCI_WRITE && ops[n - 1].places == 0)
         n--;
     if (n > 0)
-        raise_to(&lane->placing, ops[n - 1].slot->places);
+        raise_to(&lane->placing, ops[n - 1].kind == LOCI_WRITE ? ops[n - 1].places
+                                                               : ops[n - 1].slot->places);
 }
 
 static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
@@ -313,6 +325,38 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
     } while (status == LOCO_ERR_AGAIN);
     for (int i = done; i < n; i++)
         atomic_store_explicit(&ops[i].slot->seq, 0, memory_order_release);
+    return status;
+}
+
+/* Under the lock it is counted after it is posted: for whoever looks without it, it happens when
+ * this returns. */
+static int write_at_once(struct loci_lane *lane, struct loci_op *op)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+    uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed) + 1;
+    int status = LOCO_ERR_AGAIN;
+
+    op->places = number_write(lane, written);
+    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK)
+        status = rt->ops->write(rt->fabric, lane, op);
+    if (status != LOCO_OK)
+        return status;
+    atomic_store_explicit(&lane->written, written, memory_order_release);
+    if (op->places != 0)
+        raise_to(&lane->placing, op->places);
+    return LOCO_OK;
+}
+
+int loci_lane_write(struct loci_lane *lane, struct loci_op *op)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+    int status;
+
+    if (rt->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
+        return LOCO_ERR_AGAIN;
+    pthread_mutex_lock(&lane->thread->lock);
+    status = write_at_once(lane, op);
+    pthread_mutex_unlock(&lane->thread->lock);
     return status;
 }
 

@@ -81,7 +81,9 @@ static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
 
         return rt->ops->post(rt->fabric, lane, op, 1, &posted);
     }
-    status = loci_lane_post(lane, op, &own);
+    status = op->kind == LOCI_WRITE ? loci_lane_write(lane, op) : LOCO_ERR_AGAIN;
+    if (status == LOCO_ERR_AGAIN)
+        status = loci_lane_post(lane, op, &own);
     if (status != LOCO_IN_PROGRESS)
         return status;
     if (ack == NULL)
@@ -220,10 +222,11 @@ int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ac
         return status;
     for (int i = 0; i < n; i++)
         count(rt, &ops[i]);
-    if (!rt->ops->synchronous)
-        return post_chain(rt, lane, ops, n, ack);
-    return loci_peer_alive(rt, lane->peer->index)
-           ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
+    if (rt->ops->synchronous)
+        return loci_peer_alive(rt, lane->peer->index)
+               ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
+    status = n == 1 && ops->kind == LOCI_WRITE ? loci_lane_write(lane, ops) : LOCO_ERR_AGAIN;
+    return status == LOCO_ERR_AGAIN ? post_chain(rt, lane, ops, n, ack) : status;
 }
 
 int loci_try_update(struct loco_runtime *rt, const struct loci_op *op)

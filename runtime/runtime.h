@@ -107,6 +107,7 @@ struct loci_lane {
     struct loci_thread *thread;
     struct loci_peer *peer;
     _Atomic bool mending;           /* somebody is at it: lane.c */
+    bool acks_place;                /* a write's completion says that it is placed; by the fabric */
     _Atomic uint64_t written;       /* writes posted; by the lane's thread */
     _Atomic uint64_t placing;
     _Atomic uint64_t placed;
@@ -242,6 +243,11 @@ int loci_lane_poll(struct loci_lane *lane);
 struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *lane);
 /* Fabrics: the operation of this slot is complete (LOCO_OK) or has failed. Any thread. */
 void loci_slot_done(struct loci_slot *slot, int status);
+/* By the fabric, too: all of the lane's writes up to this number are placed. */
+void loci_lane_placed(struct loci_lane *lane, uint64_t places);
+/* Post one write that is done when this returns: it takes no slot. LOCO_ERR_AGAIN: it is not one,
+ * or not now; it is to be posted as any operation. */
+int loci_lane_write(struct loci_lane *lane, struct loci_op *op);
 /* Post one operation. Returns LOCO_OK, LOCO_IN_PROGRESS (slot in *ack) or an error. */
 int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack);
 /* Post a chain of any length, in order. LOCO_OK: all are done, or in flight and in *ack; or an

@@ -14,8 +14,9 @@
 #include "runtime.h"
 
 /* Where the last call of this thread found its context. The cookie tells a runtime from an
- * earlier one that lay at the same address. */
-static _Thread_local struct {
+ * earlier one that lay at the same address. It is so small that a program which loads this library
+ * late has room for it among what is there from the start: no call to find it. */
+static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
     const struct loco_runtime *rt;
     uint64_t cookie;
     struct loci_thread *thread;

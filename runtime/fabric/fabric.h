@@ -92,6 +92,8 @@ struct loci_op {
     uint64_t *result;           /* where an atomic's old value goes */
     bool unwanted;              /* nobody looks at that, and it may stay as it is */
     struct loci_slot *slot;     /* who is told of the completion */
+    uint64_t places;            /* of a write: its completion places the lane's writes up to here,
+                                 * or 0: none does. Post says 0 of one that has no completion */
 };
 
 /* Blocks of `len` bytes, at least one, `stride` from the beginning of one to that of the next. */
@@ -180,6 +182,9 @@ struct loci_fabric_ops {
     /* Post a chain of n operations on one lane; *posted says how many were taken. */
     int (*post)(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                 int *posted);
+    /* Post one write whose source may be used again at once, as with a device that takes its bytes
+     * with the request; nullable. LOCO_ERR_AGAIN: it is to be posted as any other. */
+    int (*write)(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op);
     /* Mark finished operations of this lane; returns how many, or an error of the lane. */
     int (*poll)(struct loci_fabric *fabric, struct loci_lane *lane);
 

@@ -512,6 +512,7 @@ static const struct test_case {
     { "chain_broken", chain_broken, false, false },
     { "chain_refused", chain_refused, false, false },
     { "mended", mended, false, false },
+    { "placed", placed, false, false },
     { "order", order, false, false },
     { "threads", threads, false, false },
     { "fenced", fenced, false, false },

@@ -38,6 +38,9 @@ int chain_refused(struct member *m);
 /* mended.c */
 int mended(struct member *m);
 
+/* placed.c */
+int placed(struct member *m);
+
 /* silent.c */
 int silent(struct member *m);
 

@@ -378,6 +378,7 @@ int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     struct verbs_lane *l;
     int status = open_ways(verbs_of(fabric), lane, NULL, &l);
 
+    lane->acks_place = verbs_of(fabric)->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
     if (status == LOCO_OK)
         lane->fabric_data = l;
     return status;

@@ -44,6 +44,7 @@ static int give_piece(struct verbs_lane *l, size_t len)
     const struct verbs_request what = {
         .slot = last ? m->slot : NULL, .kind = m->kind, .len = len,
         .user = last ? m->user : NULL, .answer = m->kind == LOCI_READ ? len : 0,
+        .places = last ? m->places : 0,
     };
     struct ibv_sge sge = {
         .addr = (uintptr_t)m->local + m->at, .length = (uint32_t)len, .lkey = m->user->mr->lkey,
@@ -92,6 +93,7 @@ int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
     l->rest = (struct verbs_long){
         .kind = op->kind, .local = op->local, .remote = op->mem->key.base + op->offset,
         .rkey = (uint32_t)op->mem->key.device, .len = op->len, .slot = op->slot,
+        .places = op->kind == LOCI_WRITE ? op->places : 0,
         .user = loci_verbs_register(f, op->local, op->len, IBV_ACCESS_LOCAL_WRITE,
                                     op->kind == LOCI_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
     };

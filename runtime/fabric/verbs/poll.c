@@ -61,6 +61,8 @@ static void retire(struct verbs_lane *l, int status)
     }
     if (status != LOCO_OK && r->kind == LOCI_WRITE)
         l->lost = true;
+    if (status == LOCO_OK && r->places != 0)
+        loci_lane_placed(l->lane, r->places);
     if (r->user != NULL)
         loci_verbs_unregister(l->thread->fabric, r->user);
     l->unanswered -= r->answer;

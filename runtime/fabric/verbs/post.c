@@ -2,7 +2,7 @@
 
 /* Requests: how an operation is given to the device.
  *
- *   write up to the inline size   with its data; done when posted
+ *   write up to the inline size   with its data; done when posted, alone in a short way of its own
  *   write up to a block           copied to a buffer; done when posted
  *   read up to a block, atomic    into a buffer that is copied out on completion
  *   place                         a read of nothing; or the last request's completion, below
@@ -18,9 +18,10 @@
  * Nothing of these numbers is seen by anybody else meanwhile: they are under the thread's lock, and
  * completions are taken only by polls, which are under it, too.
  *
- * Places by acknowledgements (LOCO_RDMA_PLACE=ack). Each write asks for its completion, and a place
- * waits for that of the youngest request: no message of its own. The standard does not say that
- * what is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE
+ * Places by acknowledgements (LOCO_RDMA_PLACE=ack). Each write asks for its completion, which
+ * places it, so that a fence has nothing to post. Where one does all the same, as on a lane that
+ * was mended, it waits for the youngest request: no message of its own. The standard does not say
+ * that what is acknowledged is placed, so it is for those who know that of their devices; soft-RoCE
  * stores before it acknowledges.
  *
  * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with
@@ -209,15 +210,10 @@ static void end(struct batch *b, int op, const struct verbs_request *what, bool 
 
 /* ---- kinds ---- */
 
-static bool by_acks(const struct verbs_lane *l)
-{
-    return l->thread->fabric->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
-}
-
 /* Up to a block, done when posted. */
 static int make_write(struct batch *b, const struct loci_op *op, int number)
 {
-    struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len };
+    struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len, .places = op->places };
     struct verbs_lane *l = b->l;
     struct ibv_send_wr *wr = begin(b, op);
     struct ibv_sge *sge = wr->sg_list;
@@ -235,7 +231,7 @@ static int make_write(struct batch *b, const struct loci_op *op, int number)
         sge->addr = (uintptr_t)what.buffer->base;
         sge->lkey = l->thread->mr->lkey;
     }
-    end(b, number, &what, by_acks(l) || l->twin != NULL);
+    end(b, number, &what, what.places != 0 || l->twin != NULL);
     return LOCO_OK;
 }
 
@@ -306,6 +302,28 @@ static int make_place_by_acks(struct batch *b, const struct loci_op *op, int num
     return LOCO_IN_PROGRESS;
 }
 
+/* ---- one write ---- */
+
+/* Whatever is not as usual, and all errors but the device's, are the general way's. */
+int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op)
+{
+    struct verbs_lane *l = lane->fabric_data;
+    const struct loci_memkey *key = &op->mem->key;
+    const struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len, .places = op->places };
+    struct ibv_sge sge = { .addr = (uintptr_t)op->local, .length = (uint32_t)op->len };
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE,
+        .wr.rdma = { .remote_addr = key->base + op->offset, .rkey = (uint32_t)key->device },
+    };
+
+    (void)fabric;
+    if (op->len == 0 || op->len > l->max_inline || (key->device & VERBS_REGISTERED) == 0
+        || l->broken || l->rest.len != 0 || !loci_verbs_has_room(l)
+        || (l->twin != NULL && !loci_verbs_is_idle(l->twin)))
+        return LOCO_ERR_AGAIN;
+    return loci_verbs_give(l, &wr, &what, op->places != 0 || l->twin != NULL);
+}
+
 /* ---- chains ---- */
 
 /* A word of the cpu domain whose page could not be mapped: its owner's CPU does it. */
@@ -346,12 +364,14 @@ static int add(struct batch *b, struct loci_op *op, int number)
         return LOCO_ERR_PEER_DEAD;
     if (!loci_verbs_long_posted(l) || (l->twin != NULL && !loci_verbs_is_idle(l->twin)))
         return LOCO_ERR_AGAIN;      /* in order */
-    if (op->kind == LOCI_PLACE && by_acks(l))
+    if (op->kind == LOCI_PLACE && l->lane->acks_place)
         return make_place_by_acks(b, op, number);
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
         return loci_verbs_has_room(l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
-    if (op->kind == LOCI_WRITE && op->len == 0)
+    if (op->kind == LOCI_WRITE && op->len == 0) {
+        op->places = 0;
         return LOCO_OK;
+    }
     if (is_owners(op)) {
         op->slot->places = 0;       /* it does not go by the lane */
         return loci_shm_post((struct loci_fabric *)l->thread->fabric->shm, l->lane, op, 1,

@@ -298,7 +298,8 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
     .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove, .map = verbs_map,     \
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
-    .lane_mend = loci_verbs_lane_mend, .post = loci_verbs_post, .poll = loci_verbs_poll,          \
+    .lane_mend = loci_verbs_lane_mend, .post = loci_verbs_post, .write = loci_verbs_write,        \
+    .poll = loci_verbs_poll,                                                                      \
     .control_send = verbs_control_send, .spans = true
 
 const struct loci_fabric_ops loci_fabric_verbs = {

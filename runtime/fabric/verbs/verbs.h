@@ -68,6 +68,7 @@ struct verbs_buffer {
 struct verbs_request {
     struct verbs_lane *lane;
     struct loci_slot *slot;         /* who is told, or NULL */
+    uint64_t places;                /* of an operation's that is said of a write, or 0 */
     enum loci_op_kind kind;
     size_t len;
     void *to;                       /* where a read or an atomic puts what the buffer gets */
@@ -85,6 +86,7 @@ struct verbs_long {
     size_t len, at;
     struct verbs_registration *user;
     struct loci_slot *slot;
+    uint64_t places;                /* as in struct verbs_request */
 };
 
 /* What one thread posts through. */
@@ -256,6 +258,7 @@ void loci_verbs_buffer_give(struct verbs_thread *t, struct verbs_buffer *buffer)
 /* post.c */
 int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                     int *posted);
+int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op);
 bool loci_verbs_has_room(const struct verbs_lane *l);
 /* Give it to the device, and remember what is to be done on completion. The caller has seen that
  * there is room. `ask`: its completion is wanted, as that of one with a slot always is. */
