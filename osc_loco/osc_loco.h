@@ -291,11 +291,12 @@ static inline void ompi_osc_loco_cursor_skip(struct ompi_osc_loco_cursor *cursor
 }
 /* Copies what is left of one to the other, until either ends. */
 void ompi_osc_loco_copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_loco_cursor *to);
-/* The same without cursors, which cost as much as a good part of a column's copy: of two sides that
- * are addresses, each one vector, with blocks of one length, or one of them a run. False: they are
- * not, nothing was done. */
-bool ompi_osc_loco_copy_vector(const struct ompi_osc_loco_side *from,
-                               const struct ompi_osc_loco_side *to);
+/* The same without cursors, which cost as much as a good part of a column's or a face's copy: of
+ * two sides that are addresses, each rounds of blocks at equal distances, or one of them a run;
+ * blocks, and rounds where there are several, are as long on both. `to` has room for all of `from`.
+ * False: they are not, nothing was done. */
+bool ompi_osc_loco_copy_grid(const struct ompi_osc_loco_side *from,
+                             const struct ompi_osc_loco_side *to);
 
 /* Where a transfer takes several calls of the library, the first must not move anything if a later
  * one is out of bounds. A status: whether all that `remote` touches is in the target's part. */

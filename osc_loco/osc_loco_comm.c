@@ -185,7 +185,7 @@ static int move_derived(struct transfer *t)
     if (to_mapped(t)) {
         bool put = t->move == loco_window_put;
 
-        if (ompi_osc_loco_copy_vector(put ? &t->local : &t->remote, put ? &t->remote : &t->local))
+        if (ompi_osc_loco_copy_grid(put ? &t->local : &t->remote, put ? &t->remote : &t->local))
             return MPI_SUCCESS;
         return zip(t, true);
     }

@@ -221,58 +221,116 @@ static inline void skip_blocks_of(struct ompi_osc_loco_cursor *cursor, size_t bl
         ompi_osc_loco_cursor_skip(cursor, n * block);
 }
 
-/* A side that is one vector, or one run, which has blocks of any length: then `block` is 0, and
- * `count` is of bytes. */
-struct vector {
+/* A side that is a grid: `rounds` of `count` blocks at equal distances, a column of a matrix in one
+ * round, a face of a block in many. One run has blocks of any length: then `block` is 0, and
+ * `count` is of bytes, all that it says. */
+struct grid {
     char *at;
-    size_t block, count;
-    ptrdiff_t stride;
+    size_t block, count, rounds;
+    ptrdiff_t stride, step;     /* from a block to the next, from a round to the next */
 };
 
-static inline bool vector_of(const struct ompi_osc_loco_side *side, struct vector *v)
+/* Blocks that touch are one, and rounds of one block are one round. */
+static inline void join(struct grid *g)
 {
-    const dt_type_desc_t *described = description(&side->type->super);
-    const ddt_elem_desc_t *item = &described->desc->elem;
+    if (g->stride == (ptrdiff_t)g->block) {
+        g->block *= g->count;
+        g->count = 1;
+    }
+    if (g->count == 1) {
+        g->count = g->rounds;
+        g->stride = g->step;
+        g->rounds = 1;
+    }
+}
+
+/* A loop around one item, and nothing else. */
+static inline bool is_loop_of_blocks(const dt_type_desc_t *described)
+{
+    const dt_elem_desc_t *items = described->desc;
+
+    return described->used == 3 && items[0].elem.common.type == OPAL_DATATYPE_LOOP
+           && (items[1].elem.common.flags & OPAL_DATATYPE_FLAG_DATA) != 0
+           && items[2].elem.common.type == OPAL_DATATYPE_END_LOOP;
+}
+
+/* Always inlined: told through memory it adds a sixth to what a column's put takes beside its
+ * copy. */
+static inline __attribute__((always_inline)) bool
+grid_of(const struct ompi_osc_loco_side *side, struct grid *g)
+{
+    const opal_datatype_t *type = &side->type->super;
+    const dt_type_desc_t *described = description(type);
+    const dt_elem_desc_t *item = described->desc;
 
     if (ompi_osc_loco_is_run(side)) {
-        v->at = (char *)(uintptr_t)(side->base + (uint64_t)side->type->super.true_lb);
-        v->block = 0;
-        v->stride = 1;
-        v->count = ompi_osc_loco_bytes(side);
+        g->at = (char *)(uintptr_t)(side->base + (uint64_t)type->true_lb);
+        g->block = 0;
+        g->count = ompi_osc_loco_bytes(side);
         return true;
     }
-    if (side->count != 1 || described->used != 1
-        || (item->common.flags & OPAL_DATATYPE_FLAG_DATA) == 0)
+    if (described->used == 1 && (item->elem.common.flags & OPAL_DATATYPE_FLAG_DATA) != 0) {
+        g->rounds = side->count;
+        g->step = type->ub - type->lb;
+    } else if (side->count == 1 && is_loop_of_blocks(described)) {
+        g->rounds = item->loop.loops;
+        g->step = item->loop.extent;
+        item++;
+    } else {
         return false;
-    v->at = (char *)(uintptr_t)(side->base + (uint64_t)item->disp);
-    v->block = block_of(item);
-    v->count = item->count;
-    v->stride = item->extent;
+    }
+    g->at = (char *)(uintptr_t)(side->base + (uint64_t)item->elem.disp);
+    g->block = block_of(&item->elem);
+    g->count = item->elem.count;
+    g->stride = item->elem.extent;
+    join(g);
     return true;
 }
 
-static inline void cut_in_blocks(struct vector *run, size_t block)
+/* The run becomes a grid like `g`: of one round as long as the run, or of as many rounds as it has
+ * bytes for. False: that leaves a rest. */
+static inline bool cut_like(struct grid *run, const struct grid *g)
 {
-    run->block = block;
-    run->stride = (ptrdiff_t)block;
-    run->count /= block;
+    size_t bytes = run->count, round = g->block * g->count;
+
+    run->block = g->block;
+    run->stride = (ptrdiff_t)g->block;
+    run->step = (ptrdiff_t)round;
+    if (bytes == round || g->rounds > 1) {
+        run->count = g->count;
+        run->rounds = bytes == round ? 1 : bytes / round;
+    } else {
+        run->count = bytes / g->block;
+        run->rounds = 1;
+    }
+    return run->rounds * run->count * run->block == bytes;
 }
 
-bool ompi_osc_loco_copy_vector(const struct ompi_osc_loco_side *from,
-                               const struct ompi_osc_loco_side *to)
+static inline void copy_grid(const struct grid *sink, const struct grid *source)
 {
-    struct vector source, sink;
+    size_t count = source->count < sink->count ? source->count : sink->count;
+    size_t rounds = source->rounds < sink->rounds ? source->rounds : sink->rounds;
+    char *to = sink->at, *from = source->at;
 
-    if (!vector_of(from, &source) || !vector_of(to, &sink))
+    for (; rounds > 0; rounds--, to += sink->step, from += source->step)
+        copy_blocks(to, sink->stride, from, source->stride, source->block, count);
+}
+
+bool ompi_osc_loco_copy_grid(const struct ompi_osc_loco_side *from,
+                             const struct ompi_osc_loco_side *to)
+{
+    struct grid source, sink;
+
+    if (!grid_of(from, &source) || !grid_of(to, &sink))
         return false;
-    if (source.block == 0 && sink.block != 0 && source.count % sink.block == 0)
-        cut_in_blocks(&source, sink.block);
-    else if (sink.block == 0 && source.block != 0)
-        cut_in_blocks(&sink, source.block);
-    if (source.block != sink.block || source.block == 0)
+    if (source.block == 0 && sink.block != 0 && !cut_like(&source, &sink))
         return false;
-    copy_blocks(sink.at, sink.stride, source.at, source.stride, source.block,
-                source.count < sink.count ? source.count : sink.count);
+    if (sink.block == 0 && source.block != 0)
+        (void)cut_like(&sink, &source);         /* what is left over is not written */
+    if (source.block != sink.block || source.block == 0
+        || (source.count != sink.count && (source.rounds > 1 || sink.rounds > 1)))
+        return false;
+    copy_grid(&sink, &source);
     return true;
 }
 
