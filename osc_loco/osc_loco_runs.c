@@ -267,6 +267,8 @@ grid_of(const struct ompi_osc_loco_side *side, struct grid *g)
         g->at = (char *)(uintptr_t)(side->base + (uint64_t)type->true_lb);
         g->block = 0;
         g->count = ompi_osc_loco_bytes(side);
+        g->rounds = 1;
+        g->stride = g->step = 1;
         return true;
     }
     if (described->used == 1 && (item->elem.common.flags & OPAL_DATATYPE_FLAG_DATA) != 0) {
