@@ -92,8 +92,8 @@ struct loci_op {
     uint64_t *result;           /* where an atomic's old value goes */
     bool unwanted;              /* nobody looks at that, and it may stay as it is */
     struct loci_slot *slot;     /* who is told of the completion */
-    uint64_t places;            /* of a write: its completion places the lane's writes up to here,
-                                 * or 0: none does. Post says 0 of one that has no completion */
+    uint64_t places;            /* of a write: its completion places the lane's writes up to here;
+                                 * 0: nothing. Post sets 0 where there is no completion */
 };
 
 /* Blocks of `len` bytes, at least one, `stride` from the beginning of one to that of the next. */

@@ -68,7 +68,7 @@ struct verbs_buffer {
 struct verbs_request {
     struct verbs_lane *lane;
     struct loci_slot *slot;         /* who is told, or NULL */
-    uint64_t places;                /* of an operation's that is said of a write, or 0 */
+    uint64_t places;                /* of a write: as in struct loci_op; of others 0 */
     enum loci_op_kind kind;
     size_t len;
     void *to;                       /* where a read or an atomic puts what the buffer gets */
