@@ -373,7 +373,7 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
 int loci_window_end(struct loco_window *win)
 {
     uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
-                    | LOCI_EPOCH_EXPOSED | ~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1);
+                    | LOCI_EPOCH_EXPOSED | LOCI_EPOCH_LOCKS;
     int status, fenced;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)

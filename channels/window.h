@@ -55,6 +55,7 @@ enum loci_epoch {
     LOCI_EPOCH_QUICK = 512,         /* target: exclusive without a part of the window's lock */
     LOCI_EPOCH_ONE_LOCK = 256       /* window: unit of the count of locked targets */
 };
+#define LOCI_EPOCH_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))     /* the count */
 
 /* The words of a member that are taken exclusive. */
 enum loci_window_word {

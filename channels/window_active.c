@@ -32,7 +32,6 @@
 #include "wait.h"
 #include "window.h"
 
-#define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define LAST_ROUND (UINT64_MAX / 2) /* destroy's: beyond any fence's */
 #define BURST 8     /* looks at a counter each time a wait asks: a round of waiting takes longer
                        than a neighbour's answer. Where ranks outnumber cores it is lost */
@@ -331,7 +330,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
 
     /* The epoch ends here: between its end and the barrier's, nothing may be accessed. */
     if (loci_window_change(win, LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
-                                | LOCI_EPOCH_EXPOSED | COUNT_OF_LOCKS, 0,
+                                | LOCI_EPOCH_EXPOSED | LOCI_EPOCH_LOCKS, 0,
                            LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
         return LOCO_ERR_STATE;
     status = loci_window_send(win);
@@ -496,7 +495,7 @@ int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts)
     if (is_broken(p))
         return LOCO_ERR_PEER_DEAD;
     if (loci_window_change(win, LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY
-                                | LOCI_EPOCH_START | COUNT_OF_LOCKS, 0,
+                                | LOCI_EPOCH_START | LOCI_EPOCH_LOCKS, 0,
                            LOCI_EPOCH_FENCE, LOCI_EPOCH_START) != LOCO_OK)
         return LOCO_ERR_STATE;
     if ((asserts & LOCO_ASSERT_NOCHECK) == 0)

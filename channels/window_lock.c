@@ -19,7 +19,6 @@
 #include "rw_pair.h"
 #include "window_gate.h"
 
-#define COUNT_OF_LOCKS (~(uint64_t)(LOCI_EPOCH_ONE_LOCK - 1))
 #define NOT_WITH_A_LOCK \
     (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START)
 
@@ -88,7 +87,7 @@ static int acquire_alone(struct loco_window *win, int rank, unsigned flags, uint
 
 static int acquire(struct loco_window *win, int rank, uint32_t *epoch)
 {
-    uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & COUNT_OF_LOCKS;
+    uint64_t locks = atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_LOCKS;
     unsigned flags = (locks > LOCI_EPOCH_ONE_LOCK ? LOCI_RW_NESTED : 0)
                      | (win->one_thread ? LOCI_RW_ONE_THREAD : 0);
     struct loci_rw target = loci_window_lock_of(win, rank);
@@ -177,7 +176,7 @@ int loco_window_lock_all(loco_window_t *win, int asserts)
     int status = LOCO_OK;
 
     if (win->no_locks
-        || loci_window_change(win, NOT_WITH_A_LOCK | COUNT_OF_LOCKS, 0, LOCI_EPOCH_FENCE,
+        || loci_window_change(win, NOT_WITH_A_LOCK | LOCI_EPOCH_LOCKS, 0, LOCI_EPOCH_FENCE,
                               LOCI_EPOCH_BUSY) != LOCO_OK)
         return LOCO_ERR_STATE;
     if ((epoch & LOCI_EPOCH_NOCHECK) == 0)
@@ -227,7 +226,7 @@ static bool is_passive(const struct loco_window *win)
 {
     uint64_t state = atomic_load_explicit(&win->state, memory_order_relaxed);
 
-    return (state & (LOCI_EPOCH_PASSIVE | COUNT_OF_LOCKS)) != 0;
+    return (state & (LOCI_EPOCH_PASSIVE | LOCI_EPOCH_LOCKS)) != 0;
 }
 
 int loco_window_flush_all(loco_window_t *win)

@@ -7,8 +7,9 @@
  *
  * Files follow the chapters of the standard: _component (life of component and windows), _info,
  * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request,
- * _active, _passive, _dynamic; _observe and _pvars count and trace. Functions of the table return
- * an MPI error class, from which the core calls the window's error handler. */
+ * _active, _passive, _dynamic; _observe and _pvars count and trace, _mistakes says what the program
+ * did wrong. Functions of the table return an MPI error class, from which the core calls the
+ * window's error handler. */
 
 #include "ompi_config.h"
 
@@ -182,6 +183,48 @@ static inline int ompi_osc_loco_slow(const struct ompi_osc_loco_module *module,
     if (atomic_load_explicit(&module->watched, memory_order_relaxed) && rc == MPI_SUCCESS)
         loci_stats_add(module->stats, LOCI_STAT_SLOW + (int)path, 1);
     return rc;
+}
+
+/* ---- what the program did wrong (osc_loco_mistakes.c) ---- */
+
+/* Where an operation goes to. */
+struct ompi_osc_loco_place {
+    int target;
+    ptrdiff_t disp;
+    int count;
+    const struct ompi_datatype_t *type;
+};
+
+/* Of calls that fail with this class, by their MPI names: say why, to whom see there; the class.
+ * `op`: NULL where there is none. `rule`: what the call needs that it may be called. */
+int ompi_osc_loco_tell_operation(const struct ompi_win_t *win, int class, const char *call,
+                                 const struct ompi_osc_loco_place *place,
+                                 const struct ompi_op_t *op);
+#define OMPI_OSC_LOCO_NO_TARGET (-1)
+int ompi_osc_loco_tell_sync(const struct ompi_win_t *win, int class, const char *call, int target,
+                            const char *rule);
+/* Any other reason. */
+int ompi_osc_loco_tell(const struct ompi_win_t *win, int class, const char *call, int target,
+                       const char *reason);
+
+/* An operation has returned rc. */
+static inline int ompi_osc_loco_told(const struct ompi_win_t *win, int rc, const char *call,
+                                     int target, ptrdiff_t disp, int count,
+                                     const struct ompi_datatype_t *type,
+                                     const struct ompi_op_t *op)
+{
+    const struct ompi_osc_loco_place place = { target, disp, count, type };
+
+    return rc == MPI_SUCCESS ? rc : ompi_osc_loco_tell_operation(win, rc, call, &place, op);
+}
+
+/* A call that is none, inside enter and leave, has returned a status. */
+static inline int ompi_osc_loco_leave_sync(const struct ompi_win_t *win, int status,
+                                           const char *call, int target, const char *rule)
+{
+    int rc = ompi_osc_loco_leave(status);
+
+    return rc == MPI_SUCCESS ? rc : ompi_osc_loco_tell_sync(win, rc, call, target, rule);
 }
 
 /* ---- info (osc_loco_info.c) ---- */

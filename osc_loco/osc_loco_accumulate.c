@@ -404,10 +404,15 @@ static int accumulate(const void *origin, int origin_count, struct ompi_datatype
                       struct ompi_datatype_t *target_type, struct ompi_op_t *op,
                       struct ompi_win_t *win, loco_ack_t *ack)
 {
+    int rc;
+
     if (is_plain(target_type, origin_type, target_count, origin_count))
-        return run_plain(win, origin, NULL, target, disp, target_count, target_type, op, ack);
-    return accumulate_any(origin, origin_count, origin_type, target, disp, target_count,
-                          target_type, op, win, ack);
+        rc = run_plain(win, origin, NULL, target, disp, target_count, target_type, op, ack);
+    else
+        rc = accumulate_any(origin, origin_count, origin_type, target, disp, target_count,
+                            target_type, op, win, ack);
+    return ompi_osc_loco_told(win, rc, ack == NULL ? "MPI_Accumulate" : "MPI_Raccumulate",
+                              target, disp, target_count, target_type, op);
 }
 
 /* With the arguments of the call, so that these need not be kept beside what the short way does. */
@@ -436,14 +441,19 @@ static inline int get_accumulate(const void *origin, int origin_count,
                                  struct ompi_datatype_t *target_type, struct ompi_op_t *op,
                                  struct ompi_win_t *win, loco_ack_t *ack)
 {
+    int rc;
+
     /* With MPI_NO_OP nothing of the origin counts. */
     if (is_plain(target_type, result_type, target_count, result_count)
         && (op == &ompi_mpi_op_no_op.op
             || is_plain(target_type, origin_type, target_count, origin_count)))
-        return run_plain(win, origin, result, target, disp, target_count, target_type, op, ack);
-    return get_accumulate_any(origin, origin_count, origin_type, result, result_count,
-                              result_type, target, disp, target_count, target_type, op, win,
-                              ack);
+        rc = run_plain(win, origin, result, target, disp, target_count, target_type, op, ack);
+    else
+        rc = get_accumulate_any(origin, origin_count, origin_type, result, result_count,
+                                result_type, target, disp, target_count, target_type, op, win,
+                                ack);
+    return ompi_osc_loco_told(win, rc, ack == NULL ? "MPI_Get_accumulate" : "MPI_Rget_accumulate",
+                              target, disp, target_count, target_type, op);
 }
 
 /* ---- the module's functions ---- */
@@ -470,7 +480,8 @@ int ompi_osc_loco_raccumulate(const void *origin, int origin_count,
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
-        return MPI_ERR_RMA_SYNC;
+        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Raccumulate", target, disp,
+                                  target_count, target_type, op);
     rc = accumulate(origin, origin_count, origin_type, target, disp, target_count, target_type,
                     op, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
@@ -498,7 +509,8 @@ int ompi_osc_loco_rget_accumulate(const void *origin, int origin_count,
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
-        return MPI_ERR_RMA_SYNC;
+        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Rget_accumulate", target, disp,
+                                  target_count, target_type, op);
     rc = get_accumulate(origin, origin_count, origin_type, result, result_count, result_type,
                         target, disp, target_count, target_type, op, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
@@ -509,9 +521,11 @@ static __attribute__((noinline)) int fetch_and_op(const void *origin, void *resu
                                                   ptrdiff_t disp, struct ompi_op_t *op,
                                                   struct ompi_win_t *win)
 {
-    if (!ompi_datatype_is_predefined(type))
-        return MPI_ERR_TYPE;
-    return run_plain(win, origin, result, target, disp, 1, type, op, NULL);
+    int rc = MPI_ERR_TYPE;
+
+    if (ompi_datatype_is_predefined(type))
+        rc = run_plain(win, origin, result, target, disp, 1, type, op, NULL);
+    return ompi_osc_loco_told(win, rc, "MPI_Fetch_and_op", target, disp, 1, type, op);
 }
 
 int ompi_osc_loco_fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type,
@@ -543,16 +557,19 @@ static __attribute__((noinline)) int compare_and_swap(const void *origin, const 
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     struct ompi_osc_loco_element element;
-    int status;
+    int status, rc;
 
     if (!ompi_datatype_is_predefined(type)
-        || ompi_osc_loco_element_of(type, &element) != MPI_SUCCESS || !compares(&element))
-        return MPI_ERR_TYPE;
-    ompi_osc_loco_enter();
-    status = loco_window_compare_swap(window_of(module), target, element.type,
-                                      ompi_osc_loco_offset(module, target, disp), compare, origin,
-                                      result);
-    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_SWAP, ompi_osc_loco_leave(status));
+        || ompi_osc_loco_element_of(type, &element) != MPI_SUCCESS || !compares(&element)) {
+        rc = MPI_ERR_TYPE;
+    } else {
+        ompi_osc_loco_enter();
+        status = loco_window_compare_swap(window_of(module), target, element.type,
+                                          ompi_osc_loco_offset(module, target, disp), compare,
+                                          origin, result);
+        rc = ompi_osc_loco_slow(module, LOCI_STATS_PATH_SWAP, ompi_osc_loco_leave(status));
+    }
+    return ompi_osc_loco_told(win, rc, "MPI_Compare_and_swap", target, disp, 1, type, NULL);
 }
 
 int ompi_osc_loco_compare_and_swap(const void *origin, const void *compare, void *result,

@@ -55,45 +55,62 @@ static int ranks_of_group(struct ompi_group_t *group, struct ompi_win_t *win, in
 typedef int open_epoch_fn(loco_window_t *window, int n, const int *ranks, int asserts);
 
 static int open_epoch(open_epoch_fn *open, struct ompi_group_t *group, int asserts,
-                      struct ompi_win_t *win)
+                      struct ompi_win_t *win, const char *call, const char *rule)
 {
     int n, *ranks, status;
     int rc = ranks_of_group(group, win, &n, &ranks);
 
+    if (rc == MPI_ERR_GROUP)
+        return ompi_osc_loco_tell(win, rc, call, OMPI_OSC_LOCO_NO_TARGET,
+                                  "a member of the group has no part in the window");
     if (rc != MPI_SUCCESS)
         return rc;
     ompi_osc_loco_enter();
     status = open(ompi_osc_loco_window(win), n, ranks, asserts_of(asserts));
     free(ranks);
-    return ompi_osc_loco_leave(status);
+    return ompi_osc_loco_leave_sync(win, status, call, OMPI_OSC_LOCO_NO_TARGET, rule);
 }
 
 int ompi_osc_loco_fence(int asserts, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_fence(ompi_osc_loco_window(win), asserts_of(asserts)));
+    return ompi_osc_loco_leave_sync(win, loco_window_fence(ompi_osc_loco_window(win),
+                                                           asserts_of(asserts)),
+                                    "MPI_Win_fence", OMPI_OSC_LOCO_NO_TARGET,
+                                    "no epoch of locks, of MPI_Win_start or MPI_Win_post may be "
+                                    "open");
 }
 
 int ompi_osc_loco_start(struct ompi_group_t *group, int asserts, struct ompi_win_t *win)
 {
-    return open_epoch(loco_window_start, group, asserts, win);
+    return open_epoch(loco_window_start, group, asserts, win, "MPI_Win_start",
+                      "no access epoch may be open: MPI_Win_complete, MPI_Win_unlock or "
+                      "MPI_Win_unlock_all ends it, and MPI_Win_fence with MPI_MODE_NOSUCCEED that "
+                      "of fences");
 }
 
 int ompi_osc_loco_post(struct ompi_group_t *group, int asserts, struct ompi_win_t *win)
 {
-    return open_epoch(loco_window_post, group, asserts, win);
+    return open_epoch(loco_window_post, group, asserts, win, "MPI_Win_post",
+                      "no exposure epoch may be open (MPI_Win_wait ends it), nor one of "
+                      "MPI_Win_lock_all, nor of MPI_Win_fence with operations in it (MPI_Win_fence "
+                      "with MPI_MODE_NOSUCCEED ends it)");
 }
 
 int ompi_osc_loco_complete(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_complete(ompi_osc_loco_window(win)));
+    return ompi_osc_loco_leave_sync(win, loco_window_complete(ompi_osc_loco_window(win)),
+                                    "MPI_Win_complete", OMPI_OSC_LOCO_NO_TARGET,
+                                    "MPI_Win_start comes first");
 }
 
 int ompi_osc_loco_wait(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_wait(ompi_osc_loco_window(win)));
+    return ompi_osc_loco_leave_sync(win, loco_window_wait(ompi_osc_loco_window(win)),
+                                    "MPI_Win_wait", OMPI_OSC_LOCO_NO_TARGET,
+                                    "MPI_Win_post comes first");
 }
 
 /* A program may poll this; what it waits for may depend on MPI's own progress. */
@@ -108,5 +125,6 @@ int ompi_osc_loco_test(struct ompi_win_t *win, int *flag)
         opal_progress();
     if (status == LOCO_OK)
         *flag = done;
-    return ompi_osc_loco_leave(status);
+    return ompi_osc_loco_leave_sync(win, status, "MPI_Win_test", OMPI_OSC_LOCO_NO_TARGET,
+                                    "MPI_Win_post comes first");
 }

@@ -284,7 +284,10 @@ static int put(const void *origin, int origin_count, struct ompi_datatype_t *ori
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT, move(&t, &t.local, &t.remote));
+    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT,
+                                                      move(&t, &t.local, &t.remote)),
+                              ack == NULL ? "MPI_Put" : "MPI_Rput", target, disp, target_count,
+                              target_type, NULL);
 }
 
 static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
@@ -299,7 +302,10 @@ static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_ty
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET, move(&t, &t.remote, &t.local));
+    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET,
+                                                      move(&t, &t.remote, &t.local)),
+                              ack == NULL ? "MPI_Get" : "MPI_Rget", target, disp, target_count,
+                              target_type, NULL);
 }
 
 /* With the arguments of the call, so that these need not be kept beside what the short way does. */
@@ -372,7 +378,8 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
-        return MPI_ERR_RMA_SYNC;
+        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Rput", target, disp, target_count,
+                                  target_type, NULL);
     remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
                        &len);
     if (remote != NULL && !mca_osc_loco_component.late_requests) {
@@ -397,7 +404,8 @@ int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *o
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
-        return MPI_ERR_RMA_SYNC;
+        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Rget", target, disp, target_count,
+                                  target_type, NULL);
     remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
                        &len);
     if (remote != NULL && !mca_osc_loco_component.late_requests) {

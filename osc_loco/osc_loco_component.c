@@ -108,6 +108,12 @@ static bool is_news(int status)
     return news;
 }
 
+/* The program's doing: osc_loco_mistakes.c says more. */
+static bool is_mistake(int status)
+{
+    return status == LOCO_ERR_RANGE || status == LOCO_ERR_STATE || status == LOCO_ERR_ATTACH;
+}
+
 static void tell_failure(int status)
 {
     char cause[LOCI_LOG_LINE] = "";
@@ -141,7 +147,7 @@ int ompi_osc_loco_class_of_other(int status)
 #endif
     };
 
-    if (status < 0)
+    if (status < 0 && !is_mistake(status))
         tell_failure(status);
     for (size_t i = 0; i < sizeof map / sizeof map[0]; i++)
         if (map[i].status == status)
@@ -570,7 +576,8 @@ int ompi_osc_loco_free(struct ompi_win_t *win)
     if (status == LOCO_ERR_STATE && ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
         status = destroy_forgotten(window_of(module));
     if (status == LOCO_ERR_STATE)       /* inside an epoch: the window stays */
-        return ompi_osc_loco_leave(status);
+        return ompi_osc_loco_leave_sync(win, status, "MPI_Win_free", OMPI_OSC_LOCO_NO_TARGET,
+                                        "all epochs have to be ended");
     ompi_osc_loco_observe_gone(module);
     loci_window_free(window_of(module));
     win->w_osc_module = NULL;

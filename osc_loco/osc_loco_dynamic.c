@@ -4,22 +4,36 @@
 
 #include "osc_loco.h"
 
+#define ONLY_DYNAMIC "memory is attached to windows of MPI_Win_create_dynamic alone"
+
 int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size)
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
+    int rc;
+
     if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return MPI_ERR_RMA_FLAVOR;
-    return ompi_osc_loco_class(loco_window_attach(window_of(module), base, size));
+        return ompi_osc_loco_tell(win, MPI_ERR_RMA_FLAVOR, "MPI_Win_attach",
+                                  OMPI_OSC_LOCO_NO_TARGET, ONLY_DYNAMIC);
+    rc = ompi_osc_loco_class(loco_window_attach(window_of(module), base, size));
+    return rc != MPI_ERR_RMA_ATTACH
+           ? rc : ompi_osc_loco_tell(win, rc, "MPI_Win_attach", OMPI_OSC_LOCO_NO_TARGET,
+                                     "a part of this memory is attached already");
 }
 
 int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base)
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
 
+    int rc;
+
     if (module->flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return MPI_ERR_RMA_FLAVOR;
-    return ompi_osc_loco_class(loco_window_detach(window_of(module), base));
+        return ompi_osc_loco_tell(win, MPI_ERR_RMA_FLAVOR, "MPI_Win_detach",
+                                  OMPI_OSC_LOCO_NO_TARGET, ONLY_DYNAMIC);
+    rc = ompi_osc_loco_class(loco_window_detach(window_of(module), base));
+    return rc != MPI_ERR_RMA_ATTACH
+           ? rc : ompi_osc_loco_tell(win, rc, "MPI_Win_detach", OMPI_OSC_LOCO_NO_TARGET,
+                                     "no memory is attached that begins at this address");
 }
 
 /* MPI_PROC_NULL asks for the lowest rank with memory; with none, everything is nothing. */

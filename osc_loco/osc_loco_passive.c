@@ -4,6 +4,11 @@
 
 #include "osc_loco.h"
 
+#define ENDS_IT \
+    "MPI_Win_unlock, MPI_Win_unlock_all or MPI_Win_complete ends it, and MPI_Win_fence with " \
+    "MPI_MODE_NOSUCCEED that of fences"
+#define MAY_FLUSH "it belongs in one of MPI_Win_lock or MPI_Win_lock_all"
+
 static int asserts_of(int asserts)
 {
     return (asserts & MPI_MODE_NOCHECK) ? LOCO_ASSERT_NOCHECK : 0;
@@ -19,8 +24,11 @@ static __attribute__((noinline)) int lock(int kind, int target, int asserts,
                                                           : LOCO_LOCK_SHARED;
 
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock(ompi_osc_loco_window(win), mode, target,
-                                                asserts_of(asserts)));
+    return ompi_osc_loco_leave_sync(win, loco_window_lock(ompi_osc_loco_window(win), mode, target,
+                                                          asserts_of(asserts)),
+                                    "MPI_Win_lock", target,
+                                    "no access epoch may be open, but for locks of other ranks: "
+                                    ENDS_IT);
 }
 
 int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
@@ -34,7 +42,10 @@ int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win
 static __attribute__((noinline)) int unlock(int target, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock(ompi_osc_loco_window(win), target));
+    return ompi_osc_loco_leave_sync(win, loco_window_unlock(ompi_osc_loco_window(win), target),
+                                    "MPI_Win_unlock", target,
+                                    "this process has to hold the lock of that rank by "
+                                    "MPI_Win_lock");
 }
 
 int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
@@ -47,8 +58,10 @@ int ompi_osc_loco_unlock(int target, struct ompi_win_t *win)
 static __attribute__((noinline)) int lock_all(int asserts, struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_lock_all(ompi_osc_loco_window(win),
-                                                    asserts_of(asserts)));
+    return ompi_osc_loco_leave_sync(win, loco_window_lock_all(ompi_osc_loco_window(win),
+                                                              asserts_of(asserts)),
+                                    "MPI_Win_lock_all", OMPI_OSC_LOCO_NO_TARGET,
+                                    "no access epoch may be open: " ENDS_IT);
 }
 
 int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
@@ -61,7 +74,9 @@ int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
 static __attribute__((noinline)) int unlock_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_unlock_all(ompi_osc_loco_window(win)));
+    return ompi_osc_loco_leave_sync(win, loco_window_unlock_all(ompi_osc_loco_window(win)),
+                                    "MPI_Win_unlock_all", OMPI_OSC_LOCO_NO_TARGET,
+                                    "this process has to hold the locks by MPI_Win_lock_all");
 }
 
 int ompi_osc_loco_unlock_all(struct ompi_win_t *win)
@@ -77,21 +92,20 @@ int ompi_osc_loco_sync(struct ompi_win_t *win)
 }
 
 /* The core has not looked at the rank of a flush. */
-static int flush_class(int status, int target)
+static int flushed(const struct ompi_win_t *win, int status, const char *call, int target)
 {
-    if (status == LOCO_ERR_ARG)
-        return target == MPI_PROC_NULL ? MPI_SUCCESS : MPI_ERR_RANK;
-    return ompi_osc_loco_class(status);
+    if (status != LOCO_ERR_ARG)
+        return ompi_osc_loco_leave_sync(win, status, call, target, MAY_FLUSH);
+    (void)ompi_osc_loco_leave(LOCO_OK);
+    return target == MPI_PROC_NULL ? MPI_SUCCESS
+           : ompi_osc_loco_tell(win, MPI_ERR_RANK, call, target, "the window has no such rank");
 }
 
 static __attribute__((noinline)) int flush(int target, struct ompi_win_t *win)
 {
-    int status;
-
     ompi_osc_loco_enter();
-    status = loco_window_flush(ompi_osc_loco_window(win), target);
-    (void)ompi_osc_loco_leave(LOCO_OK);
-    return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
+    return flushed(win, loco_window_flush(ompi_osc_loco_window(win), target), "MPI_Win_flush",
+                   target);
 }
 
 int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
@@ -103,21 +117,20 @@ int ompi_osc_loco_flush(int target, struct ompi_win_t *win)
 int ompi_osc_loco_flush_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_flush_all(ompi_osc_loco_window(win)));
+    return ompi_osc_loco_leave_sync(win, loco_window_flush_all(ompi_osc_loco_window(win)),
+                                    "MPI_Win_flush_all", OMPI_OSC_LOCO_NO_TARGET, MAY_FLUSH);
 }
 
 int ompi_osc_loco_flush_local(int target, struct ompi_win_t *win)
 {
-    int status;
-
     ompi_osc_loco_enter();
-    status = loco_window_flush_local(ompi_osc_loco_window(win), target);
-    (void)ompi_osc_loco_leave(LOCO_OK);
-    return status == LOCO_OK ? MPI_SUCCESS : flush_class(status, target);
+    return flushed(win, loco_window_flush_local(ompi_osc_loco_window(win), target),
+                   "MPI_Win_flush_local", target);
 }
 
 int ompi_osc_loco_flush_local_all(struct ompi_win_t *win)
 {
     ompi_osc_loco_enter();
-    return ompi_osc_loco_leave(loco_window_flush_local_all(ompi_osc_loco_window(win)));
+    return ompi_osc_loco_leave_sync(win, loco_window_flush_local_all(ompi_osc_loco_window(win)),
+                                    "MPI_Win_flush_local_all", OMPI_OSC_LOCO_NO_TARGET, MAY_FLUSH);
 }

@@ -293,7 +293,7 @@ progress_options=
 part_mpi() {
     local program
     for program in ${TESTS:-putget windows passive active atomic batch dynamic objects hints errors \
-        misuse lengths grids levels given_back progress accumulate}; do
+        misuse mistakes lengths grids levels given_back progress accumulate}; do
         case $program in
         progress) mpi 2 1 progress $progress_options ;;
         *) mpi 2 1 "$program" ;;
