@@ -251,7 +251,7 @@ static void self(int flavor)
     fill_area(&f);
     for (int t = 0; t < el_type_count; t++) {
         f.el = &el_types[t];
-        if (el_present(f.el))
+        if (el_present(f.el) && tl_turn((unsigned)t))
             one_type(&f, TL_LOCK_EXCLUSIVE);
     }
     check_area(&f);

@@ -427,6 +427,7 @@ export -f met between loses says no_device device_again no_roce
 part_machines() {
     export LOCO_RDMA_TIMEOUT=268ms TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
     local tests="'$builddir/tests/mpi"
+
     check_function 'both machines are there' 120 met
     check_function '2 machines: putget, mixed' 300 "between 2 $tests/putget' --only mixed"
     check_function '2 machines: tickets by atomics, 4 ranks' 300 \
@@ -437,6 +438,13 @@ part_machines() {
         "between 4 $tests/passive' --only message_passing --flavor dynamic"
     check_function '2 machines: memory that is given back is not registered any more' 300 \
         "between 2 $tests/given_back'"
+}
+
+# What is lost between two machines: a process, a device, the way.
+part_machines_lost() {
+    export LOCO_RDMA_TIMEOUT=268ms TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
+
+    check_function 'both machines are there' 120 met
     check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
     check_function 'a process of the other machine is killed while we wait' 150 'loses killed waits'
     check_function 'a machine without a device' 150 \
