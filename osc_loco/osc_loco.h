@@ -168,6 +168,8 @@ static inline int ompi_osc_loco_leave(int status)
 /* The runtime is open, or is about to be closed. */
 void ompi_osc_loco_observe_open(void);
 void ompi_osc_loco_observe_close(void);
+/* "allocate" and its like. */
+const char *ompi_osc_loco_flavor_name(const struct ompi_osc_loco_module *module);
 /* A window was made, is about to be freed. */
 void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_module *module);
 void ompi_osc_loco_observe_gone(struct ompi_osc_loco_module *module);
@@ -203,6 +205,9 @@ int ompi_osc_loco_tell_operation(const struct ompi_win_t *win, int class, const 
 #define OMPI_OSC_LOCO_NO_TARGET (-1)
 int ompi_osc_loco_tell_sync(const struct ompi_win_t *win, int class, const char *call, int target,
                             const char *rule);
+#define OMPI_OSC_LOCO_ENDS_ACCESS   /* for rules */ \
+    "MPI_Win_unlock, MPI_Win_unlock_all or MPI_Win_complete ends it, and MPI_Win_fence with " \
+    "MPI_MODE_NOSUCCEED that of fences"
 /* Any other reason. */
 int ompi_osc_loco_tell(const struct ompi_win_t *win, int class, const char *call, int target,
                        const char *reason);

@@ -84,9 +84,7 @@ int ompi_osc_loco_fence(int asserts, struct ompi_win_t *win)
 int ompi_osc_loco_start(struct ompi_group_t *group, int asserts, struct ompi_win_t *win)
 {
     return open_epoch(loco_window_start, group, asserts, win, "MPI_Win_start",
-                      "no access epoch may be open: MPI_Win_complete, MPI_Win_unlock or "
-                      "MPI_Win_unlock_all ends it, and MPI_Win_fence with MPI_MODE_NOSUCCEED that "
-                      "of fences");
+                      "no access epoch may be open: " OMPI_OSC_LOCO_ENDS_ACCESS);
 }
 
 int ompi_osc_loco_post(struct ompi_group_t *group, int asserts, struct ompi_win_t *win)

@@ -42,16 +42,6 @@ static bool is_fatal(const struct ompi_win_t *win)
 
 /* ---- what is so ---- */
 
-static const char *flavor_name(int flavor)
-{
-    switch (flavor) {
-    case MPI_WIN_FLAVOR_CREATE: return "create";
-    case MPI_WIN_FLAVOR_DYNAMIC: return "dynamic";
-    case MPI_WIN_FLAVOR_SHARED: return "shared";
-    default: return "allocate";
-    }
-}
-
 /* `MPI_Put, rank 1 of window "table" (allocate): ` */
 static void add_call(struct text *t, const struct ompi_win_t *win, const char *call, int target)
 {
@@ -65,7 +55,7 @@ static void add_call(struct text *t, const struct ompi_win_t *win, const char *c
         add(t, "window \"%s\"", win->w_name);
     else
         add(t, "this process's window number %d", module->number);
-    add(t, " (%s): ", flavor_name(module->flavor));
+    add(t, " (%s): ", ompi_osc_loco_flavor_name(module));
 }
 
 /* "called with no epoch open; ", or which are */

@@ -458,13 +458,18 @@ void ompi_osc_loco_observe_handles(int more)
     pthread_mutex_unlock(&OBSERVERS->lock);
 }
 
-void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_module *module)
+const char *ompi_osc_loco_flavor_name(const struct ompi_osc_loco_module *module)
 {
-    static const char *const flavors[] = {
+    static const char *const names[] = {
         [MPI_WIN_FLAVOR_CREATE] = "create", [MPI_WIN_FLAVOR_ALLOCATE] = "allocate",
         [MPI_WIN_FLAVOR_DYNAMIC] = "dynamic", [MPI_WIN_FLAVOR_SHARED] = "shared",
     };
 
+    return names[module->flavor];
+}
+
+void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_module *module)
+{
     pthread_mutex_lock(&OBSERVERS->lock);
     module->win = win;
     module->number = OBSERVERS->made++;
@@ -479,7 +484,7 @@ void ompi_osc_loco_observe_window(struct ompi_win_t *win, struct ompi_osc_loco_m
     if (COMPONENT->rt->trace != NULL) {
         const struct loci_trace_arg args[] = {
             { "window", module->number, NULL },
-            { "flavor", 0, flavors[module->flavor] },
+            { "flavor", 0, ompi_osc_loco_flavor_name(module) },
             { "members", loco_window_members(window_of(module)), NULL },
         };
 

@@ -4,9 +4,6 @@
 
 #include "osc_loco.h"
 
-#define ENDS_IT \
-    "MPI_Win_unlock, MPI_Win_unlock_all or MPI_Win_complete ends it, and MPI_Win_fence with " \
-    "MPI_MODE_NOSUCCEED that of fences"
 #define MAY_FLUSH "it belongs in one of MPI_Win_lock or MPI_Win_lock_all"
 
 static int asserts_of(int asserts)
@@ -28,7 +25,7 @@ static __attribute__((noinline)) int lock(int kind, int target, int asserts,
                                                           asserts_of(asserts)),
                                     "MPI_Win_lock", target,
                                     "no access epoch may be open, but for locks of other ranks: "
-                                    ENDS_IT);
+                                    OMPI_OSC_LOCO_ENDS_ACCESS);
 }
 
 int ompi_osc_loco_lock(int kind, int target, int asserts, struct ompi_win_t *win)
@@ -61,7 +58,7 @@ static __attribute__((noinline)) int lock_all(int asserts, struct ompi_win_t *wi
     return ompi_osc_loco_leave_sync(win, loco_window_lock_all(ompi_osc_loco_window(win),
                                                               asserts_of(asserts)),
                                     "MPI_Win_lock_all", OMPI_OSC_LOCO_NO_TARGET,
-                                    "no access epoch may be open: " ENDS_IT);
+                                    "no access epoch may be open: " OMPI_OSC_LOCO_ENDS_ACCESS);
 }
 
 int ompi_osc_loco_lock_all(int asserts, struct ompi_win_t *win)
