@@ -528,7 +528,7 @@ part_failures() {
     check_function 'an address that is found late' 60 \
         "export LD_PRELOAD='$builddir/tests/rdma/.libs/late_address.so'; $contract"
     check_function 'a wire that is cut for a moment' 120 \
-        "LOCO_RDMA_TIMEOUT=500ms during held_up 4 briefly"
+        "LOCO_RDMA_TIMEOUT=2s during held_up 4 briefly"
     check_function 'a wire that is cut' 120 "during cut_off 4 silence"
     wire 0%
     check_function 'an interface that goes down' 120 "during cut_off 4 unplug"

@@ -14,12 +14,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "verbs.h"
 #include "wait.h"
 
 #define BATCH 16
+#define GOES_DOWN 200           /* ms */
 
 /* ---- retiring ---- */
 
@@ -104,10 +106,34 @@ void loci_verbs_flush(struct verbs_lane *l, int status)
     loci_verbs_break(l, status);
 }
 
-static int status_of(enum ibv_wc_status what)
+static bool port_is_up(const struct verbs_fabric *f)
+{
+    struct ibv_port_attr attr;
+
+    return ibv_query_port(f->context, (uint8_t)f->port.port, &attr) == 0
+           && attr.state == IBV_PORT_ACTIVE;
+}
+
+/* Soft-RoCE may hear that its interface is down a little later than its packets do. */
+static bool port_goes_down(const struct verbs_fabric *f)
+{
+    const struct timespec a_moment = { .tv_nsec = 1000000 };
+    bool up = port_is_up(f);
+
+    for (int i = 0; i < GOES_DOWN && up; i++) {
+        nanosleep(&a_moment, NULL);
+        up = port_is_up(f);
+    }
+    return !up;
+}
+
+static int status_of(const struct verbs_fabric *f, enum ibv_wc_status what)
 {
     switch (what) {
     case IBV_WC_REM_ACCESS_ERR: return LOCO_ERR_RANGE;
+    /* Soft-RoCE says this of a packet that there is no interface for, at once. */
+    case IBV_WC_LOC_QP_OP_ERR:
+        return port_goes_down(f) ? LOCO_ERR_PEER_DEAD : LOCO_ERR_SYSTEM;
     /* Whether it is the peer, the network or this side's link: there is no way to the peer. */
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
@@ -135,13 +161,14 @@ static void fail(struct verbs_lane *l, const struct verbs_request *r, enum ibv_w
     struct verbs_fabric *f = l->thread->fabric;
     struct loci_peer *peer = l->lane->peer;
     bool known = !loci_peer_alive(f->rt, peer->index);
+    int status = known ? LOCO_ERR_PEER_DEAD : status_of(f, what);
 
     LOCI_LOG(f->rt, known ? LOCO_LOG_DEBUG : LOCO_LOG_ERROR, "%s of %zu bytes to process %016llx "
              "(pid %d) through %s failed: %s", kind_name(r->kind), r->len,
              (unsigned long long)peer->address.identity, (int)peer->address.pid, f->port.device,
              ibv_wc_status_str(what));
-    loci_verbs_break(l, known ? LOCO_ERR_PEER_DEAD : status_of(what));
-    if (!known && status_of(what) == LOCO_ERR_PEER_DEAD)
+    loci_verbs_break(l, status);
+    if (!known && status == LOCO_ERR_PEER_DEAD)
         tell_service(f, peer);
 }
 
