@@ -386,7 +386,8 @@ between() {
     "$builddir/tools/with-loco" mpirun --mca plm_rsh_agent "$srcdir/tests/rdma/machine-shell" \
         --host "guest1:$((ranks / 2)),guest2:$((ranks / 2))" --mca osc loco --mca pml ob1 \
         --mca btl self,vader,tcp --mca oob_tcp_if_include eth0 --mca btl_tcp_if_include eth0 \
-        -x LD_LIBRARY_PATH -x LOCO_RDMA_TIMEOUT -x TL_REFUSED_IS_SKIP -x TL_TIMEOUT_SCALE \
+        -x LD_LIBRARY_PATH -x LOCO_RDMA_TIMEOUT -x TL_ONE_OF -x TL_REFUSED_IS_SKIP \
+        -x TL_TIMEOUT_SCALE \
         -np "$ranks" "$@"
 }
 
@@ -425,7 +426,7 @@ export -f met between loses says no_device device_again no_roce
 
 # Two machines. Nothing is shared but the wire: messages go by connections of librdmacm.
 part_machines() {
-    export LOCO_RDMA_TIMEOUT=268ms TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
+    export LOCO_RDMA_TIMEOUT=268ms TL_ONE_OF="${TL_ONE_OF-3}" TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
     local tests="'$builddir/tests/mpi"
 
     check_function 'both machines are there' 120 met
@@ -442,7 +443,7 @@ part_machines() {
 
 # What is lost between two machines: a process, a device, the way.
 part_machines_lost() {
-    export LOCO_RDMA_TIMEOUT=268ms TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
+    export LOCO_RDMA_TIMEOUT=268ms TL_ONE_OF=1 TL_REFUSED_IS_SKIP=1 TL_TIMEOUT_SCALE=10
 
     check_function 'both machines are there' 120 met
     check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
