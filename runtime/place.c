@@ -80,7 +80,7 @@ static bool has_other_nodes(const struct loco_runtime *rt)
 
 static bool has_device(const struct loco_runtime *rt)
 {
-    return loci_devices_usable(rt->tunables.device);
+    return loci_devices_usable(&rt->tunables);
 }
 #endif
 

@@ -29,18 +29,27 @@ static const struct loci_tunable_row rows[] = {
       "bytes of the program's memory that stay registered with an RDMA device for the next time" },
     { "LOCO_RDMA_DEPTH", "256", LOCI_TUNABLE_INT, 16, 8192, NULL, FIELD(rdma_depth),
       "requests that a thread may have in flight to one peer over RDMA" },
+    { "LOCO_RDMA_GID", "auto", LOCI_TUNABLE_INT, 0, 65535, "auto", FIELD(rdma_gid),
+      "which of the addresses of an RDMA device's port, by its index (GID)" },
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
       "writes up to this size go to an RDMA device with their data, if it can" },
+    { "LOCO_RDMA_PKEY", "auto", LOCI_TUNABLE_HEX, 1, 0xffff, "auto", FIELD(rdma_pkey),
+      "InfiniBand partition, by its key, with or without the bit of full members; auto: the first "
+      "that the port is a full member of" },
     { "LOCO_RDMA_PLACE", "read", LOCI_TUNABLE_CHOICE, 0, 0, "read|ack", FIELD(rdma_place),
       "what tells a fence that writes over RDMA are placed: a read of nothing behind them, or "
       "their acknowledgements, which do not promise it, but which most others are content with" },
     { "LOCO_RDMA_READ_AHEAD", "256K", LOCI_TUNABLE_SIZE, 64 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_read_ahead),
       "bytes of long reads that a thread may have asked of one peer over RDMA and not got yet" },
+    { "LOCO_RDMA_SERVICE_LEVEL", "0", LOCI_TUNABLE_INT, 0, 15, NULL, FIELD(rdma_service_level),
+      "service level of what goes over InfiniBand" },
     { "LOCO_RDMA_TIMEOUT", "67ms", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL,
       FIELD(rdma_timeout),
       "time until an RDMA device sends again what was not acknowledged; after 7 times it gives "
       "up" },
+    { "LOCO_RDMA_TRAFFIC_CLASS", "0", LOCI_TUNABLE_INT, 0, 255, NULL, FIELD(rdma_traffic_class),
+      "traffic class of what goes over RDMA; with RoCE the packets' DSCP times 4" },
     { "LOCO_RDMA_WRITE_PIECE", "1M", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_write_piece),
       "longer writes go to an RDMA device in pieces of this size, each of which it tries again" },
@@ -172,6 +181,29 @@ static bool parse_number(const struct loci_tunable_row *row, const char *text, i
     return !__builtin_mul_overflow(whole, unit->factor, value);
 }
 
+static bool parse_hex(const char *text, int64_t *value)
+{
+    size_t digits = strspn(text, "0123456789abcdefABCDEF");
+
+    if (digits == 0 || digits > 15 || text[digits] != '\0')
+        return false;
+    *value = strtoll(text, NULL, 16);
+    return true;
+}
+
+/* A number, or the word that the row permits beside it. */
+static bool parse_value(const struct loci_tunable_row *row, const char *text, int64_t *value)
+{
+    bool is_hex = row->kind == LOCI_TUNABLE_HEX && strncasecmp(text, "0x", 2) == 0;
+
+    if (row->choices != NULL && strcasecmp(text, row->choices) == 0) {
+        *value = LOCI_AUTO;
+        return true;
+    }
+    return (is_hex ? parse_hex(text + 2, value) : parse_number(row, text, value))
+           && *value >= row->min && *value <= row->max;
+}
+
 static bool parse_bool(const char *text, bool *value)
 {
     static const char *const yes[] = { "yes", "on", "true", "1" };
@@ -222,7 +254,7 @@ bool loci_tunable_parse(const struct loci_tunable_row *row, const char *text, vo
         strcpy(field, text);
         return true;
     default:
-        if (!parse_number(row, text, &number) || number < row->min || number > row->max)
+        if (!parse_value(row, text, &number))
             return false;
         *(int64_t *)field = number;
         return true;
@@ -241,6 +273,10 @@ static void number_text(enum loci_tunable_kind kind, int64_t value, char *buf, s
     }
     if (value == 0) {
         snprintf(buf, len, "0");
+        return;
+    }
+    if (kind == LOCI_TUNABLE_HEX) {
+        snprintf(buf, len, "0x%llx", (unsigned long long)value);
         return;
     }
     while (value % unit->factor != 0)
@@ -273,7 +309,10 @@ void loci_tunables_text(const struct loci_tunables *t, const struct loci_tunable
         snprintf(buf, len, "%s", (const char *)field);
         break;
     default:
-        number_text(row->kind, *(const int64_t *)field, buf, len);
+        if (row->choices != NULL && *(const int64_t *)field == LOCI_AUTO)
+            snprintf(buf, len, "%s", row->choices);
+        else
+            number_text(row->kind, *(const int64_t *)field, buf, len);
         break;
     }
 }
@@ -295,7 +334,8 @@ void loci_tunables_range(const struct loci_tunable_row *row, char *buf, size_t l
     default:
         number_text(row->kind, row->min, min, sizeof min);
         number_text(row->kind, row->max, max, sizeof max);
-        snprintf(buf, len, "%s to %s", min, max);
+        snprintf(buf, len, "%s%s%s to %s", row->choices != NULL ? row->choices : "",
+                 row->choices != NULL ? ", or " : "", min, max);
         break;
     }
 }

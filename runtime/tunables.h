@@ -13,6 +13,7 @@
 
 enum loci_tunable_kind {
     LOCI_TUNABLE_INT,       /* int64_t: 64 */
+    LOCI_TUNABLE_HEX,       /* int64_t: 0x8001, or as LOCI_TUNABLE_INT */
     LOCI_TUNABLE_SIZE,      /* int64_t, bytes: 16M, 1.5G, 4096 */
     LOCI_TUNABLE_TIME,      /* int64_t, nanoseconds: 1ms, 0.5s, 200us, 0 */
     LOCI_TUNABLE_BOOL,      /* bool: yes, no, on, off, true, false, 1, 0 */
@@ -29,6 +30,7 @@ enum loci_tunable_origin {
 #define LOCI_TUNABLE_TEXT 256           /* bytes of a value as text, with its end */
 #define LOCI_TUNABLES_MAX 64            /* rows */
 #define LOCI_INFINITE INT64_MAX         /* "inf", where the row's range goes that far */
+#define LOCI_AUTO (-1)                  /* the word that the row of a number permits beside it */
 
 enum loci_fabric_choice { LOCI_FABRIC_AUTO, LOCI_FABRIC_SHM, LOCI_FABRIC_VERBS };
 enum loci_huge_pages { LOCI_HUGE_AUTO, LOCI_HUGE_NEVER, LOCI_HUGE_ALWAYS };
@@ -42,10 +44,14 @@ struct loci_tunables {
     char device[LOCI_TUNABLE_TEXT];     /* "auto", or name[:port],... */
     int64_t rdma_cache;                 /* bytes */
     int64_t rdma_depth;                 /* requests */
+    int64_t rdma_gid;                   /* index, or LOCI_AUTO */
     int64_t rdma_inline;                /* bytes */
+    int64_t rdma_pkey;                  /* or LOCI_AUTO */
     int rdma_place;                     /* enum loci_rdma_place */
     int64_t rdma_read_ahead;            /* bytes */
+    int64_t rdma_service_level;
     int64_t rdma_timeout;               /* ns */
+    int64_t rdma_traffic_class;
     int64_t rdma_write_piece;           /* bytes */
     int64_t mem_limit;                  /* bytes; LOCI_INFINITE: the machine's limit alone */
     int huge_pages;                     /* enum loci_huge_pages */
@@ -70,7 +76,8 @@ struct loci_tunable_row {
     const char *text;                   /* default, as a user would write it */
     enum loci_tunable_kind kind;
     int64_t min, max;                   /* of numbers, both included */
-    const char *choices;                /* of LOCI_TUNABLE_CHOICE: "auto|shm|verbs" */
+    const char *choices;                /* of LOCI_TUNABLE_CHOICE: "auto|shm|verbs"; of numbers: the
+                                         * word that is LOCI_AUTO, or NULL */
     size_t offset;                      /* in struct loci_tunables */
     const char *help;
 };

@@ -281,7 +281,7 @@ static void add_verbs(struct info *info, const struct loci_tunables *tunables)
     struct loci_device_port list[LOCI_DEVICES_MAX];
     bool usable = false;
     const char *why;
-    int n = loci_devices_list(list, LOCI_DEVICES_MAX, tunables->device, 0, &why);
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, tunables, 0, &why);
 
     for (int i = 0; i < n; i++)
         usable = usable || list[i].chosen;
@@ -330,12 +330,12 @@ static void print_text(const struct info *info)
             printf("%s%s\n", i > 0 ? "\n" : "", item->section);
             section = item->section;
         }
-        printf("  %-22s %s", item->key, item->value);
+        printf("  %-24s %s", item->key, item->value);
         if (item->note[0] != '\0')
             printf("  (%s)", item->note);
         putchar('\n');
         if (item->help != NULL)
-            printf("  %22s %s\n", "", item->help);
+            printf("  %24s %s\n", "", item->help);
     }
 }
 

@@ -129,8 +129,41 @@ nearest() {
 }
 export -f two_packages nearest
 
+# on_ends COMMAND...: for both ends of the wire.
+on_ends() {
+    local i
+    for i in 0 1; do "$@" veth$i || return; done
+}
+
+# What comes in, counted by its class: of class 104, and of others, in RoCE's packets.
+count_classes() { # INTERFACE
+    local roce='protocol ip u32 match ip dport 4791 0xffff' at="dev $1 parent ffff:"
+    tc qdisc add dev "$1" ingress \
+        && tc filter add $at prio 1 $roce match ip tos 104 0xff action pass \
+        && tc filter add $at prio 2 $roce action pass
+}
+
+# Reads, writes, atomics and acknowledgements of each, in packets of the class that is asked for; those
+# that set up the connections may be of another.
+carries_class() {
+    local counts
+    modprobe -a sch_ingress cls_u32 act_gact && on_ends count_classes || return
+    LOCO_RDMA_TRAFFIC_CLASS=${1-104} over_verbs "$builddir/tests/rdma/contract" 2 moves || return
+    counts=$(for i in 0 1; do tc -s filter show dev veth$i ingress; done | awk '
+        /pref/ { pref = $0; sub(/.*pref /, "", pref); sub(/ .*/, "", pref) }
+        $1 == "Sent" { n[pref] += $4 }
+        END { print n[1] + 0, n[2] + 0 }')
+    tc qdisc del dev veth0 ingress
+    tc qdisc del dev veth1 ingress
+    echo "packets of the class, of others: $counts"
+    set -- $counts
+    [ "$1" -gt 100 ] && [ "$2" -lt 20 ]
+}
+export -f on_ends count_classes carries_class
+
 part_pair() {
     check_function 'the nearest device is taken' 60 nearest
+    check_function 'packets are of the class that is asked for' 120 carries_class
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
     check_function "the contract, placed by acknowledgements" 400 \
         "LOCO_RDMA_PLACE=ack over_verbs '$builddir/tests/rdma/contract' 2"
@@ -520,6 +553,14 @@ part_failures() {
     check_function 'a device without atomics' 60 \
         "export LD_PRELOAD='$builddir/tests/rdma/.libs/no_atomics.so'; \
          refuses 'rxe0:1: it has no atomics' $contract"
+    check_function 'an address that the device does not have' 60 \
+        "refuses 'rxe0:1: it has no address (GID) with the index 99' \
+         env LOCO_RDMA_GID=99 LOCO_FABRIC=verbs '$builddir/tests/rdma/contract' 2 moves"
+    check_function 'a partition that the device is not in' 60 \
+        "refuses 'rxe0:1: it is not in the partition 0x8001' \
+         env LOCO_RDMA_PKEY=0x8001 LOCO_FABRIC=verbs '$builddir/tests/rdma/contract' 2 moves"
+    check_function 'its partition, and an address by its index' 60 \
+        "export LOCO_RDMA_PKEY=0x7fff LOCO_RDMA_GID=1; $contract"
     check_function 'an address that nobody has' 60 \
         "export LD_PRELOAD='$builddir/tests/rdma/.libs/wrong_gid.so'; \
          refuses 'at 10.99.99.99: Connection timed out' $contract"

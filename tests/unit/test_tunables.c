@@ -259,6 +259,53 @@ Test(tunables, what_is_no_number)
     }
 }
 
+Test(tunables, hexadecimal_and_a_word_beside_numbers)
+{
+    struct loci_tunable_row row = { .name = "X", .kind = LOCI_TUNABLE_HEX, .min = 1, .max = 0xffff,
+                                    .choices = "auto" };
+    static const char *const bad[] = { "0", "0x", "0x10000", "0xfffff", "8001h", "0x8001K", "-1",
+                                       "aut", "inf", "0x-1", "0x 1", "0x11111111111111111" };
+    int64_t value = 0;
+    char range[64];
+
+    cr_assert(loci_tunable_parse(&row, "0x8001", &value));
+    cr_assert_eq(value, 0x8001);
+    cr_assert(loci_tunable_parse(&row, "0XabCD", &value));
+    cr_assert_eq(value, 0xabcd);
+    cr_assert(loci_tunable_parse(&row, "17", &value));
+    cr_assert_eq(value, 17);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_expect(!loci_tunable_parse(&row, bad[i], &value), "%s", bad[i]);
+    cr_assert_eq(value, 17);
+    cr_assert(loci_tunable_parse(&row, "Auto", &value));
+    cr_assert_eq(value, LOCI_AUTO);
+    loci_tunables_range(&row, range, sizeof range);
+    cr_assert_str_eq(range, "auto, or 0x1 to 0xffff");
+}
+
+Test(tunables, what_is_shown_is_what_is_read)
+{
+    struct loci_tunables t;
+    struct heard heard;
+    char text[LOCI_TUNABLE_TEXT];
+
+    setenv("LOCO_RDMA_PKEY", "0x8001", 1);
+    setenv("LOCO_RDMA_GID", "3", 1);
+    cr_assert_eq(load(&t, &heard), LOCO_OK);
+    cr_assert_eq(t.rdma_pkey, 0x8001);
+    cr_assert_eq(t.rdma_gid, 3);
+    loci_tunables_text(&t, row_of("LOCO_RDMA_PKEY"), text, sizeof text);
+    cr_assert_str_eq(text, "0x8001");
+    setenv("LOCO_RDMA_PKEY", "auto", 1);
+    cr_assert_eq(load(&t, &heard), LOCO_OK);
+    loci_tunables_text(&t, row_of("LOCO_RDMA_PKEY"), text, sizeof text);
+    cr_assert_str_eq(text, "auto");
+    setenv("LOCO_RDMA_SERVICE_LEVEL", "16", 1);
+    cr_assert_eq(load(&t, &heard), LOCO_ERR_ARG);
+    cr_assert(strstr(heard.text, "LOCO_RDMA_SERVICE_LEVEL=16 (from the environment): allowed is "
+                     "0 to 15") != NULL, "%s", heard.text);
+}
+
 Test(tunables, ranges_are_inclusive)
 {
     struct loci_tunable_row row = { .name = "X", .kind = LOCI_TUNABLE_INT, .min = 2, .max = 4 };

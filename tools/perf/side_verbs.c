@@ -17,6 +17,7 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/qp.h"
 #include "perf.h"
+#include "tunables.h"
 
 #define WORDS 4096                          /* bytes; then what others write, then what we read */
 #define BYTES (WORDS + 2 * PERF_LARGE)
@@ -58,10 +59,14 @@ static int told(const char *what)
 static int choose(struct side *s)
 {
     struct loci_device_port list[LOCI_DEVICES_MAX];
-    const char *wanted = getenv("LOCO_DEVICE"), *why;
-    int n = loci_devices_list(list, LOCI_DEVICES_MAX, wanted != NULL ? wanted : "auto",
-                              (unsigned)s->m->rank, &why);
+    struct loci_log log = { .level = LOCO_LOG_ERROR, .fn = loci_log_stderr };
+    struct loci_tunables wanted;
+    const char *why;
+    int n;
 
+    if (loci_tunables_load(&wanted, &log) != LOCO_OK)
+        return 1;
+    n = loci_devices_list(list, LOCI_DEVICES_MAX, &wanted, (unsigned)s->m->rank, &why);
     for (int i = 0; i < n; i++)
         if (list[i].chosen) {
             s->port = list[i];

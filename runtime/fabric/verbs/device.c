@@ -16,11 +16,13 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 
+#include "../../tunables.h"
 #include "choose.h"
 #include "near.h"
 
-#define GIDS 256
+#define GIDS 1024               /* of all ports; NVIDIA's have 256 each */
 #define SOFT_ROCE 0xffffff      /* its vendor */
+#define FULL_MEMBER 0x8000      /* bit of a partition's key */
 
 /* ---- what a port can do ---- */
 
@@ -60,7 +62,9 @@ static int rank_gid(const struct ibv_gid_entry *e, const char **kind)
     return is_ipv4(e->gid.raw) ? 4 : is_link_local(&e->gid) ? 2 : 3;
 }
 
-static void find_gid(struct ibv_context *context, struct loci_device_port *p)
+/* The best one, or the one that is wanted. */
+static void find_gid(struct ibv_context *context, const struct loci_tunables *wanted,
+                     struct loci_device_port *p)
 {
     struct ibv_gid_entry entry[GIDS];
     ssize_t n = ibv_query_gid_table(context, entry, GIDS, 0);
@@ -69,7 +73,8 @@ static void find_gid(struct ibv_context *context, struct loci_device_port *p)
         const char *kind;
         int rank;
 
-        if ((int)entry[i].port_num != p->port)
+        if ((int)entry[i].port_num != p->port
+            || (wanted->rdma_gid != LOCI_AUTO && entry[i].gid_index != wanted->rdma_gid))
             continue;
         rank = rank_gid(&entry[i], &kind);
         if (rank <= p->gid_rank)
@@ -79,6 +84,35 @@ static void find_gid(struct ibv_context *context, struct loci_device_port *p)
         p->gid_index = (int)entry[i].gid_index;
         loci_gid_text(entry[i].gid.raw, p->gid);
     }
+}
+
+/* Whether the key at that place is the one that is wanted. */
+static bool is_partition(uint16_t key, int64_t wanted)
+{
+    if (wanted == LOCI_AUTO)
+        return (key & FULL_MEMBER) != 0;
+    return key != 0 && ((key ^ (uint16_t)wanted) & ~FULL_MEMBER) == 0;
+}
+
+/* Of several entries of one partition that of a full member, for two limited ones do not hear each
+ * other. RoCE has one partition. False: the port is not in it. */
+static bool find_partition(struct ibv_context *context, int entries, int64_t wanted,
+                           struct loci_device_port *p)
+{
+    bool found = false;
+    __be16 key;
+
+    for (int i = 0; i < entries; i++) {
+        if (ibv_query_pkey(context, (uint8_t)p->port, i, &key) != 0
+            || !is_partition(be16toh(key), wanted))
+            continue;
+        if (!found || (be16toh(key) & FULL_MEMBER) != 0)
+            p->pkey_index = (unsigned)i;
+        found = true;
+        if ((be16toh(key) & FULL_MEMBER) != 0)
+            break;
+    }
+    return found || wanted == LOCI_AUTO;
 }
 
 static unsigned mtu_bytes(enum ibv_mtu mtu)
@@ -130,9 +164,11 @@ static void describe_device(struct ibv_context *context, struct loci_device_port
         snprintf(p->why_not, sizeof p->why_not, "it has no atomics");
 }
 
-static void describe_port(struct ibv_context *context, struct loci_device_port *p)
+static void describe_port(struct ibv_context *context, const struct loci_tunables *wanted,
+                          struct loci_device_port *p)
 {
     struct ibv_port_attr attr;
+    bool is_member;
 
     if (ibv_query_port(context, (uint8_t)p->port, &attr) != 0) {
         snprintf(p->why_not, sizeof p->why_not, "the port cannot be queried: %s",
@@ -144,12 +180,21 @@ static void describe_port(struct ibv_context *context, struct loci_device_port *
     p->mtu = mtu_bytes(attr.active_mtu);
     p->lid = attr.lid;
     p->max_message = attr.max_msg_sz;
-    find_gid(context, p);
+    p->service_level = (uint8_t)wanted->rdma_service_level;
+    p->traffic_class = (uint8_t)wanted->rdma_traffic_class;
+    find_gid(context, wanted, p);
+    is_member = find_partition(context, attr.pkey_tbl_len, wanted->rdma_pkey, p);
     if (p->why_not[0] != '\0')
         return;
     if (attr.state != IBV_PORT_ACTIVE)
         snprintf(p->why_not, sizeof p->why_not, "its link is not up (%s)",
                  ibv_port_state_str(attr.state));
+    else if (p->gid_rank == 0 && wanted->rdma_gid != LOCI_AUTO)
+        snprintf(p->why_not, sizeof p->why_not, "it has no address (GID) with the index %lld "
+                 "(LOCO_RDMA_GID)", (long long)wanted->rdma_gid);
+    else if (!is_member)
+        snprintf(p->why_not, sizeof p->why_not, "it is not in the partition 0x%llx "
+                 "(LOCO_RDMA_PKEY)", (unsigned long long)wanted->rdma_pkey);
     else if (p->gid_rank == 0)
         snprintf(p->why_not, sizeof p->why_not, "it has no address (GID): give its network "
                  "interface one");
@@ -172,7 +217,8 @@ static int ports_of(struct ibv_device *device)
     return n;
 }
 
-static void describe(struct ibv_device *device, int port, struct loci_device_port *p)
+static void describe(struct ibv_device *device, int port, const struct loci_tunables *wanted,
+                     struct loci_device_port *p)
 {
     struct ibv_context *context;
 
@@ -187,13 +233,14 @@ static void describe(struct ibv_device *device, int port, struct loci_device_por
         return;
     }
     describe_device(context, p);
-    describe_port(context, p);
+    describe_port(context, wanted, p);
     ibv_close_device(context);
 }
 
 /* ---- all of them ---- */
 
-static int describe_all(struct loci_device_port *list, int max, const char **why)
+static int describe_all(struct loci_device_port *list, int max, const struct loci_tunables *wanted,
+                        const char **why)
 {
     int devices = 0, n = 0;
     struct ibv_device **all = ibv_get_device_list(&devices);
@@ -206,37 +253,37 @@ static int describe_all(struct loci_device_port *list, int max, const char **why
         *why = "no RDMA device, or its driver is not loaded";
     for (int i = 0; i < devices; i++)
         for (int port = 1, ports = ports_of(all[i]); port <= ports && n < max; port++)
-            describe(all[i], port, &list[n++]);
+            describe(all[i], port, wanted, &list[n++]);
     if (all != NULL)
         ibv_free_device_list(all);
     return n;
 }
 
-int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
-                      const char **why)
+int loci_devices_list(struct loci_device_port *list, int max, const struct loci_tunables *wanted,
+                      unsigned turn, const char **why)
 {
-    int n = describe_all(list, max, why);
+    int n = describe_all(list, max, wanted, why);
     char here[LOCI_NODES_TEXT] = "";
 
-    if (loci_choose_count(list, n, wanted, turn) > 1)
+    if (loci_choose_count(list, n, wanted->device, turn) > 1)
         loci_near_measure(list, n, here);
-    loci_choose(list, n, wanted, turn, here);
+    loci_choose(list, n, wanted->device, turn, here);
     return n;
 }
 
-bool loci_devices_usable(const char *wanted)
+bool loci_devices_usable(const struct loci_tunables *wanted)
 {
     struct loci_device_port list[LOCI_DEVICES_MAX];
     const char *why;
-    int n = describe_all(list, LOCI_DEVICES_MAX, &why);
+    int n = describe_all(list, LOCI_DEVICES_MAX, wanted, &why);
 
-    return loci_choose_count(list, n, wanted, 0) > 0;
+    return loci_choose_count(list, n, wanted->device, 0) > 0;
 }
 
 #else
 
-int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
-                      const char **why)
+int loci_devices_list(struct loci_device_port *list, int max, const struct loci_tunables *wanted,
+                      unsigned turn, const char **why)
 {
     (void)list;
     (void)max;
@@ -246,7 +293,7 @@ int loci_devices_list(struct loci_device_port *list, int max, const char *wanted
     return 0;
 }
 
-bool loci_devices_usable(const char *wanted)
+bool loci_devices_usable(const struct loci_tunables *wanted)
 {
     (void)wanted;
     return false;

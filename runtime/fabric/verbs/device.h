@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct loci_tunables;
+
 /* The ports of this machine's RDMA devices, and which of them a process takes. Nothing is assumed:
  * all is asked of the device. Works, and says why there is nothing, in builds without rdma-core. */
 
@@ -31,6 +33,8 @@ struct loci_device_port {
     char nodes[LOCI_NODES_TEXT];    /* NUMA nodes that it is at, "0-1"; empty: unknown */
     unsigned mtu;                   /* bytes */
     unsigned lid;
+    unsigned pkey_index;            /* of the partition: the place in the port's table */
+    uint8_t service_level, traffic_class;       /* LOCO_RDMA_... */
     uint64_t max_message;           /* bytes */
     int atomics;                    /* 0 none, 1 among the device's own, 2 with the CPU's, too */
     int read_depth;                 /* reads and atomics in flight that a queue pair answers, */
@@ -42,14 +46,14 @@ struct loci_device_port {
     bool loses_answers;             /* soft-RoCE: see post.c */
 };
 
-/* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE=wanted means for
- * this process, whose turn it is (choose.h). Where several can be meant, it is measured how near
- * they are. Returns how many; *why: a static text where there are none. */
-int loci_devices_list(struct loci_device_port *list, int max, const char *wanted, unsigned turn,
-                      const char **why);
+/* Fill in at most `max` ports, usable or not, and mark the one that LOCO_DEVICE means for this
+ * process, whose turn it is (choose.h). Where several can be meant, it is measured how near they
+ * are. Returns how many; *why: a static text where there are none. */
+int loci_devices_list(struct loci_device_port *list, int max, const struct loci_tunables *wanted,
+                      unsigned turn, const char **why);
 
 /* Whether there is one for the process of turn 0: the same answer for all of a node. */
-bool loci_devices_usable(const char *wanted);
+bool loci_devices_usable(const struct loci_tunables *wanted);
 
 /* A GID as an address. */
 void loci_gid_text(const unsigned char gid[16], char text[LOCI_GID_TEXT]);

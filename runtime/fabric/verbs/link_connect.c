@@ -168,12 +168,16 @@ static struct rdma_conn_param parameters(const struct link_hello *hello)
     };
 }
 
-/* As long as data is waited for. */
-static void set_timeout(struct verbs_link *l)
+/* As long as data is waited for, and of its class. Where no class is asked for, that of the
+ * machine's administrator (default_roce_tos) stays. */
+static void set_options(struct verbs_link *l)
 {
+    uint8_t class = l->links->fabric->port.traffic_class;
     uint8_t code = loci_qp_timeout(l->links->fabric->rt->tunables.rdma_timeout);
 
     rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &code, sizeof code);
+    if (class != 0)
+        rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof class);
 }
 
 void loci_link_disconnect(struct verbs_link *l)
@@ -223,7 +227,7 @@ static void call(struct verbs_link *l)
 
 static void find_route(struct verbs_link *l)
 {
-    set_timeout(l);
+    set_options(l);
     if (rdma_resolve_route(l->id, RESOLVE_MS) != 0)
         failed(l, "there is no route", errno);
 }
@@ -255,7 +259,7 @@ static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
     l->id = id;
     id->context = l;
     l->state = LINK_CONNECTING;
-    set_timeout(l);
+    set_options(l);
     if (!make_qp(l)) {
         failed(l, "no queue pair", errno);
         return;

@@ -50,7 +50,8 @@ void loci_qp_fill_place(const struct loci_device_port *port, const union ibv_gid
 int loci_qp_to_init(struct ibv_qp *qp, const struct loci_device_port *port, unsigned access)
 {
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)port->port, .qp_access_flags = access,
+        .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)port->port,
+        .pkey_index = (uint16_t)port->pkey_index, .qp_access_flags = access,
     };
 
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT
@@ -68,7 +69,7 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         .dest_qp_num = to->qpn, .rq_psn = to->psn,
         .max_dest_rd_atomic = (uint8_t)(port->read_depth > 255 ? 255 : port->read_depth),
         .min_rnr_timer = 12,
-        .ah_attr = { .dlid = to->lid, .port_num = (uint8_t)port->port },
+        .ah_attr = { .dlid = to->lid, .sl = port->service_level, .port_num = (uint8_t)port->port },
     };
     int error = ETIMEDOUT;
 
@@ -77,6 +78,7 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         memcpy(attr.ah_attr.grh.dgid.raw, to->gid, sizeof to->gid);
         attr.ah_attr.grh.sgid_index = (uint8_t)port->gid_index;
         attr.ah_attr.grh.hop_limit = 64;
+        attr.ah_attr.grh.traffic_class = port->traffic_class;
     }
     /* On Ethernet the kernel asks the network who has the address, and waits a second for the
      * answer: where packets are lost, not long enough for a second question. */

@@ -34,8 +34,7 @@ static int choose(struct verbs_fabric *f)
 {
     struct loci_device_port list[LOCI_DEVICES_MAX];
     const char *why;
-    int n = loci_devices_list(list, LOCI_DEVICES_MAX, f->rt->tunables.device,
-                              turn_of_self(f->rt), &why);
+    int n = loci_devices_list(list, LOCI_DEVICES_MAX, &f->rt->tunables, turn_of_self(f->rt), &why);
 
     for (int i = 0; i < n; i++)
         if (list[i].chosen) {
