@@ -29,7 +29,7 @@ static const struct loci_tunable_row rows[] = {
       "bytes of the program's memory that stay registered with an RDMA device for the next time" },
     { "LOCO_RDMA_DEPTH", "256", LOCI_TUNABLE_INT, 16, 8192, NULL, FIELD(rdma_depth),
       "requests that a thread may have in flight to one peer over RDMA" },
-    { "LOCO_RDMA_GID", "auto", LOCI_TUNABLE_INT, 0, 65535, "auto", FIELD(rdma_gid),
+    { "LOCO_RDMA_GID", "auto", LOCI_TUNABLE_INT, 0, 255, "auto", FIELD(rdma_gid),
       "which of the addresses of an RDMA device's port, by its index (GID)" },
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
       "writes up to this size go to an RDMA device with their data, if it can" },
