@@ -5,7 +5,9 @@
  * each figure is the median of its batches. Of two ranks, rank 0 works on rank 1's memory, unless a
  * row says that both take part; of more, all work: each on the next one's memory, or all on rank
  * 0's. A figure is then the time divided by all that was done in it. On memory that is mapped, the
- * raw operation is measured once more with the fence that a flush of it needs.
+ * raw operation is measured once more with the fence that a flush of it needs. Of two ranks each row
+ * also tells what one pays to hear of the other at the time: a virtual machine has its processors
+ * now on one core's neighbours, now far from each other, and what is compared has to be alike.
  *
  * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
  * where a component crashed.
@@ -29,7 +31,7 @@ static const char help[] =
     "  --list           name the rows and what they measure\n"
     "  --help           this text\n";
 
-enum { BATCHES = 9 };
+enum { BATCHES = 9, HANDOVERS = 2000 };
 
 /* What takes turns. */
 enum { MPI, TO_NULL, RAW, RAW_FLUSHED, KINDS };
@@ -146,7 +148,22 @@ struct figures {
     double null;
     double raw;
     double flushed; /* the raw operation with a flush of what it stored; 0: not measured */
+    double handover; /* from one rank to the other, about this row; 0: not measured */
 };
+
+/* Microseconds until a rank sees what the other has stored; all ranks. */
+static double handover(struct bench *b)
+{
+    double start;
+
+    if (b->size != 2)
+        return 0;
+    raw_barrier(&b->raw);
+    start = MPI_Wtime();
+    for (int i = 0; i < HANDOVERS; i++)
+        raw_exchange(&b->raw, 1 - b->rank);
+    return (MPI_Wtime() - start) * 1e6 / HANDOVERS / 2;
+}
 
 /* A batch of one kind. */
 static double turn(struct bench *b, const struct row *row, int kind, operation *op, long count)
@@ -186,8 +203,10 @@ static void measure(struct bench *b, const struct row *row, double seconds, stru
         if (ops[k] != NULL)
             result[k] = median(times[k]) * 1e6 / (double)count[k] / row->per_operation / together;
     }
-    *f = (struct figures){ .mpi = result[MPI], .null = result[TO_NULL], .raw = result[RAW],
-                           .flushed = result[RAW_FLUSHED] };
+    f->mpi = result[MPI];
+    f->null = result[TO_NULL];
+    f->raw = result[RAW];
+    f->flushed = result[RAW_FLUSHED];
 }
 
 static void say(const struct bench *b, const struct row *row, const struct figures *f)
@@ -202,8 +221,8 @@ static void say(const struct bench *b, const struct row *row, const struct figur
         printf("\"refused\": \"%s\"}\n", text);
     } else {
         printf("\"us\": %.5f, \"null_us\": %.5f, \"raw_us\": %.5f, \"raw_flushed_us\": %.5f, "
-               "\"limit_us\": %.5f, \"allowed\": %.1f}\n", f->mpi, f->null, f->raw, f->flushed,
-               f->null + f->raw, row->allowed);
+               "\"limit_us\": %.5f, \"handover_us\": %.5f, \"allowed\": %.1f}\n", f->mpi, f->null,
+               f->raw, f->flushed, f->null + f->raw, f->handover, row->allowed);
     }
     fflush(stdout);
 }
@@ -229,6 +248,7 @@ static void run_row(struct bench *b, const struct row *row, double seconds)
     memset(b->local, 1, BENCH_LONG);
     aim(b, row);
     MPI_Barrier(MPI_COMM_WORLD);
+    f.handover = handover(b) / 2;
     if (in_epoch)
         bench_note(b, MPI_Win_lock_all(0, b->win));
     if (b->error == MPI_SUCCESS && works)
@@ -236,6 +256,7 @@ static void run_row(struct bench *b, const struct row *row, double seconds)
     if (in_epoch)
         bench_note(b, MPI_Win_unlock_all(b->win));
     MPI_Barrier(MPI_COMM_WORLD);
+    f.handover += handover(b) / 2;
     if (b->rank == 0)
         say(b, row, &f);
 }
