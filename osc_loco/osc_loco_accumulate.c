@@ -214,9 +214,9 @@ static int accumulate_derived(const struct call *call)
 
     if (status != LOCO_OK)
         return ompi_osc_loco_class(status);
-    status = MPI_ERR_TYPE;
+    status = MPI_ERR_NO_MEM;
     if (ompi_osc_loco_cursor_open(&target, &call->remote) != MPI_SUCCESS)
-        return MPI_ERR_TYPE;
+        return status;
     if (stream_open(&operand, &call->origin, &call->element, call->combined > 0) != MPI_SUCCESS)
         goto no_operand;
     if (stream_open(&result, &call->result, &call->element, call->result.type != NULL)

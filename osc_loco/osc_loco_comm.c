@@ -159,10 +159,10 @@ static int zip(const struct transfer *t, bool mapped)
     int status = LOCO_OK;
 
     if (ompi_osc_loco_cursor_open(&local, &t->local) != MPI_SUCCESS)
-        return MPI_ERR_TYPE;
+        return MPI_ERR_NO_MEM;
     if (ompi_osc_loco_cursor_open(&remote, &t->remote) != MPI_SUCCESS) {
         ompi_osc_loco_cursor_close(&local);
-        return MPI_ERR_TYPE;
+        return MPI_ERR_NO_MEM;
     }
     if (!mapped && goes_in_strips(t, &local, &remote))
         status = move_strips(t, &local, &remote,

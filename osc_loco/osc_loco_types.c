@@ -36,7 +36,7 @@ static int check_runs(const struct ompi_osc_loco_module *module, int target,
     int status = LOCO_OK;
 
     if (ompi_osc_loco_cursor_open(&cursor, remote) != MPI_SUCCESS)
-        return LOCO_ERR_ARG;
+        return LOCO_ERR_NO_MEMORY;
     while (status == LOCO_OK && ompi_osc_loco_cursor_peek(&cursor, &span.offset, &span.len)) {
         status = loci_window_check_spans(window_of(module), target, &span, 1);
         ompi_osc_loco_cursor_skip(&cursor, span.len);
