@@ -5,9 +5,9 @@
  * each figure is the median of its batches. Of two ranks, rank 0 works on rank 1's memory, unless a
  * row says that both take part; of more, all work: each on the next one's memory, or all on rank
  * 0's. A figure is then the time divided by all that was done in it. On memory that is mapped, the
- * raw operation is measured once more with the fence that a flush of it needs. Of two ranks each row
- * also tells what one pays to hear of the other at the time: a virtual machine has its processors
- * now on one core's neighbours, now far from each other, and what is compared has to be alike.
+ * raw operation is measured once more with the fence that a flush of it needs. Of two ranks each
+ * row also tells what one pays to hear of the other at the time: a virtual machine has its
+ * processors now next to each other, now far apart, and what is compared has to be alike.
  *
  * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
  * where a component crashed.
