@@ -143,8 +143,8 @@ count_classes() { # INTERFACE
         && tc filter add $at prio 2 $roce action pass
 }
 
-# Reads, writes, atomics and acknowledgements of each, in packets of the class that is asked for; those
-# that set up the connections may be of another.
+# What the contract sends is in packets of the class that is asked for; a few, of setting up connections,
+# may be of another (on Linux 6.1 none is).
 carries_class() {
     local counts
     modprobe -a sch_ingress cls_u32 act_gact && on_ends count_classes || return
