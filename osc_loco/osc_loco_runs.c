@@ -6,24 +6,11 @@
  * distance, and loops around further items. It is read here as it is, so that a vector is one
  * strip, found in a few instructions, and copied by one loop whatever its length. */
 
-#include "osc_loco.h"
+#include "osc_loco_strip.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "opal/datatype/opal_datatype_internal.h"
 
 /* ---- the description ---- */
-
-static inline const dt_type_desc_t *description(const opal_datatype_t *type)
-{
-    return type->opt_desc.desc != NULL ? &type->opt_desc : &type->desc;
-}
-
-static inline size_t block_of(const ddt_elem_desc_t *item)
-{
-    return item->blocklen * opal_datatype_basicDatatypes[item->common.type]->size;
-}
 
 static bool next_element(struct ompi_osc_loco_cursor *cursor)
 {
@@ -82,7 +69,7 @@ static void take_rounds(struct ompi_osc_loco_cursor *cursor)
 /* The strip of an item; false if it has no bytes. */
 static inline bool take_blocks(struct ompi_osc_loco_cursor *cursor, const ddt_elem_desc_t *item)
 {
-    cursor->block = block_of(item);
+    cursor->block = ompi_osc_loco_block(item);
     cursor->blocks = item->count;
     cursor->stride = item->extent;
     cursor->at = cursor->base + (uint64_t)item->disp;
@@ -105,7 +92,7 @@ int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
                               const struct ompi_osc_loco_side *side)
 {
     const opal_datatype_t *type = &side->type->super;
-    const dt_type_desc_t *described = description(type);
+    const dt_type_desc_t *described = ompi_osc_loco_description(type);
 
     cursor->left = cursor->elements = 0;
     cursor->depth = 0;
@@ -132,7 +119,7 @@ int ompi_osc_loco_cursor_open(struct ompi_osc_loco_cursor *cursor,
     cursor->element = cursor->base = side->base;
     cursor->extent = type->ub - type->lb;
     /* A vector, most often. */
-    if (cursor->item_count == 1 && (cursor->items->elem.common.flags & OPAL_DATATYPE_FLAG_DATA))
+    if (ompi_osc_loco_is_one_item(described))
         (void)take_blocks(cursor, &cursor->items->elem);
     return MPI_SUCCESS;
 }
@@ -163,37 +150,25 @@ bool ompi_osc_loco_cursor_refill(struct ompi_osc_loco_cursor *cursor)
 
 /* ---- copies ---- */
 
-/* Short blocks are moved by one load and one store: a call of memcpy takes longer. Four at a time,
- * at distances that are known before, or the loop would take as long as the moves; but one by one
- * where each is on pages of its own, both to and from, which is 3 to 5 % faster on a Zen 4 (we
- * suppose that its prefetcher follows one load that strides, and not four). */
+/* Four at a time; but one by one where each is on pages of its own, both to and from, which is 3 to
+ * 5 % faster on a Zen 4 (we suppose that its prefetcher follows one load that strides, and not
+ * four). */
 #define PAGE_OF_ITS_OWN 2048        /* bytes; a distance to the next */
-#define COPY_BLOCK(k, len) memcpy(to + (k) * to_stride, from + (k) * from_stride, (len))
-#define COPY_BLOCKS(len)                                                                    \
-    do {                                                                                    \
-        for (; n >= 4 && near; n -= 4, to += 4 * to_stride, from += 4 * from_stride) {      \
-            COPY_BLOCK(0, len);                                                             \
-            COPY_BLOCK(1, len);                                                             \
-            COPY_BLOCK(2, len);                                                             \
-            COPY_BLOCK(3, len);                                                             \
-        }                                                                                   \
-        for (; n > 0; n--, to += to_stride, from += from_stride)                            \
-            COPY_BLOCK(0, len);                                                             \
-    } while (0)
+#define COPY_EACH(len) ompi_osc_loco_copy_each(to, to_stride, from, from_stride, (len), n, near)
 
-static void copy_blocks(char *to, ptrdiff_t to_stride, const char *from, ptrdiff_t from_stride,
-                        size_t len, size_t n)
+void ompi_osc_loco_copy_blocks(char *to, ptrdiff_t to_stride, const char *from,
+                               ptrdiff_t from_stride, size_t len, size_t n)
 {
     bool near = labs(to_stride) < PAGE_OF_ITS_OWN || labs(from_stride) < PAGE_OF_ITS_OWN;
 
     switch (len) {
-    case 1: COPY_BLOCKS(1); break;
-    case 2: COPY_BLOCKS(2); break;
-    case 4: COPY_BLOCKS(4); break;
-    case 8: COPY_BLOCKS(8); break;
-    case 16: COPY_BLOCKS(16); break;
-    case 24: COPY_BLOCKS(24); break;
-    case 32: COPY_BLOCKS(32); break;
+    case 1: COPY_EACH(1); break;
+    case 2: COPY_EACH(2); break;
+    case 4: COPY_EACH(4); break;
+    case 8: COPY_EACH(8); break;
+    case 16: COPY_EACH(16); break;
+    case 24: COPY_EACH(24); break;
+    case 32: COPY_EACH(32); break;
     default:
         for (size_t i = 0; i < n; i++, to += to_stride, from += from_stride)
             memcpy(to, from, len);
@@ -260,7 +235,7 @@ static inline __attribute__((always_inline)) bool
 grid_of(const struct ompi_osc_loco_side *side, struct grid *g)
 {
     const opal_datatype_t *type = &side->type->super;
-    const dt_type_desc_t *described = description(type);
+    const dt_type_desc_t *described = ompi_osc_loco_description(type);
     const dt_elem_desc_t *item = described->desc;
 
     if (ompi_osc_loco_is_run(side)) {
@@ -271,7 +246,7 @@ grid_of(const struct ompi_osc_loco_side *side, struct grid *g)
         g->stride = g->step = 1;
         return true;
     }
-    if (described->used == 1 && (item->elem.common.flags & OPAL_DATATYPE_FLAG_DATA) != 0) {
+    if (ompi_osc_loco_is_one_item(described)) {
         g->rounds = side->count;
         g->step = type->ub - type->lb;
     } else if (side->count == 1 && is_loop_of_blocks(described)) {
@@ -282,7 +257,7 @@ grid_of(const struct ompi_osc_loco_side *side, struct grid *g)
         return false;
     }
     g->at = (char *)(uintptr_t)(side->base + (uint64_t)item->elem.disp);
-    g->block = block_of(&item->elem);
+    g->block = ompi_osc_loco_block(&item->elem);
     g->count = item->elem.count;
     g->stride = item->elem.extent;
     join(g);
@@ -315,7 +290,7 @@ static inline void copy_grid(const struct grid *sink, const struct grid *source)
     char *to = sink->at, *from = source->at;
 
     for (; rounds > 0; rounds--, to += sink->step, from += source->step)
-        copy_blocks(to, sink->stride, from, source->stride, source->block, count);
+        ompi_osc_loco_copy_blocks(to, sink->stride, from, source->stride, source->block, count);
 }
 
 bool ompi_osc_loco_copy_grid(const struct ompi_osc_loco_side *from,
@@ -345,8 +320,8 @@ void ompi_osc_loco_copy_runs(struct ompi_osc_loco_cursor *from, struct ompi_osc_
         have = blocks_of(from, len, &from_stride);
         room = blocks_of(to, len, &to_stride);
         n = have < room ? have : room;
-        copy_blocks((char *)(uintptr_t)to->at, to_stride, (const char *)(uintptr_t)from->at,
-                    from_stride, len, n);
+        ompi_osc_loco_copy_blocks((char *)(uintptr_t)to->at, to_stride,
+                                  (const char *)(uintptr_t)from->at, from_stride, len, n);
         skip_blocks_of(from, len, n);
         skip_blocks_of(to, len, n);
     }
