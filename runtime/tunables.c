@@ -36,9 +36,10 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_RDMA_PKEY", "auto", LOCI_TUNABLE_HEX, 1, 0xffff, "auto", FIELD(rdma_pkey),
       "InfiniBand partition, by its key, with or without the bit of full members; auto: the first "
       "that the port is a full member of" },
-    { "LOCO_RDMA_PLACE", "read", LOCI_TUNABLE_CHOICE, 0, 0, "read|ack", FIELD(rdma_place),
-      "what tells a fence that writes over RDMA are placed: a read of nothing behind them, or "
-      "their acknowledgements, which do not promise it, but which most others are content with" },
+    { "LOCO_RDMA_PLACE", "read", LOCI_TUNABLE_CHOICE, 0, 0, "read|read8|ack", FIELD(rdma_place),
+      "what tells a fence that writes over RDMA are placed: a read behind them, of nothing or of 8 "
+      "bytes; or their acknowledgements, which do not promise it, but which most others are "
+      "content with" },
     { "LOCO_RDMA_READ_AHEAD", "256K", LOCI_TUNABLE_SIZE, 64 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_read_ahead),
       "bytes of long reads that a thread may have asked of one peer over RDMA and not got yet" },

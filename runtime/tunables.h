@@ -35,7 +35,7 @@ enum loci_tunable_origin {
 enum loci_fabric_choice { LOCI_FABRIC_AUTO, LOCI_FABRIC_SHM, LOCI_FABRIC_VERBS };
 enum loci_huge_pages { LOCI_HUGE_AUTO, LOCI_HUGE_NEVER, LOCI_HUGE_ALWAYS };
 enum loci_cma { LOCI_CMA_AUTO, LOCI_CMA_NEVER };
-enum loci_rdma_place { LOCI_RDMA_PLACE_READ, LOCI_RDMA_PLACE_ACK };
+enum loci_rdma_place { LOCI_RDMA_PLACE_READ, LOCI_RDMA_PLACE_READ8, LOCI_RDMA_PLACE_ACK };
 enum loci_offers { LOCI_OFFERS_AUTO, LOCI_OFFERS_NEVER };
 
 struct loci_tunables {

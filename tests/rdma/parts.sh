@@ -135,6 +135,16 @@ on_ends() {
     for i in 0 1; do "$@" veth$i || return; done
 }
 
+# What the first and the second filter of both ends have counted; then there are none any more.
+counted() {
+    local i
+    for i in 0 1; do tc -s filter show dev veth$i ingress; done | awk '
+        /pref/ { pref = $0; sub(/.*pref /, "", pref); sub(/ .*/, "", pref) }
+        $1 == "Sent" { n[pref] += $4 }
+        END { print n[1] + 0, n[2] + 0 }'
+    for i in 0 1; do tc qdisc del dev veth$i ingress; done
+}
+
 # What comes in, counted by its class: of class 104, and of others, in RoCE's packets.
 count_classes() { # INTERFACE
     local roce='protocol ip u32 match ip dport 4791 0xffff' at="dev $1 parent ffff:"
@@ -149,24 +159,46 @@ carries_class() {
     local counts
     modprobe -a sch_ingress cls_u32 act_gact && on_ends count_classes || return
     LOCO_RDMA_TRAFFIC_CLASS=${1-104} over_verbs "$builddir/tests/rdma/contract" 2 moves || return
-    counts=$(for i in 0 1; do tc -s filter show dev veth$i ingress; done | awk '
-        /pref/ { pref = $0; sub(/.*pref /, "", pref); sub(/ .*/, "", pref) }
-        $1 == "Sent" { n[pref] += $4 }
-        END { print n[1] + 0, n[2] + 0 }')
-    tc qdisc del dev veth0 ingress
-    tc qdisc del dev veth1 ingress
+    counts=$(counted)
     echo "packets of the class, of others: $counts"
     set -- $counts
     [ "$1" -gt 100 ] && [ "$2" -lt 20 ]
 }
-export -f on_ends count_classes carries_class
+
+# Read requests that come in, counted by what they ask for: nothing, 8 bytes.
+count_reads() { # INTERFACE
+    local read='protocol ip u32 match ip dport 4791 0xffff match u8 0x0c 0xff at 28' bytes=52
+    local at="dev $1 parent ffff:"
+    tc qdisc add dev "$1" ingress \
+        && tc filter add $at prio 1 $read match u32 0 0xffffffff at $bytes action pass \
+        && tc filter add $at prio 2 $read match u32 8 0xffffffff at $bytes action pass
+}
+
+# places_by WHAT: how many reads of nothing and of 8 bytes the contract's case sends, of two processes
+# with 6 fences each.
+places_by() {
+    on_ends count_reads || return
+    LOCO_RDMA_PLACE=$1 over_verbs "$builddir/tests/rdma/contract" 2 placed >&2 || return
+    counted
+}
+places_read_what_is_asked_for() {
+    modprobe -a sch_ingress cls_u32 act_gact || return
+    local by_nothing by_words
+    by_nothing=$(places_by read) && by_words=$(places_by read8) || return
+    echo "reads of nothing, of 8 bytes: $by_nothing by default, $by_words by read8"
+    [ "${by_nothing% *}" -ge 12 ] && [ "${by_words% *}" -eq 0 ] && [ "${by_words#* }" -ge 12 ]
+}
+export -f on_ends counted count_classes carries_class count_reads places_by places_read_what_is_asked_for
 
 part_pair() {
     check_function 'the nearest device is taken' 60 nearest
     check_function 'packets are of the class that is asked for' 120 carries_class
+    check_function 'fences read what is asked for' 240 places_read_what_is_asked_for
     check_function "the contract, 2 processes" 400 "over_verbs '$builddir/tests/rdma/contract' 2"
     check_function "the contract, placed by acknowledgements" 400 \
         "LOCO_RDMA_PLACE=ack over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function "the contract, placed by reads of 8 bytes" 400 \
+        "LOCO_RDMA_PLACE=read8 over_verbs '$builddir/tests/rdma/contract' 2"
     check_function 'long requests of more pieces than there is room for' 120 \
         "LOCO_RDMA_DEPTH=16 LOCO_RDMA_READ_AHEAD=64K over_verbs '$builddir/tests/rdma/contract' 2 large"
     check_function 'chains of more requests than there is room for' 120 \

@@ -5,7 +5,8 @@
  *   write up to the inline size   with its data; done when posted, alone in a short way of its own
  *   write up to a block           copied to a buffer; done when posted
  *   read up to a block, atomic    into a buffer that is copied out on completion
- *   place                         a read of nothing; or the last request's completion, below
+ *   place                         a read of nothing, or of 8 bytes that nobody looks at; or the
+ *                                 last request's completion, below
  *   longer write or read          long.c
  *
  * The requests of a chain of operations are made one after the other, and given to the device as
@@ -27,11 +28,11 @@
  * Soft-RoCE (Linux 6.1, rxe_comp.c and rxe_resp.c) acknowledges a write that arrives again with
  * the number of the last request that it has done, and takes such an acknowledgement for the answer
  * of a read or an atomic with that number: that is complete then, without its data. So there a lane
- * has two queue pairs: what brings data back, reads and atomics, never shares one with a write. An
- * addition whose old value nobody looks at goes with the writes: that it was done is all that its
- * caller wants to know. What goes by one of them is begun when nothing is in flight on the other,
- * so that the lane keeps its order. All the same a buffer begins with a word that tells that no
- * answer came: should it happen in another way, it is an error, and not wrong data.
+ * has two queue pairs: what brings data back, reads and atomics, never shares one with a write.
+ * With the writes go places, and additions whose old value nobody looks at: that they were done is
+ * all that their callers want to know. What goes by one of them is begun when nothing is in flight
+ * on the other, so that the lane keeps its order. All the same a buffer begins with a word that
+ * tells that no answer came: should it happen in another way, it is an error, and not wrong data.
  *
  * Order. A list is posted in its order. What does not go by it, long operations and those that the
  * owner's CPU does, is begun when all before it is sent, and while something of a long one is left
@@ -273,8 +274,15 @@ static int make_place(struct batch *b, const struct loci_op *op, int number)
     const struct verbs_request what = { .slot = op->slot, .kind = LOCI_PLACE };
     struct ibv_send_wr *wr = begin(b, op);
 
-    wr->sg_list = NULL;
     wr->opcode = IBV_WR_RDMA_READ;
+    if (b->l->thread->fabric->rt->tunables.rdma_place == LOCI_RDMA_PLACE_READ8) {
+        wr->num_sge = 1;
+        wr->sg_list->addr = (uintptr_t)b->l->thread->placed;
+        wr->sg_list->length = sizeof(uint64_t);
+        wr->sg_list->lkey = b->l->thread->mr->lkey;
+    } else {
+        wr->sg_list = NULL;
+    }
     wr->wr.rdma.remote_addr = b->l->anchor;
     wr->wr.rdma.rkey = b->l->anchor_key;
     end(b, number, &what, true);

@@ -10,7 +10,7 @@
 
 #include "verbs.h"
 
-#define BYTES (VERBS_BLOCKS * VERBS_BLOCK + VERBS_WORDS * VERBS_WORD)
+#define BYTES (VERBS_BLOCKS * VERBS_BLOCK + (VERBS_WORDS + 1) * VERBS_WORD)
 
 /* ---- buffers ---- */
 
@@ -53,6 +53,7 @@ static bool make_buffers(struct verbs_thread *t)
         at += buffer->is_word ? VERBS_WORD : VERBS_BLOCK;
         loci_verbs_buffer_give(t, buffer);
     }
+    t->placed = at;
     t->mr = ibv_reg_mr(t->fabric->pd, t->memory, BYTES, IBV_ACCESS_LOCAL_WRITE);
     return t->mr != NULL;
 }

@@ -96,9 +96,10 @@ struct verbs_thread {
     struct ibv_pd *pd;              /* of the thread domain; else the fabric's */
     struct ibv_cq *cq;
     unsigned entries, outstanding;  /* of the completion queue; requests not retired */
-    unsigned char *memory;          /* of the buffers */
+    unsigned char *memory;          /* of the buffers, and of what places read */
     struct ibv_mr *mr;
     struct verbs_buffer *buffers, *blocks, *words;
+    unsigned char *placed;          /* where a place's 8 bytes go, all of them; nobody looks */
     unsigned free_blocks, free_words;
     struct verbs_thread *next;
 };
@@ -108,7 +109,7 @@ struct verbs_lane {
     struct loci_lane *lane;
     struct verbs_thread *thread;
     struct ibv_qp *qp;
-    uint64_t anchor;                /* what a place reads nothing of: an address of the peer's */
+    uint64_t anchor;                /* what a place reads: an address of the peer's */
     uint32_t anchor_key;
     uint32_t end;                   /* number of the queue pair that answers */
     uint32_t depth, max_inline;
@@ -175,7 +176,7 @@ struct verbs_fabric {
     struct ibv_pd *pd;
     struct ibv_cq *end_cq;          /* of ends, which complete nothing */
     union ibv_gid gid;
-    unsigned char *anchor;          /* a page for peers to read nothing of */
+    unsigned char *anchor;          /* a page for peers' places to read: nothing of it, or zeros */
     struct ibv_mr *anchor_mr;
     uint64_t no_answer;             /* what a buffer begins with before its answer, on soft-RoCE */
     int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
