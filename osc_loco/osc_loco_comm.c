@@ -216,7 +216,7 @@ static int move(struct transfer *t, const struct ompi_osc_loco_side *sender,
 /* ---- the short way ---- */
 
 /* Where a function begins in its line of cache is worth 5 % of a put of a word, and of a column's,
- * on a Zen 4; nothing else moves it about, so each change elsewhere in this file would. */
+ * on a Zen 4; without this any change of what is before it would move it. */
 #define ON_A_LINE __attribute__((aligned(64)))
 
 /* Whether that many elements of the type are one run that begins at displacement 0, and how many
@@ -298,8 +298,8 @@ array_to_or_from(bool puts, char *array, char *vector, const ddt_elem_desc_t *it
 
 /* A put or a get between an array and a vector, of as many bytes, at a target that is mapped here:
  * what move() would do, without what it has to look at for other types, which is most of what a
- * column of 256 words takes beside its copy. False: it is something else, or an error; nothing was
- * done. */
+ * column of 256 words takes beside its copy. False: it is something else, one run for one, or an
+ * error; nothing was done. */
 static inline __attribute__((always_inline)) bool
 column_way(bool puts, void *array, int array_count, const struct ompi_datatype_t *array_type,
            int target, ptrdiff_t disp, int count, const struct ompi_datatype_t *vector,
@@ -313,7 +313,8 @@ column_way(bool puts, void *array, int array_count, const struct ompi_datatype_t
     size_t len;
     int64_t offset;
 
-    if (count != 1 || !is_dense(array_type, array_count, &len) || len != vector->super.size
+    if (count != 1 || (vector->super.flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) != 0
+        || !is_dense(array_type, array_count, &len) || len != vector->super.size
         || !ompi_osc_loco_is_one_item(described)
         || __builtin_mul_overflow((int64_t)disp, (int64_t)t->disp_unit, &offset))
         return false;
