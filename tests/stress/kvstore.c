@@ -264,10 +264,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     int result;
 
     CHECK_OK(loco_kvstore_create(rt, NULL, "kv", loco_everyone(rt), &options, &p.kv));
-    CHECK_OK(run_meet(rt));
-    /* On a slow wire a death is heard of before the last that has come; nobody dies sooner. */
-    atomic_fetch_add(&s->met, 1);
-    CHECK(run_await(&s->met, loco_group_size(loco_everyone(rt))) == 0);
+    CHECK(run_meet_alive(rt, &s->met) == 0);
     p.until = run_now() + s->duration;
     result = run_threads(s->threads + (rank == s->victim), thread_main, &p);
     if (s->victim < 0)

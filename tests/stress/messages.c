@@ -199,10 +199,7 @@ static int kill_body(loco_runtime_t *rt, int rank, void *arg)
 
     CHECK_OK(loco_ringbuffer_create(rt, NULL, "r", loco_everyone(rt), 0, CAPACITY,
                                     LOCO_RINGBUFFER_SLEEP, &rb));
-    CHECK_OK(run_meet(rt));
-    /* On a slow wire a death is heard of before the last that has come; nobody dies sooner. */
-    atomic_fetch_add(met[victim], 1);
-    CHECK(run_await(met[victim], loco_group_size(loco_everyone(rt))) == 0);
+    CHECK(run_meet_alive(rt, met[victim]) == 0);
     if (rank == victim)
         CHECK_OK(die_in(&us));
     if (rank == 0)

@@ -105,6 +105,18 @@ int run_await(_Atomic int *counter, int n)
     return 0;
 }
 
+int run_meet_alive(loco_runtime_t *rt, _Atomic int *met)
+{
+    int status = run_meet(rt);
+
+    if (status != LOCO_OK) {
+        fprintf(stderr, "meeting: %s\n", loco_strerror(status));
+        return 1;
+    }
+    atomic_fetch_add(met, 1);
+    return run_await(met, loco_group_size(loco_everyone(rt)));
+}
+
 struct one_thread {
     run_thread_fn *fn;
     void *arg;

@@ -30,6 +30,9 @@ int run_meet(loco_runtime_t *rt);
  * share, and the wait until it is n or more: 0, or 1 and a line on stderr after RUN_PATIENCE. */
 _Atomic int *run_counter(void);
 int run_await(_Atomic int *counter, int n);
+/* All members come together, and each knows that all have, so that one may die: on a slow wire its
+ * death is heard of before the last that has come. `met` is such a number. */
+int run_meet_alive(loco_runtime_t *rt, _Atomic int *met);
 
 /* n threads that run fn(arg, thread); 0 or the first other result. */
 typedef int run_thread_fn(void *arg, int thread);
