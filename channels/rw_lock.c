@@ -15,10 +15,13 @@
 
 /* ORDER is the release's own atomic: it is executed at the host after the writes to it before. Of
  * a member's exclusive lock that is the member's word; the group's follows when it is done. */
-static int fence_for(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
+static int fence_for(struct loco_runtime *rt, const struct loci_rw *rw,
+                     enum loco_fence_scope scope, int peer)
 {
-    if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
+    if (scope == LOCO_FENCE_NONE)
         return LOCO_OK;
+    if (scope == LOCO_ORDER)
+        return loci_order(rt, rw->mem);
     return loco_fence(rt, scope, peer);
 }
 
@@ -58,7 +61,7 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
         .signature = loci_signature("rw_lock", (uint64_t)host, 0, 0), .nregions = 1,
-        .region = { { "word", sizeof(uint64_t), 0, host } },
+        .region = { { "word", sizeof(uint64_t), 0, host } }, .words = 1,
     };
     struct loco_rw_lock *lock;
     int status;
@@ -128,7 +131,7 @@ static int release(loco_rw_lock_t *lock, enum loci_rw_mode mode, enum loco_fence
 
     if (!take_one(&lock->holders[mode]))
         return LOCO_ERR_STATE;
-    fenced = fence_for(lock->rt, scope, peer);
+    fenced = fence_for(lock->rt, &lock->rw, scope, peer);
     released = loci_rw_release(lock->rt, &lock->rw, mode);
     return fenced != LOCO_OK ? fenced : released;
 }
@@ -173,6 +176,7 @@ int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *nam
         .parent = parent, .name = name, .group = group,
         .signature = loci_signature("rw_group", (uint64_t)count, 0, 0), .nregions = 2,
         .region = { [ALL_WORD] = { "all", sizeof(uint64_t), 0, 0 } },
+        .words = 1u << ALL_WORD | 1u << MEMBER_WORDS,
     };
     struct loco_rw_group *locks;
     int status, size;
@@ -270,7 +274,7 @@ int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_f
     if (!take_one(&locks->held[member].holders[LOCI_RW_SHARED]))
         return LOCO_ERR_STATE;
     rw = member_word(locks, member);
-    fenced = fence_for(locks->rt, scope, peer);
+    fenced = fence_for(locks->rt, &rw, scope, peer);
     released = loci_rw_release(locks->rt, &rw, LOCI_RW_SHARED);
     return fenced != LOCO_OK ? fenced : released;
 }
@@ -287,7 +291,7 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
         return LOCO_ERR_STATE;
     all = all_word(locks);
     rw = member_word(locks, member);
-    fenced = fence_for(locks->rt, scope, peer);
+    fenced = fence_for(locks->rt, &rw, scope, peer);
     released = loci_rw_pair_release(locks->rt, &all, &rw, scope != LOCO_ORDER);
     return fenced != LOCO_OK ? fenced : released;
 }
@@ -299,7 +303,7 @@ int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scop
 
     if (!take_one(&locks->all))
         return LOCO_ERR_STATE;
-    fenced = fence_for(locks->rt, scope, peer);
+    fenced = fence_for(locks->rt, &all, scope, peer);
     released = loci_rw_release(locks->rt, &all, LOCI_RW_ALL);
     return fenced != LOCO_OK ? fenced : released;
 }

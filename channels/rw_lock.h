@@ -6,7 +6,8 @@
 
 #include "rw_word.h"
 
-/* The word of a lock, at its host: NULL elsewhere. For who watches it from outside. */
+/* The word of a lock, at its host, where that is in its memory: else NULL. For who watches it from
+ * outside. */
 const unsigned char *loci_rw_lock_word(const loco_rw_lock_t *lock);
 
 #endif

@@ -9,6 +9,12 @@ static bool are_far(const struct loci_rw *group, const struct loci_rw *member)
     return loci_mem_word(group->mem) == NULL && loci_mem_word(member->mem) == NULL;
 }
 
+/* Of two atomics in flight, the group's is executed after what the member's is executed after. */
+static bool is_ordered(const struct loci_rw *group, const struct loci_rw *member)
+{
+    return group->mem->peer == member->mem->peer && loci_mem_orders(group->mem);
+}
+
 /* One attempt at both in one round trip: what came of each. After an error what was got has been
  * given back. */
 static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
@@ -85,7 +91,7 @@ int loci_rw_pair_release(struct loco_runtime *rt, const struct loci_rw *group,
     int first, second, done;
 
     atomic_fetch_sub_explicit(group->parts, 1, memory_order_relaxed);
-    if (!are_far(group, member) || (!placed && group->mem->peer != member->mem->peer)) {
+    if (!are_far(group, member) || (!placed && !is_ordered(group, member))) {
         first = loci_rw_release(rt, member, LOCI_RW_EXCLUSIVE);
         second = loci_rw_release(rt, group, LOCI_RW_PART);
         return first != LOCO_OK ? first : second;

@@ -225,7 +225,9 @@ static int give(struct loco_ticket_lock *lock)
     return status;
 }
 
-/* The fence of a release. Where no atomic to the host follows, LOCO_ORDER must be a real one. */
+/* The fence of a release. Where no atomic to the host follows, or one that orders nothing,
+ * LOCO_ORDER must be a real one. The slots are where the word is: a lane's operations on them are
+ * in order. */
 static int fence(struct loco_ticket_lock *lock, enum loco_fence_scope scope, int peer, bool local)
 {
     int status = LOCO_OK;
@@ -233,6 +235,8 @@ static int fence(struct loco_ticket_lock *lock, enum loco_fence_scope scope, int
     if (local && (lock->slot_used || scope == LOCO_ORDER)) {
         status = loci_fence_peer(lock->rt, LOCO_FENCE_PAIR, lock->host);
         lock->slot_used = false;
+    } else if (scope == LOCO_ORDER) {
+        status = loci_order(lock->rt, lock->mem);
     }
     if (scope != LOCO_FENCE_NONE && scope != LOCO_ORDER) {
         int scoped = loco_fence(lock->rt, scope, peer);
@@ -357,7 +361,7 @@ static int create(loco_runtime_t *rt, const char *parent, const char *name,
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
         .signature = loci_signature("ticket_lock", (uint64_t)count, (uint64_t)first_host, 0),
-        .nregions = 2,
+        .nregions = 2, .words = 1u << LOCI_TICKET_RECORDS,
     };
     struct loco_ticket_array *array;
     size_t slots = 1, stride, size;

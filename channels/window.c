@@ -6,7 +6,9 @@
  * Creation is two exchanges. In the first each member, having allocated its memory and its control
  * block, tells the others its status, its address, and the keys of both. In the last it tells what
  * became of that; all fail if one does, and use the CPU's atomics for accumulates if none had a
- * mapping refused. SHARED has one more between them, so that rank 0 can allocate for all.
+ * mapping refused. SHARED has one more between them, so that rank 0 can allocate for all. Whether
+ * the locks may be in the device's memory is known after the first: where they are is told in the
+ * last.
  *
  * `state` and `epoch` are written by this process only. With one thread at a time they are changed
  * by a load and a store, else by compare and swap. A thread that opens an epoch for other threads
@@ -98,6 +100,8 @@ static int allocate_control(struct loco_window *win)
 static void release_own(struct loco_window *win)
 {
     loci_free(win->rt, &win->own_control);
+    if (win->locks[win->group.rank].key.kind == LOCI_MEM_DEVICE)
+        loci_free(win->rt, &win->locks[win->group.rank]);
     if (win->own.key.kind == LOCI_MEM_USER)
         loci_user_remove(win->rt, &win->own);
     else
@@ -236,21 +240,67 @@ static int join(struct loco_window *win, const struct loco_exchange *exchange,
     return status == LOCO_OK ? map_parts(win) : status;
 }
 
+struct outcome {
+    int32_t status, mapped;
+    struct loci_memkey locks;       /* kind NONE: they are in the control block */
+};
+
+/* `mine`: those in this process's device, or of kind NONE. */
+static int import_locks(struct loco_window *win, const struct outcome *all, struct loci_mem *mine)
+{
+    struct loci_mem *locks;
+    int status = LOCO_OK;
+    bool any = false;
+
+    for (int i = 0; i < win->group.size; i++)
+        any = any || all[i].locks.kind != LOCI_MEM_NONE;
+    if (!any)
+        return LOCO_OK;
+    locks = calloc((size_t)win->group.size, sizeof *locks);
+    if (locks == NULL) {
+        loci_free(win->rt, mine);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    win->locks = locks;
+    /* Its own first: from then on release_own() knows what to free. */
+    for (int n = 0; status == LOCO_OK && n < win->group.size; n++) {
+        int i = (win->group.rank + n) % win->group.size;
+        bool apart = all[i].locks.kind != LOCI_MEM_NONE;
+
+        status = loci_mem_import(win->rt, win->group.peer[i],
+                                 apart ? &all[i].locks : &win->control[i].key, &win->locks[i]);
+        loci_mem_set_domain(&win->locks[i], win->domain);
+        loci_mem_map(win->rt, &win->locks[i]);
+    }
+    return status;
+}
+
 /* What each member made of the records may differ: a table of peers that is full, a mapping refused
  * to one alone. `all` has room for more than an outcome each. */
 static int agree(struct loco_window *win, const struct loco_exchange *exchange, int status,
                  struct record *all)
 {
-    struct outcome {
-        int32_t status, mapped;
-    } mine = { status, win->mapped_by_all }, *theirs = (struct outcome *)(void *)all;
-    int rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, theirs);
+    struct outcome mine, *theirs = (struct outcome *)(void *)all;
+    struct loci_mem locks = { .key.kind = LOCI_MEM_NONE };
+    int rc;
 
+    if (status == LOCO_OK && win->domain == LOCI_DOMAIN_NIC)
+        loci_alloc_in_device(win->rt, LOCI_WINDOW_LOCKS_END, &locks);
+    memset(&mine, 0, sizeof mine);
+    mine.status = status;
+    mine.mapped = win->mapped_by_all;
+    mine.locks = locks.key;
+    rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, theirs);
     for (int i = 0; status == LOCO_OK && rc == LOCO_OK && i < exchange->size; i++) {
         status = theirs[i].status;
         win->mapped_by_all = win->mapped_by_all && theirs[i].mapped != 0;
     }
-    return status != LOCO_OK ? status : rc;
+    status = status != LOCO_OK ? status : rc;
+    if (status != LOCO_OK) {
+        loci_free(win->rt, &locks);
+        return status;
+    }
+    return import_locks(win, theirs, &locks);
 }
 
 /* ---- create and destroy ---- */
@@ -279,7 +329,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->memory = memory;
     win->rt = rt;
     atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
-    win->control = (struct loci_mem *)(p + control);
+    win->control = win->locks = (struct loci_mem *)(p + control);
     win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };
     win->free_words = (_Atomic uint64_t *)(p + words);
     win->by_device = (_Atomic bool *)(p + by_device);
@@ -316,6 +366,8 @@ static void fill_record(const struct loco_window *win, const struct loco_window_
 
 void loci_window_free(struct loco_window *win)
 {
+    if (win->locks != win->control)
+        free(win->locks);
     free(win->memory);
 }
 

@@ -19,6 +19,9 @@
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *   request_at           what this member asks of others         window_flat.c
  *
+ * In the nic domain the four locks (struct loci_rw) are in the device's own memory where there is
+ * some: at the same offsets of a range of their own.
+ *
  * Epochs. What this process may do is in private words: `state` of the window and `epoch` of each
  * target. A target may be accessed if either has LOCI_EPOCH_ACCESS. `state` also counts the locks
  * on single targets. A fence opens an epoch that has no access bit yet: the first operation sets
@@ -37,6 +40,7 @@
 #define LOCI_WINDOW_SINGLES 136
 #define LOCI_WINDOW_VECTORS 144
 #define LOCI_WINDOW_ASKED 152
+#define LOCI_WINDOW_LOCKS_END 152   /* of the locks in a range of their own */
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
@@ -113,6 +117,8 @@ struct loco_window {
     size_t request_at;                  /* window_flat.c: offset of each member's request, */
     _Atomic bool asking;                /* and this process's is in use */
     _Atomic int crowded;                /* accumulates until it is expected that nobody asks */
+
+    struct loci_mem *locks;             /* [group.size]: where the locks are, mostly `control` */
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
@@ -371,7 +377,7 @@ static inline bool loci_window_flush_now(const struct loco_window *win, int rank
 static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, uint64_t offset,
                                             enum loci_window_word which, const char *what)
 {
-    return (struct loci_rw){ &win->control[rank], offset, &win->group, what,
+    return (struct loci_rw){ &win->locks[rank], offset, &win->group, what,
                              &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which], NULL };
 }
 
@@ -390,7 +396,7 @@ static inline struct loci_rw loci_window_acc_lock(struct loco_window *win, int r
 
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 {
-    return (struct loci_rw){ &win->control[0], LOCI_WINDOW_GROUP, &win->group,
+    return (struct loci_rw){ &win->locks[0], LOCI_WINDOW_GROUP, &win->group,
                              "the lock of a window", NULL, &win->parts };
 }
 

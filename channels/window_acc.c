@@ -68,12 +68,13 @@ static int enter(struct loco_window *win, int rank, bool *locked)
 }
 
 /* Give it back: what was written is visible to whoever has it next. Where that is an atomic of the
- * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER). */
+ * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER), unless
+ * the lock is in the device's memory. */
 static int give_back(struct loco_window *win, int rank, const struct loci_rw *lock)
 {
     int status = LOCO_OK, released;
 
-    if (lock->mem->domain == LOCI_DOMAIN_NIC)
+    if (lock->mem->domain == LOCI_DOMAIN_NIC && loci_mem_orders(lock->mem))
         atomic_thread_fence(memory_order_seq_cst);
     else if (!win->synchronous)
         status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);

@@ -72,7 +72,7 @@ static const char *key_error(const struct loci_control *m, const struct loci_con
 
     if (!given)
         return memcmp(key, &none, sizeof none) == 0 ? NULL : "key of a region not provided";
-    if (key->kind != LOCI_MEM_POOL)
+    if (key->kind != LOCI_MEM_POOL && key->kind != LOCI_MEM_DEVICE)
         return "no key of a region provided";
     if (key->len < r->len || key->len > SIZE_MAX / 2 || key->base > SIZE_MAX / 2)
         return "key of another range";

@@ -98,14 +98,18 @@ static int alloc_regions(struct loci_entry *e)
 
     for (int i = 0; i < ep->spec.nregions; i++) {
         const struct loci_region_spec *r = &ep->spec.region[i];
+        struct loci_mem *mine = loci_endpoint_mem(ep, ep->group.rank, i);
         int status;
 
         if (!loci_region_from(r, ep->group.rank))
             continue;
-        status = loci_alloc(ep->rt, r->len, r->align, loci_endpoint_mem(ep, ep->group.rank, i));
+        status = (ep->spec.words >> i & 1) != 0 && ep->domain == LOCI_DOMAIN_NIC
+                 ? loci_alloc_in_device(ep->rt, r->len, mine) : LOCO_ERR_AGAIN;
+        if (status == LOCO_ERR_AGAIN)
+            status = loci_alloc(ep->rt, r->len, r->align, mine);
         if (status != LOCO_OK)
             return status;
-        loci_mem_set_domain(loci_endpoint_mem(ep, ep->group.rank, i), ep->domain);
+        loci_mem_set_domain(mine, ep->domain);
     }
     return LOCO_OK;
 }

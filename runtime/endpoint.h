@@ -43,6 +43,7 @@ struct loci_endpoint_spec {
     const struct loco_group *group;     /* copied; this process is in it */
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];
+    unsigned words;             /* a bit for each region that loci_alloc_in_device is for */
     /* Once each, when member `rank` has joined / its regions are known here: in the service
      * thread, in loci_endpoint_create or in a wait for ready, one at a time. Must not wait for, nor
      * destroy, the endpoint. */

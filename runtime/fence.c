@@ -3,8 +3,8 @@
 /* Fences of three scopes (LOCO paper, section 5.3), by what the lanes' counters say:
  *
  *   placed >= written    nothing to do on this lane
- *   placing >= written   a read or an atomic in flight will place all, or the writes' own
- *                        completions (acks_place): wait for it
+ *   placing >= written   a read or an atomic in flight will place all (one on the device's own
+ *                        memory does not), or the writes' own completions (acks_place): wait for it
  *   else                 post a place, then wait
  *   told >= written      what is not placed are counts (loci_tell64), which a fence of data leaves
  *
@@ -181,7 +181,7 @@ bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem)
 
     /* What this process has copied into mapped memory is visible before what is posted now. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (lane == NULL || !is_only_dirty(lane))
+    if (lane == NULL || !loci_mem_orders(mem) || !is_only_dirty(lane))
         return false;
     loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_ACK, 1);
     return true;

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "rma.h"
 #include "runtime.h"
 #include "wait.h"
 
@@ -232,6 +233,12 @@ static uint64_t number_write(const struct loci_lane *lane, uint64_t written)
     return lane->acks_place ? written : 0;
 }
 
+/* Whether it is executed only when the lane's writes before it are placed. */
+static bool places_writes(const struct loci_op *op)
+{
+    return op->kind == LOCI_PLACE || loci_mem_orders(op->mem);
+}
+
 /* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
  * lane that seems to have more writes costs a fence at most. */
 static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
@@ -243,20 +250,24 @@ static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n
         if (ops[i].kind == LOCI_WRITE)
             ops[i].places = number_write(lane, ++written);
         else
-            ops[i].slot->places = written;
+            ops[i].slot->places = places_writes(&ops[i]) ? written : 0;
     }
     if (written != before)
         atomic_store_explicit(&lane->written, written, memory_order_release);
 }
 
+static uint64_t places_of(const struct loci_op *op)
+{
+    return op->kind == LOCI_WRITE ? op->places : op->slot->places;
+}
+
 /* The last of them that places says all: places only grow along a chain. */
 static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
-    while (n > 0 && ops[n - 1].kind == LOCI_WRITE && ops[n - 1].places == 0)
+    while (n > 0 && places_of(&ops[n - 1]) == 0)
         n--;
     if (n > 0)
-        raise_to(&lane->placing, ops[n - 1].kind == LOCI_WRITE ? ops[n - 1].places
-                                                               : ops[n - 1].slot->places);
+        raise_to(&lane->placing, places_of(&ops[n - 1]));
 }
 
 static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)

@@ -253,6 +253,22 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
     return LOCO_OK;
 }
 
+int loci_alloc_in_device(struct loco_runtime *rt, size_t len, struct loci_mem *mine)
+{
+    struct loci_memkey key = { .kind = LOCI_MEM_DEVICE, .len = len };
+    int status = LOCO_ERR_AGAIN;
+
+    if (rt->ops->words_take != NULL)
+        status = rt->ops->words_take(rt->fabric, len, &key);
+    if (status != LOCO_OK)
+        return status;
+    mine->peer = LOCI_SELF;
+    mine->key = key;
+    atomic_init(&mine->ptr, NULL);
+    loci_mem_set_domain(mine, LOCI_DOMAIN_NONE);
+    return LOCO_OK;
+}
+
 static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t number)
 {
     struct loci_extent *extent = rt->extents;
@@ -262,22 +278,29 @@ static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t num
     return extent;
 }
 
-void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
+static void give_pool(struct loco_runtime *rt, const struct loci_memkey *key)
 {
     struct loci_extent *extent;
 
-    if (mine->key.kind != LOCI_MEM_POOL)
-        return;
     pthread_mutex_lock(&rt->memory_lock);
-    extent = extent_numbered(rt, mine->key.extent);
+    extent = extent_numbered(rt, key->extent);
     if (extent != NULL) {
-        extent_give(extent, mine->key.base,
-                    round_up(mine->key.len > 0 ? mine->key.len : 1, LOCI_CACHE_LINE));
+        extent_give(extent, key->base, round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE));
         /* The oldest stays, so that one small object made and freed in turn costs no extent. */
         if (extent->used == 0 && extent != rt->extents)
             extent_remove(rt, extent);
     }
     pthread_mutex_unlock(&rt->memory_lock);
+}
+
+void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
+{
+    if (mine->key.kind == LOCI_MEM_DEVICE)
+        rt->ops->words_give(rt->fabric, &mine->key);
+    else if (mine->key.kind == LOCI_MEM_POOL)
+        give_pool(rt, &mine->key);
+    else
+        return;
     atomic_init(&mine->ptr, NULL);
     atomic_init(&mine->word, NULL);
     mine->key.kind = LOCI_MEM_NONE;
@@ -315,7 +338,7 @@ void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine)
     mine->key.kind = LOCI_MEM_NONE;
 }
 
-/* Own memory is found, not mapped again. */
+/* Own memory is found, not mapped again; the device's has no address. */
 static int import_own(struct loco_runtime *rt, struct loci_mem *mem)
 {
     struct loci_extent *extent;
@@ -323,7 +346,7 @@ static int import_own(struct loco_runtime *rt, struct loci_mem *mem)
 
     if (mem->key.kind == LOCI_MEM_USER) {
         ptr = (unsigned char *)(uintptr_t)mem->key.base;
-    } else {
+    } else if (mem->key.kind == LOCI_MEM_POOL) {
         pthread_mutex_lock(&rt->memory_lock);
         extent = extent_numbered(rt, mem->key.extent);
         if (extent != NULL && mem->key.base <= extent->len
@@ -340,9 +363,9 @@ static int import_own(struct loco_runtime *rt, struct loci_mem *mem)
 int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                     struct loci_mem *mem)
 {
-    if (key->kind != LOCI_MEM_POOL && key->kind != LOCI_MEM_USER)
+    if (key->kind == LOCI_MEM_NONE || key->kind > LOCI_MEM_DEVICE)
         return LOCO_ERR_PROTOCOL;
-    if (key->len > SIZE_MAX / 2 || (key->kind == LOCI_MEM_POOL && key->base > SIZE_MAX / 2))
+    if (key->len > SIZE_MAX / 2 || (key->kind != LOCI_MEM_USER && key->base > SIZE_MAX / 2))
         return LOCO_ERR_PROTOCOL;
     mem->peer = peer;
     loci_mem_set_domain(mem, LOCI_DOMAIN_NONE);

@@ -12,7 +12,14 @@
  * log says how much was asked for and how much is left. Thread-safe. len 0 is allowed: ptr is
  * not NULL then, and kind is LOCI_MEM_POOL. */
 int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_mem *mine);
+/* Also of what loci_alloc_in_device gave. */
 void loci_free(struct loco_runtime *rt, struct loci_mem *mine);
+
+/* The same of `len` bytes in the device's own memory, for words of the nic domain that are touched
+ * by loci_fetch_add and its like, loci_read64 and loci_write64 alone: that saves each atomic two
+ * ways through the bus. ptr is NULL for ever, kind LOCI_MEM_DEVICE; and what is done there places
+ * no write (loci_mem_orders). LOCO_ERR_AGAIN: there is none, or none left; loci_alloc has. */
+int loci_alloc_in_device(struct loco_runtime *rt, size_t len, struct loci_mem *mine);
 
 /* Memory that the user brought. Nothing is touched or copied. */
 int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_mem *mine);

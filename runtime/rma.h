@@ -17,7 +17,8 @@
  *     done with the word; where loci_mem_word() gives a pointer a store is fine, too;
  *   - plain loads of 8 bytes are fine anywhere, so a waiter polls its own word by the CPU.
  * A lane orders what was written on it; stores of the CPU come before all that is posted after
- * them. So LOCO_ORDER holds for data beside a lock word of one's own as it does for others'.
+ * them. So LOCO_ORDER holds for data beside a lock word of one's own as it does for others'. Words
+ * in the device's own memory are the exception: loci_mem_orders.
  *
  * `ack` gathers what is in flight; with ack NULL the call blocks until complete. Completion of a
  * write is not visibility: loco_fence, or a later read or atomic on the same lane, is. */
@@ -68,10 +69,25 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
  * member's way dirty for the next. */
 int loci_fence_data(struct loco_runtime *rt, int peer);
 
+/* Whether an atomic there is executed after this lane's earlier writes to other memory of that
+ * peer, and has placed them when it is complete: host memory. The device's own it changes by
+ * itself, while those writes are on their way through the bus. */
+static inline bool loci_mem_orders(const struct loci_mem *mem)
+{
+    return mem->key.kind != LOCI_MEM_DEVICE;
+}
+
+/* Before a release by an atomic on `mem` that is to be its own fence towards its peer (LOCO_ORDER):
+ * the fence that it needs all the same, where it orders nothing. */
+static inline int loci_order(struct loco_runtime *rt, const struct loci_mem *mem)
+{
+    return loci_mem_orders(mem) ? LOCO_OK : loci_fence_peer(rt, LOCO_FENCE_PAIR, mem->peer);
+}
+
 /* Whether this thread's next atomic on `mem`, of the nic domain, is that fence towards its peer,
  * too (LOCO_ORDER): all that such a fence would place has been written on the lane that the atomic
  * takes. It is executed after that, and has placed it when it is acknowledged. False: nothing is
- * to be placed, or other threads have written; make a fence. */
+ * to be placed, or other threads have written, or it orders nothing; make a fence. */
 bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem);
 
 /* A plain pointer to that memory where it is mapped already, else NULL. */

@@ -29,8 +29,11 @@
  * post returns (shm) says so with `synchronous`, and its lanes are never dirty; there nothing is in
  * flight, and post does not say so of each.
  * A lane to LOCI_SELF is one like the others (a device loops back): atomics of the nic domain on
- * this process's own memory are posted there. Nothing is written on it; what the CPU stored
- * before a post, in its own memory too, is visible to whatever the operation sets off.
+ * this process's own memory are posted there, and all that is done to LOCI_MEM_DEVICE. Nothing else
+ * is written on it; what the CPU stored before a post, in its own memory too, is visible to
+ * whatever the operation sets off.
+ * Of a lane's operations on LOCI_MEM_DEVICE each is executed after those before it, but that may be
+ * before earlier writes to other memory are placed, and says nothing of them: LOCI_PLACE does.
  * The runtime serialises posts and polls of one thread's lanes, but not where `synchronous` is
  * set: there nobody touches another thread's lanes. Post never blocks for room: LOCO_ERR_AGAIN
  * says that there is none now (poll and try again). */
@@ -44,7 +47,8 @@ struct loci_slot;
 enum loci_mem_kind {
     LOCI_MEM_NONE = 0,
     LOCI_MEM_POOL,      /* a sub-range of an extent of the owner */
-    LOCI_MEM_USER       /* memory that the user brought, at its address in the owner */
+    LOCI_MEM_USER,      /* memory that the user brought, at its address in the owner */
+    LOCI_MEM_DEVICE     /* the device's own (words_take): no CPU sees it, its owner's neither */
 };
 
 /* A range of one process's network memory, as it is told to others. Plain data, sent as it is
@@ -166,6 +170,11 @@ struct loci_fabric_ops {
     /* User memory: checks nothing but that it can be registered. */
     int (*user_add)(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key);
     void (*user_remove)(struct loci_fabric *fabric, const struct loci_memkey *key);
+    /* Memory of the device's own, zeroed, for words that atomics of the nic domain change: fills in
+     * key's base, rkey, device and extent. Both nullable; LOCO_ERR_AGAIN: there is none (left). Any
+     * thread. */
+    int (*words_take)(struct loci_fabric *fabric, size_t len, struct loci_memkey *key);
+    void (*words_give)(struct loci_fabric *fabric, const struct loci_memkey *key);
     /* Where `mem`, of another process, is mapped here; NULL if it cannot be. May block. */
     unsigned char *(*map)(struct loci_fabric *fabric, const struct loci_mem *mem);
 

@@ -82,6 +82,7 @@ void sim_case_init(struct sim_case *c, const struct sim_scenario *scenario)
 
 void sim_case_text(const struct sim_case *c, char text[SIM_CASE_TEXT])
 {
+    const char *place = c->one_node ? "n" : c->device_memory ? "d" : "";
     char stop[40] = "", strategy[20] = "";
 
     if (c->stop_process >= 0)
@@ -89,7 +90,7 @@ void sim_case_text(const struct sim_case *c, char text[SIM_CASE_TEXT])
     if (c->strategy != LOCI_SIM_AUTO)
         snprintf(strategy, sizeof strategy, "-%s", sim_strategy_name(c->strategy));
     snprintf(text, SIM_CASE_TEXT, "%s/p%dt%dr%d%s%s%s%s/%llu", c->scenario->name, c->processes,
-             c->threads, c->rounds, c->one_node ? "n" : "", fault_kinds[c->faults].letters, stop,
+             c->threads, c->rounds, place, fault_kinds[c->faults].letters, stop,
              strategy, (unsigned long long)c->number);
 }
 
@@ -169,6 +170,7 @@ static bool take_flags(struct reader *r, struct sim_case *c)
     size_t len;
 
     c->one_node = take(r, 'n');
+    c->device_memory = !c->one_node && take(r, 'd');
     if (take(r, 'f'))
         c->faults = take(r, 'p') ? SIM_STOP : take(r, 's') ? SIM_SLOW
                     : take(r, 'm') ? SIM_MESSAGES : SIM_ANY_FAULT;
@@ -208,7 +210,7 @@ bool sim_case_parse(const char *text, struct sim_case *c, char *why, size_t why_
         || !take_size(&r, 'r', "rounds", SIM_MAX_ROUNDS, &c->rounds) || !take_flags(&r, c))
         return false;
     if (!take(&r, '/'))
-        return wrong(&r, "not understood at \"%s\"; its flags are n, f, xPROCESS.STEP and "
+        return wrong(&r, "not understood at \"%s\"; its flags are n, d, f, xPROCESS.STEP and "
                      "-STRATEGY", r.at);
     if (!take_number(&r, 0, UINT64_MAX, "number", &c->number))
         return false;
@@ -346,6 +348,7 @@ static void configure(struct loci_sim_config *config, const struct sim_case *c,
 {
     *config = (struct loci_sim_config){ .processes = c->processes, .seed = c->number,
                                         .strategy = c->strategy, .one_node = c->one_node,
+                                        .device_memory = c->device_memory,
                                         .faults = *faults, .settings = c->scenario->settings };
     if (watch == NULL)
         return;

@@ -18,6 +18,7 @@ struct user {
     struct sim_run *run;
     loco_runtime_t *rt;
     loco_region_t *region;
+    loco_rw_lock_t *lock;       /* of nothing */
     int rank;
 };
 
@@ -49,6 +50,16 @@ static int place_of(const struct user *u, int rank, int thread, uint64_t number)
     return (rank + thread + (int)number) % u->run->processes;
 }
 
+/* A lock in between, whose atomics may have placed what was written to its host, or not. */
+static int pass_lock(struct user *u)
+{
+    if (loci_sim_draw(4) != 0)
+        return SIM_FINE;
+    TRY(u->run, loco_rw_lock_acquire_shared(u->lock));
+    TRY(u->run, loco_rw_lock_release_shared(u->lock, LOCO_FENCE_NONE, 0));
+    return SIM_FINE;
+}
+
 static int send(struct user *u, int thread, uint64_t number)
 {
     static const enum loco_fence_scope scopes[] = {
@@ -60,6 +71,7 @@ static int send(struct user *u, int thread, uint64_t number)
     loco_ack_t flags = LOCO_ACK_INIT;
 
     PASS(write_data(u, thread, at, number));
+    PASS(pass_lock(u));
     TRY(u->run, loco_fence(u->rt, scopes[which], which % 2 == 0 ? at : LOCO_ALL_PEERS));
     for (int i = 0; i < n; i++)
         TRY(u->run, loco_region_write64_ack(u->region, i, slot_of(u, u->rank, thread) + 8 * WORDS,
@@ -149,7 +161,9 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
     TRY(run, loco_region_create(rt, NULL, "data", loco_everyone(rt),
                                 SLOT * (size_t)(run->processes * run->threads), &u.region));
+    TRY(run, loco_rw_lock_create(rt, NULL, "lock", loco_everyone(rt), 0, &u.lock));
     result = sim_part(&seat, use(&u, &seat));
+    loco_rw_lock_destroy(u.lock);
     loco_region_destroy(u.region);
     return result;
 }

@@ -113,7 +113,7 @@ static int exclusive(struct user *u)
 static int one_turn(struct user *u)
 {
     bool writes = loci_sim_draw(2) == 0, tries = loci_sim_draw(4) == 0;
-    uint64_t before = sim_peek(u->s->word);
+    uint64_t before = u->s->word != NULL ? sim_peek(u->s->word) : 0;
     int64_t start = loci_now(u->rt);
     int status;
 

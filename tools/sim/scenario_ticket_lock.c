@@ -143,7 +143,7 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 
     PASS(sim_ready(u->run, seat));
     if (u->rank == s->host) {
-        s->word = loci_mem_ptr(u->lock->mem) + u->lock->record + LOCI_TICKET_WORD;
+        s->word = loci_sim_memory(rt, u->lock->mem) + u->lock->record + LOCI_TICKET_WORD;
         /* So that tickets wrap around soon. */
         if (loci_sim_draw(2) == 0)
             *(uint64_t *)s->word = UINT64_C(0xfffdfffd) << LOCI_TICKET_SERVING_SHIFT;

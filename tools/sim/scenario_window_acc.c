@@ -17,9 +17,11 @@ enum {
     SWAPPED = 112, BITS = 120, ORDERED = 128
 };
 #define VECTOR_LEN 8            /* of 8 bytes: as many as take the lock, at first */
-#define SIZE(run) (ORDERED + 8 * (size_t)((run)->processes * (run)->threads))
+#define MANY 17                 /* single bytes with one between: more than one chain takes */
+#define MANY_AT(run) (ORDERED + 8 * (uint64_t)((run)->processes * (run)->threads))
+#define SIZE(run) (MANY_AT(run) + 2 * MANY)
 
-enum what { DO_WORD, DO_SUM, DO_PAIR, DO_VECTOR, DO_SWAP, DO_BITS, DO_ORDER, DO_COUNT };
+enum what { DO_WORD, DO_SUM, DO_PAIR, DO_VECTOR, DO_SWAP, DO_BITS, DO_MANY, DO_ORDER, DO_COUNT };
 
 struct state {
     struct sim_state common;
@@ -29,7 +31,7 @@ struct state {
     int target;
     unsigned char *memory;      /* for a window on the user's memory */
     struct loci_history history;
-    uint64_t sums, pairs, vectors, swaps;       /* done by all */
+    uint64_t sums, pairs, vectors, swaps, many;       /* done by all */
 };
 
 struct user {
@@ -119,6 +121,24 @@ static int do_vector(struct user *u)
     return SIM_FINE;
 }
 
+static int do_many(struct user *u)
+{
+    struct loco_span spans[MANY];
+    uint8_t one[MANY], old[MANY];
+    const struct loco_accumulate all = {
+        .type = LOCO_TYPE_U8, .op = LOCO_OP_SUM, .operand = one, .result = old, .spans = spans,
+        .nspans = MANY,
+    };
+
+    for (size_t i = 0; i < MANY; i++) {
+        spans[i] = (struct loco_span){ NULL, MANY_AT(u->run) + 2 * i, 1 };
+        one[i] = 1;
+    }
+    TRY(u->run, loco_window_accumulate(u->win, u->s->target, &all, NULL));
+    u->s->many++;
+    return SIM_FINE;
+}
+
 static int do_swap(struct user *u)
 {
     int32_t seen = 0, next, old = 0;
@@ -181,6 +201,7 @@ static int thread_main(void *arg, int thread)
         case DO_VECTOR: PASS(do_vector(u)); break;
         case DO_SWAP: PASS(do_swap(u)); break;
         case DO_BITS: PASS(do_bits(u, thread)); break;
+        case DO_MANY: PASS(do_many(u)); break;
         case DO_ORDER: PASS(do_order(u, thread, (uint32_t)number)); break;
         default: PASS(do_word(u, thread, number));
         }
@@ -217,6 +238,10 @@ static int check_memory(struct user *u)
              (unsigned long long)s->vectors, i, (long long)vector[i]);
     WANT(swapped == (int32_t)s->swaps, "after %llu swaps it is %d", (unsigned long long)s->swaps,
          swapped);
+    for (int i = 0; i < MANY; i++)
+        WANT(p[MANY_AT(u->run) + 2 * (uint64_t)i] == (uint8_t)s->many,
+             "after %llu additions to single bytes one is %u", (unsigned long long)s->many,
+             p[MANY_AT(u->run) + 2 * (uint64_t)i]);
     WANT(p[BITS] == 0 && p[8] == 0 && p[14] == 0 && p[20] == 0 && p[25] == 0,
          "bytes that nobody left set are: %d %d %d %d %d", p[BITS], p[8], p[14], p[20], p[25]);
     return SIM_FINE;

@@ -51,23 +51,27 @@ void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched)
     kept[kept_count++] = (struct kept){ base, len };
 }
 
-static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
+static unsigned char *add_extent(struct sim_process *p, uint32_t number, size_t len)
 {
-    struct sim_process *p = sim_process_of(fabric);
     struct sim_extent *more;
-    void *base = loci_sim_take_memory(extent->len);
+    void *base = loci_sim_take_memory(len);
 
     if (base == NULL)
-        return LOCO_ERR_NO_MEMORY;
+        return NULL;
     more = realloc(p->extents, (size_t)(p->extent_count + 1) * sizeof *more);
     if (more == NULL) {
-        loci_sim_give_memory(base, extent->len, 0);
-        return LOCO_ERR_NO_MEMORY;
+        loci_sim_give_memory(base, len, 0);
+        return NULL;
     }
     p->extents = more;
-    more[p->extent_count++] = (struct sim_extent){ extent->number, base, extent->len };
-    extent->base = base;
-    return LOCO_OK;
+    more[p->extent_count++] = (struct sim_extent){ number, base, len };
+    return base;
+}
+
+static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
+{
+    extent->base = add_extent(sim_process_of(fabric), extent->number, extent->len);
+    return extent->base != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 
 static int extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed)
@@ -86,6 +90,31 @@ static void extent_destroy(struct loci_fabric *fabric, struct loci_extent *exten
         if (p->extents[i].base == extent->base)
             p->extents[i] = p->extents[--p->extent_count];
     loci_sim_give_memory(extent->base, extent->len, extent->touched);
+}
+
+/* In the order in which they are asked for; none is given out again, for runs are short. One in
+ * four is refused: a device's memory is at its end at any time. */
+static int words_take(struct loci_fabric *fabric, size_t len, struct loci_memkey *key)
+{
+    struct sim_process *p = sim_process_of(fabric);
+    size_t at = p->words_taken, end = at + (len + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE
+                                           * LOCI_CACHE_LINE;
+
+    if (!p->world->config->device_memory || end > SIM_WORDS
+        || loci_sim_random(p->world, 1) % 4 == 0)
+        return LOCO_ERR_AGAIN;
+    if (at == 0 && add_extent(p, SIM_WORDS_EXTENT, SIM_WORDS) == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    p->words_taken = end;
+    key->extent = SIM_WORDS_EXTENT;
+    key->base = at;
+    return LOCO_OK;
+}
+
+static void words_give(struct loci_fabric *fabric, const struct loci_memkey *key)
+{
+    (void)fabric;
+    (void)key;
 }
 
 static int user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key)
@@ -122,6 +151,11 @@ static unsigned char *resolve(struct sim_process *to, const struct loci_memkey *
         if (to->extents[i].number == key->extent && key->base + key->len <= to->extents[i].len)
             return to->extents[i].base + key->base + offset;
     return NULL;
+}
+
+unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine)
+{
+    return resolve(sim_process_of(rt->fabric), &mine->key, 0, mine->key.len);
 }
 
 /* ---- pieces: aligned words, more of them at a time where there are many ---- */
@@ -178,11 +212,36 @@ static int take_piece(struct sim_world *w, struct sim_op *op)
 
 /* ---- lanes ---- */
 
+/* The first operation that brings something back, on the device's own memory or on other, if it can
+ * be executed: those before it are, and what it waits for is placed; else NULL. */
+static struct sim_op *executable(const struct sim_lane *lane, bool in_device)
+{
+    const struct sim_op *device = lane->to->device;
+    bool timed = lane->from->world->strategy == LOCI_SIM_TIMED;     /* it has an agenda instead */
+
+    for (struct sim_op *p = lane->first; p != NULL; p = p->next) {
+        if (in_device && !p->in_device)
+            continue;
+        if (p->op.kind == LOCI_WRITE) {
+            if (p->left != 0 && !timed)
+                return NULL;
+            continue;
+        }
+        if (p->stage >= SIM_EXECUTED)
+            continue;
+        if (p->stage == SIM_POSTED || p->in_device != in_device)
+            return NULL;
+        return p->op.kind < LOCI_FETCH_ADD || p->op.kind == LOCI_PLACE || device == NULL
+               || device == p ? p : NULL;
+    }
+    return NULL;
+}
+
 /* What can happen next: the first operation that is not sent, the first write that is not placed,
- * the first other that is not executed and has only placed writes before it... */
+ * the first other that can be executed... */
 static void refresh(struct sim_lane *lane)
 {
-    bool unsent = false, unplaced = false, unexecuted = false;
+    bool unsent = false, unplaced[2] = { false, false };
     unsigned can = 0;
 
     if (lane->from->world->strategy == LOCI_SIM_TIMED)      /* it has an agenda instead */
@@ -193,22 +252,17 @@ static void refresh(struct sim_lane *lane)
             can |= SIM_SEND;
         }
         if (p->op.kind == LOCI_WRITE) {
-            if (p->left != 0 && p->stage == SIM_SENT && !unplaced)
+            if (p->left != 0 && p->stage == SIM_SENT && !unplaced[p->in_device])
                 can |= SIM_PLACE;
-            unplaced = unplaced || p->left != 0;
+            unplaced[p->in_device] = unplaced[p->in_device] || p->left != 0;
             continue;
         }
-        if ((p->stage == SIM_SENT || p->stage == SIM_FETCHED) && !unexecuted && !unplaced) {
-            const struct sim_op *device = lane->to->device;
-
-            if (p->op.kind < LOCI_FETCH_ADD || p->op.kind == LOCI_PLACE || device == NULL
-                || device == p)
-                can |= SIM_EXECUTE;
-        }
-        unexecuted = unexecuted || p->stage < SIM_EXECUTED;
         if (p->stage == SIM_EXECUTED)
             can |= SIM_RESPOND;
     }
+    if (executable(lane, false) != NULL
+        || (lane->to->words_taken != 0 && executable(lane, true) != NULL))
+        can |= SIM_EXECUTE;
     lane->can = can;
 }
 
@@ -280,13 +334,26 @@ static void send_next(struct sim_lane *lane)
         sim_changed(lane->from);
 }
 
+/* One of an operation on the device's own memory and one on other, any; one of them may be NULL. */
+static struct sim_op *either(struct sim_world *w, struct sim_op *here, struct sim_op *in_device)
+{
+    if (here == NULL || in_device == NULL)
+        return here != NULL ? here : in_device;
+    return loci_sim_choose(w, 2, (uint32_t)(loci_sim_random(w, 0) % 2)) == 0 ? here : in_device;
+}
+
 static void place_piece(struct sim_lane *lane)
 {
-    struct sim_op *p = lane->first;
+    struct sim_op *first[2] = { NULL, NULL }, *p;
     size_t from, len;
 
-    while (p->op.kind != LOCI_WRITE || p->left == 0)
-        p = p->next;
+    for (p = lane->first; p != NULL; p = p->next)
+        if (p->op.kind == LOCI_WRITE && p->left != 0 && first[p->in_device] == NULL)
+            first[p->in_device] = p;
+    for (int i = 0; i < 2; i++)         /* of both kinds, one may not be sent yet */
+        if (first[i] != NULL && first[1 - i] != NULL && first[i]->stage == SIM_POSTED)
+            first[i] = NULL;
+    p = either(lane->from->world, first[0], first[1]);
     piece(p, take_piece(lane->from->world, p), &from, &len);
     memcpy(p->target + from, p->data + from, len);
     sim_changed(lane->to);
@@ -320,11 +387,11 @@ static void execute_atomic(struct sim_lane *lane, struct sim_op *p)
 
 static void execute_next(struct sim_lane *lane)
 {
-    struct sim_op *p = lane->first;
+    struct sim_op *p = executable(lane, false);
     size_t from, len;
 
-    while (p->op.kind == LOCI_WRITE || p->stage >= SIM_EXECUTED)
-        p = p->next;
+    if (lane->to->words_taken != 0)
+        p = either(lane->from->world, p, executable(lane, true));
     if (p->op.kind == LOCI_FETCH_ADD || p->op.kind == LOCI_COMPARE_SWAP) {
         execute_atomic(lane, p);
         return;
@@ -418,6 +485,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
         return LOCO_ERR_NO_MEMORY;
     p->op = *op;
     p->id = ++w->ops;
+    p->in_device = op->kind != LOCI_PLACE && op->mem->key.kind == LOCI_MEM_DEVICE;
     p->target = target;
     p->pieces = has_data(op) ? piece_count(target, op->len) : 0;
     p->left = p->pieces >= 32 ? UINT32_MAX : (UINT32_C(1) << p->pieces) - 1;
@@ -684,6 +752,8 @@ const struct loci_fabric_ops loci_fabric_sim = {
     .extent_destroy = extent_destroy,
     .user_add = user_add,
     .user_remove = user_remove,
+    .words_take = words_take,
+    .words_give = words_give,
     .map = no_map,
     .lane_open = lane_open,
     .lane_close = lane_close,

@@ -30,6 +30,8 @@
  *      Nothing orders two lanes.
  *   4. Reads, atomics and places of a lane are executed in order, each when all writes before it on
  *      that lane are placed. Writes may pass those in front of them that are still waiting.
+ *      On the device's own memory (config.device_memory) they wait for what is done to that memory
+ *      alone, and writes of it pass other writes; others wait for all of it.
  *   5. Atomics of one target's device are atomic to each other, not to the target's CPU.
  *   6. The destination of a read and the result of an atomic are undefined until completion.
  *   7. Completions of a lane are told in order. */
@@ -63,6 +65,7 @@ struct loci_sim_faults {
 
 #define LOCI_SIM_NO_FAULTS { -1, 0, -1, -1, 0, 0, 0 }
 
+struct loci_mem;
 struct loci_sim_cost;
 struct loci_sim_event;
 
@@ -76,6 +79,7 @@ struct loci_sim_config {
     uint64_t seed;
     enum loci_sim_strategy strategy;
     bool one_node;              /* all memory is mapped by all: the cpu domain */
+    bool device_memory;         /* words of locks are in the devices' own */
     struct loci_sim_faults faults;
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */
     uint64_t step_limit;        /* 0: a million */
@@ -139,6 +143,8 @@ struct loci_sim_counts loci_sim_counts(loco_runtime_t *rt);
 int64_t loci_sim_time(void);
 /* This many steps did process `rank` take so far (for faults.stop_step). */
 uint64_t loci_sim_process_steps(int rank);
+/* Where the process has that memory of its own, the device's too: to look there without a step. */
+unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine);
 /* Whether process `rank` was stopped by a fault, and whether this one has been told. */
 bool loci_sim_is_stopped(int rank);
 

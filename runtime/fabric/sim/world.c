@@ -308,8 +308,12 @@ static void end(struct sim_world *w)
         r->total.bytes += p->counts.bytes;
         r->total.messages += p->counts.messages;
         loci_sim_letters_free(p);
-        for (int j = 0; j < p->extent_count; j++)
-            loci_sim_give_memory(p->extents[j].base, p->extents[j].len, p->extents[j].len);
+        for (int j = 0; j < p->extent_count; j++) {
+            const struct sim_extent *e = &p->extents[j];
+
+            loci_sim_give_memory(e->base, e->len,
+                                 e->number == SIM_WORDS_EXTENT ? p->words_taken : e->len);
+        }
         free(p->extents);
         free(p->peers);
     }

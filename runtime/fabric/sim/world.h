@@ -12,6 +12,8 @@
 
 #define SIM_IDENTITY UINT64_C(0x1000)       /* of process 0 */
 #define SIM_LANE_ROOM 12                    /* operations that a lane takes */
+#define SIM_WORDS ((size_t)16 << 10)        /* bytes of a device's own memory */
+#define SIM_WORDS_EXTENT UINT32_MAX         /* its number */
 #define SIM_PIECES 31       /* steps to place or read one at most, but for an unaligned head */
 
 struct sim_world;
@@ -69,6 +71,7 @@ struct sim_op {
     uint64_t id;
     enum sim_stage stage;       /* a write: POSTED, SENT (complete); placed by its pieces */
     bool told;
+    bool in_device;             /* target: in the device's own memory */
     unsigned char *target;
     unsigned char *data;        /* write: the source when posted, then when read; read: what came */
     uint64_t word;              /* of an atomic: what was fetched */
@@ -125,6 +128,7 @@ struct sim_process {
     uint64_t steps;
     struct sim_extent *extents;
     int extent_count;
+    size_t words_taken;                 /* of its device's own memory; an extent of its own */
     struct loci_peer **peers;           /* by rank */
     struct sim_letter *letters, **last_letter;
     const struct sim_op *device;        /* the atomic that its device is at */
