@@ -44,6 +44,7 @@ struct loci_tunables {
     char device[LOCI_TUNABLE_TEXT];     /* "auto", or name[:port],... */
     int64_t rdma_cache;                 /* bytes */
     int64_t rdma_depth;                 /* requests */
+    int64_t rdma_device_memory;         /* bytes */
     int64_t rdma_gid;                   /* index, or LOCI_AUTO */
     int64_t rdma_inline;                /* bytes */
     int64_t rdma_pkey;                  /* or LOCI_AUTO */

@@ -190,6 +190,46 @@ places_read_what_is_asked_for() {
 }
 export -f on_ends counted count_classes carries_class count_reads places_by places_read_what_is_asked_for
 
+# in_device_memory BYTES COMMAND...: over devices that have so much memory of their own, which is taken,
+# but where LOCO_RDMA_DEVICE_MEMORY is 0.
+in_device_memory() {
+    local bytes=$1 times
+    shift
+    export TEST_DEVICE_SAYS=/tmp/device_memory.$$
+    : >"$TEST_DEVICE_SAYS"
+    LD_PRELOAD=$builddir/tests/rdma/.libs/device_memory.so TEST_DEVICE_MEMORY=$bytes \
+        over_verbs "$@" || return
+    times=$(wc -l <"$TEST_DEVICE_SAYS")
+    echo "device memory was taken $times times"
+    [ $((times > 0)) -eq $((${LOCO_RDMA_DEVICE_MEMORY-1} > 0)) ]
+}
+export -f in_device_memory
+
+# in_device TITLE LIMIT TEST: one of the unit tests with its locks there.
+in_device() {
+    check_function "test_$3, $1" 600 \
+        "in_device_memory $2 '$builddir/tests/unit/test_$3' --verbose=0 -j1 --timeout=500"
+}
+
+# Locks in the devices' own memory: in all of it; in as much as one chunk, so that some are in the host's
+# and some of a process's peers have none; and not at all where that is not wanted.
+part_device_memory() {
+    local name
+    export TEST_SCALE=${TEST_SCALE:-10}
+    for name in ${TESTS:-ticket_lock window window_lock window_acc window_active kvstore queue linear}; do
+        in_device 'locks in device memory' 262144 "$name"
+        in_device 'device memory for some locks' 4096 "$name"
+    done
+    check_function 'stress: locks in device memory' 900 \
+        "in_device_memory 262144 '$builddir/tests/stress/locks'"
+    LOCO_RDMA_DEVICE_MEMORY=0 in_device 'no device memory wanted' 262144 ticket_lock
+    export LD_PRELOAD="$builddir/tests/rdma/.libs/device_memory.so" TEST_DEVICE_SAYS=/tmp/says
+    mpi 2 1 passive
+    check_function 'that was in device memory' 20 'grep . /tmp/says'
+    mpi 4 2 passive --only exclusive_counter --flavor create
+    mpi 4 2 atomic --only tickets --flavor allocate
+}
+
 part_pair() {
     check_function 'the nearest device is taken' 60 nearest
     check_function 'packets are of the class that is asked for' 120 carries_class
@@ -206,6 +246,9 @@ part_pair() {
     check_function 'a device that takes parts of chains' 300 \
         "export TEST_SCALE=4 LD_PRELOAD='$builddir/tests/rdma/.libs/takes_few.so'; \
          over_verbs '$builddir/tests/rdma/contract' 2"
+    export TEST_SCALE=20
+    in_device 'locks in device memory' 262144 ticket_lock
+    in_device 'device memory for some locks' 4096 window_lock
 }
 
 # overruns COMMAND...: packets that the kernel has dropped meanwhile because its queue was full; what the

@@ -152,6 +152,7 @@ static void free_fabric(struct verbs_fabric *f)
     loci_verbs_threads_close(f);
     loci_verbs_users_close(f);
     loci_verbs_cache_close(f);
+    loci_verbs_words_close(f);
     if (f->news_fd >= 0)
         close(f->news_fd);              /* nobody writes to it any more */
     if (f->anchor_mr != NULL)
@@ -163,6 +164,7 @@ static void free_fabric(struct verbs_fabric *f)
         ibv_dealloc_pd(f->pd);
     if (f->context != NULL)
         ibv_close_device(f->context);
+    pthread_mutex_destroy(&f->words.lock);
     pthread_mutex_destroy(&f->cache.lock);
     pthread_mutex_destroy(&f->lock);
     free(f);
@@ -181,6 +183,7 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
     f->news_fd = -1;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->cache.lock, NULL);
+    pthread_mutex_init(&f->words.lock, NULL);
     status = choose(f);
     if (status == LOCO_OK && !open_device(f)) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "%s cannot be opened: %m", f->port.device);
@@ -295,7 +298,8 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
     .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
     .peer_remove = verbs_peer_remove, .extent_create = loci_verbs_extent_create,                  \
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
-    .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove, .map = verbs_map,     \
+    .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove,                       \
+    .words_take = loci_verbs_words_take, .words_give = loci_verbs_words_give, .map = verbs_map,   \
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
     .lane_mend = loci_verbs_lane_mend, .post = loci_verbs_post, .write = loci_verbs_write,        \
     .poll = loci_verbs_poll,                                                                      \

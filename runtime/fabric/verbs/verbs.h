@@ -18,6 +18,7 @@
  *   verbs.c     life, peers; what it leaves to shm
  *   register.c  own memory, made known to the device
  *   cache.c     registrations of the program's memory, kept
+ *   words.c     the device's own memory, for the words of locks
  *   qp.c        a queue pair's states, with nothing of the runtime
  *   connect.c   queue pairs: opened when a thread first speaks to a peer
  *   thread.c    what a thread posts through: completion queue, buffers
@@ -163,6 +164,16 @@ struct verbs_user {
     struct verbs_user *next;
 };
 
+/* What there is of the device's own memory; words.c. */
+struct verbs_chunk;
+
+struct verbs_words {
+    pthread_mutex_t lock;
+    struct verbs_chunk *chunks;
+    size_t bytes;                   /* in them */
+    bool refused;                   /* the device had no more */
+};
+
 /* What a thread waits for: how to reach the end that the peer has made. */
 struct verbs_call;
 
@@ -181,6 +192,7 @@ struct verbs_fabric {
     uint64_t no_answer;             /* what a buffer begins with before its answer, on soft-RoCE */
     int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
     struct verbs_cache cache;
+    struct verbs_words words;
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
 
@@ -239,6 +251,11 @@ void loci_verbs_unregister(struct verbs_fabric *f, struct verbs_registration *r)
 bool loci_verbs_keep_less(struct verbs_fabric *f);
 /* Let go of what was given back. */
 void loci_verbs_drop_stale(struct verbs_fabric *f);
+
+/* words.c */
+int loci_verbs_words_take(struct loci_fabric *fabric, size_t len, struct loci_memkey *key);
+void loci_verbs_words_give(struct loci_fabric *fabric, const struct loci_memkey *key);
+void loci_verbs_words_close(struct verbs_fabric *f);
 
 /* connect.c */
 int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
