@@ -13,7 +13,8 @@ extern "C" {
 enum loco_fence_scope {
     LOCO_FENCE_NONE,     /**< no order; for calls that take a scope */
     LOCO_ORDER,          /**< only for release calls whose own atomic goes to the peer that holds
-                              the data, on the same lane: the atomic itself is the fence */
+                              the data, on the same lane: the atomic itself is the fence (a real
+                              one comes before it where the lock is in an RDMA device's memory) */
     LOCO_FENCE_PAIR,     /**< this thread's writes to that peer */
     LOCO_FENCE_THREAD,   /**< this thread's writes to all peers */
     LOCO_FENCE_PROCESS   /**< all threads' writes that happened before the call, to all peers */

@@ -2,8 +2,9 @@
 
 /* The programs, and running them. Each process has four words x, y, z, w of its own in network
  * memory; `put`, `get` and atomics go to a word of some process on one of two queue pairs of the
- * caller; `load` and `store` are its CPU's on its own words. What a program observes it writes
- * into `seen`, in the order that its list of outcomes has. */
+ * caller; `load` and `store` are its CPU's on its own words. DX and DY are words in the process's
+ * device, where that has not refused them. What a program observes it writes into `seen`, in the
+ * order that its list of outcomes has. */
 
 #include "config.h"
 
@@ -22,7 +23,8 @@
 #define POISON UINT64_C(98)         /* a result that was looked at too early */
 #define OUTCOMES 12
 
-enum { X, Y, Z, W, WORDS };
+enum { X, Y, Z, W, WORDS, DX = WORDS, DY };
+enum { IN_HOST, IN_DEVICE };            /* regions */
 
 /* What a process of a litmus test has in hand. */
 struct lit {
@@ -46,7 +48,7 @@ struct sim_litmus {
 
 static struct loci_mem *word(struct lit *l, int process)
 {
-    return loci_endpoint_mem(l->ep, process, 0);
+    return loci_endpoint_mem(l->ep, process, IN_HOST);
 }
 
 /* Posted on a queue pair, not waited for. */
@@ -56,8 +58,8 @@ static loco_ack_t post(struct lit *l, int pair, struct loci_op op, int process, 
     int status = LOCO_OK;
     struct loci_lane *lane = loci_lane(l->pair[pair], l->ep->group.peer[process], &status);
 
-    op.mem = word(l, process);
-    op.offset = (uint64_t)at * sizeof(uint64_t);
+    op.mem = at < WORDS ? word(l, process) : loci_endpoint_mem(l->ep, process, IN_DEVICE);
+    op.offset = (uint64_t)(at % WORDS) * sizeof(uint64_t);
     if (lane != NULL)
         status = loci_lane_post(lane, &op, &ack);
     if (status < 0)
@@ -201,6 +203,74 @@ static void mp_far_reader(struct lit *l)
 {
     l->seen[0] = load(l, Y);
     l->seen[1] = got(l, 0, 2, X);
+}
+
+/* ---- the same with the flag in the device of process 1, who reads it there ---- */
+
+static void mp_device_reader(struct lit *l)
+{
+    l->seen[0] = got(l, 0, 1, DX);
+    l->seen[1] = load(l, X);
+}
+
+static void mp_device_flag(struct lit *l)
+{
+    uint64_t old;
+
+    put(l, 0, 1, X, 1);
+    wait_for(l, add(l, 0, 1, DX, &old));
+}
+
+static void mp_device_flag_complete(struct lit *l)
+{
+    uint64_t old;
+
+    wait_for(l, put(l, 0, 1, X, 1));
+    wait_for(l, add(l, 0, 1, DX, &old));
+}
+
+static void mp_device_flag_fenced(struct lit *l)
+{
+    uint64_t old;
+
+    put(l, 0, 1, X, 1);
+    fence(l, 0, 1);
+    wait_for(l, add(l, 0, 1, DX, &old));
+}
+
+/* The atomic in the device is no fence for what comes after it either. */
+static void mp_device_between(struct lit *l)
+{
+    uint64_t old;
+
+    put(l, 0, 1, X, 1);
+    wait_for(l, add(l, 0, 1, DY, &old));
+    put(l, 1, 1, Y, 1);
+}
+
+static void mp_device_both(struct lit *l)
+{
+    uint64_t old;
+
+    put(l, 0, 1, DY, 1);
+    wait_for(l, add(l, 0, 1, DX, &old));
+}
+
+static void mp_device_both_reader(struct lit *l)
+{
+    l->seen[0] = got(l, 0, 1, DX);
+    l->seen[1] = got(l, 0, 1, DY);
+}
+
+/* Of a third, in one go: the lock's word, then what it guards. */
+static void mp_device_chain(struct lit *l)
+{
+    uint64_t data;
+    loco_ack_t flag = add(l, 0, 1, DX, &l->seen[0]), value = get(l, 0, 1, X, &data, 1);
+
+    wait_for(l, flag);
+    wait_for(l, value);
+    l->seen[1] = data;
 }
 
 static void nothing(struct lit *l)
@@ -453,6 +523,19 @@ static const struct sim_litmus all[] = {
     { .name = "mp+far+place", .about = "data and flag at two processes, fenced",
       .processes = 3, PROGRAMS(mp_far_fenced, mp_far_reader, nothing), MP_ORDERED },
 
+    { .name = "mp+device", .about = "an atomic in device memory as flag: no order",
+      .processes = 2, PROGRAMS(mp_device_flag, mp_device_reader), MP_ALL },
+    { .name = "mp+device+completion", .about = "the data's completion is no fence",
+      .processes = 2, PROGRAMS(mp_device_flag_complete, mp_device_reader), MP_ALL },
+    { .name = "mp+device+place", .about = "a place before it is",
+      .processes = 2, PROGRAMS(mp_device_flag_fenced, mp_device_reader), MP_ORDERED },
+    { .name = "mp+device+2qp", .about = "an atomic in device memory is no fence",
+      .processes = 2, PROGRAMS(mp_device_between, mp_reader), MP_ALL },
+    { .name = "mp+device+both", .about = "data and flag in device memory: in order",
+      .processes = 2, PROGRAMS(mp_device_both, mp_device_both_reader), MP_ORDERED },
+    { .name = "mp+device+chain", .about = "an atomic in device memory, then a get: in order",
+      .processes = 3, PROGRAMS(mp_device_flag_fenced, nothing, mp_device_chain), MP_ORDERED },
+
     { .name = "sb", .about = "put to the other, complete; load one's own",
       .processes = 2, PROGRAMS(sb, sb), MP_ALL },
     { .name = "sb+place", .about = "the same, fenced: one of them sees the other's",
@@ -554,8 +637,10 @@ static void final_value(struct lit *l, struct litmus_run *run)
 static int body(loco_runtime_t *rt, int rank, void *arg)
 {
     const struct loci_endpoint_spec spec = {
-        .name = "litmus", .group = loco_everyone(rt), .signature = 1, .nregions = 1,
-        .region = { { "words", WORDS * sizeof(uint64_t), 0, LOCI_FROM_ALL } },
+        .name = "litmus", .group = loco_everyone(rt), .signature = 1, .nregions = 2,
+        .region = { [IN_HOST] = { "words", WORDS * sizeof(uint64_t), 0, LOCI_FROM_ALL },
+                    [IN_DEVICE] = { "device", WORDS * sizeof(uint64_t), 0, LOCI_FROM_ALL } },
+        .words = 1u << IN_DEVICE,
     };
     struct litmus_run *run = arg;
     struct lit l = { .rt = rt, .rank = rank, .seen = run->seen };
@@ -584,7 +669,7 @@ static struct loci_sim_result run_one(const struct sim_litmus *litmus, uint64_t 
 {
     const struct loci_sim_config config = {
         .processes = litmus->processes, .seed = seed, .faults = LOCI_SIM_NO_FAULTS,
-        .trace = trace,
+        .device_memory = strstr(litmus->name, "+device") != NULL, .trace = trace,
     };
     struct loci_sim_result result;
 
