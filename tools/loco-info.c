@@ -249,15 +249,17 @@ static void add_port(struct info *info, const struct loci_device_port *p)
     static const char *const atomics[] = {
         "no atomics", "atomics of its own", "atomics together with the CPU's"
     };
-    char key[2 * TEXT], rate[32] = "", place[64] = "";
+    char key[2 * TEXT], rate[32] = "", place[64] = "", partition[32] = "";
     struct item *item;
 
     snprintf(key, sizeof key, "verbs: %.64s:%d", p->device, p->port);
     item = add(info, "fabrics", key, "%s%s", p->gid[0] != '\0' ? p->gid : "no address",
                p->chosen ? ", would be chosen" : "");
+    if (!p->ethernet)
+        snprintf(partition, sizeof partition, ", partition 0x%x", p->pkey);
     if (p->usable)
-        snprintf(item->note, sizeof item->note, "%s, GID %d; %s%s", p->gid_kind, p->gid_index,
-                 p->chosen ? "" : "not chosen: ", p->chosen ? p->why : p->why_not);
+        snprintf(item->note, sizeof item->note, "%s, GID %d%s; %s%s", p->gid_kind, p->gid_index,
+                 partition, p->chosen ? "" : "not chosen: ", p->chosen ? p->why : p->why_not);
     else
         snprintf(item->note, sizeof item->note, "not used: %s", p->why_not);
     if (p->mtu == 0)
@@ -286,7 +288,8 @@ static void add_verbs(struct info *info, const struct loci_tunables *tunables)
     for (int i = 0; i < n; i++)
         usable = usable || list[i].chosen;
     note(add(info, "fabrics", "verbs", usable ? "available" : "not available"),
-         usable ? "between processes of one kernel" : n > 0 ? "no device can be used" : why);
+         usable ? "for jobs on several machines, or with LOCO_FABRIC=verbs"
+                : n > 0 ? "no device can be used" : why);
     for (int i = 0; i < n; i++)
         add_port(info, &list[i]);
 }

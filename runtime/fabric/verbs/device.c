@@ -106,8 +106,10 @@ static bool find_partition(struct ibv_context *context, int entries, int64_t wan
         if (ibv_query_pkey(context, (uint8_t)p->port, i, &key) != 0
             || !is_partition(be16toh(key), wanted))
             continue;
-        if (!found || (be16toh(key) & FULL_MEMBER) != 0)
+        if (!found || (be16toh(key) & FULL_MEMBER) != 0) {
             p->pkey_index = (unsigned)i;
+            p->pkey = be16toh(key);
+        }
         found = true;
         if ((be16toh(key) & FULL_MEMBER) != 0)
             break;

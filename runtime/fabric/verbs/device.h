@@ -33,7 +33,7 @@ struct loci_device_port {
     char nodes[LOCI_NODES_TEXT];    /* NUMA nodes that it is at, "0-1"; empty: unknown */
     unsigned mtu;                   /* bytes */
     unsigned lid;
-    unsigned pkey_index;            /* of the partition: the place in the port's table */
+    unsigned pkey_index, pkey;      /* of the partition: place in the port's table, and key */
     uint8_t service_level, traffic_class;       /* LOCO_RDMA_... */
     uint64_t max_message;           /* bytes */
     int atomics;                    /* 0 none, 1 among the device's own, 2 with the CPU's, too */
