@@ -155,6 +155,17 @@ static int wait_tickets(loco_ticket_lock_t *lock, unsigned tickets)
     return 0;
 }
 
+/* Who has just drawn a ticket may not have written its name yet. */
+static int holder_at_last(loco_ticket_lock_t *lock, int *holder)
+{
+    int64_t until = run_now() + run_limit(RUN_PATIENCE);
+    int status;
+
+    while ((status = loco_ticket_lock_holder(lock, holder)) == LOCO_ERR_AGAIN && run_now() < until)
+        usleep(1000);
+    return status;
+}
+
 static int order_body(loco_runtime_t *rt, int rank, void *arg)
 {
     int n = loco_group_size(loco_everyone(rt)), holder;
@@ -178,7 +189,7 @@ static int order_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(wait_tickets(lock, (unsigned)(n - rank)));     /* ask in order n-1, n-2, ..., 1 */
     if (rank != 0)
         CHECK_OK(loco_ticket_lock_acquire(lock));
-    CHECK_OK(loco_ticket_lock_holder(lock, &holder));
+    CHECK_OK(holder_at_last(lock, &holder));
     CHECK_EQ(holder, rank);
     CHECK_OK(loco_atomic_var_fetch_add(turn, 1, &got));
     CHECK_EQ(got, rank == 0 ? 0 : n - rank);
