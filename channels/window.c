@@ -245,21 +245,17 @@ struct outcome {
     struct loci_memkey locks;       /* kind NONE: they are in the control block */
 };
 
-/* `mine`: those in this process's device, or of kind NONE. */
-static int import_locks(struct loco_window *win, const struct outcome *all, struct loci_mem *mine)
+/* Into `locks`, which are the window's then. */
+static int import_locks(struct loco_window *win, const struct outcome *all, struct loci_mem *locks)
 {
-    struct loci_mem *locks;
     int status = LOCO_OK;
     bool any = false;
 
     for (int i = 0; i < win->group.size; i++)
         any = any || all[i].locks.kind != LOCI_MEM_NONE;
-    if (!any)
+    if (!any) {
+        free(locks);
         return LOCO_OK;
-    locks = calloc((size_t)win->group.size, sizeof *locks);
-    if (locks == NULL) {
-        loci_free(win->rt, mine);
-        return LOCO_ERR_NO_MEMORY;
     }
     win->locks = locks;
     /* Its own first: from then on release_own() knows what to free. */
@@ -281,26 +277,31 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
                  struct record *all)
 {
     struct outcome mine, *theirs = (struct outcome *)(void *)all;
-    struct loci_mem locks = { .key.kind = LOCI_MEM_NONE };
+    struct loci_mem own = { .key.kind = LOCI_MEM_NONE }, *locks = NULL;
     int rc;
 
+    /* All that may fail for one alone comes before the others are told. */
+    if (status == LOCO_OK && win->domain == LOCI_DOMAIN_NIC) {
+        locks = calloc((size_t)win->group.size, sizeof *locks);
+        status = locks != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    }
     if (status == LOCO_OK && win->domain == LOCI_DOMAIN_NIC)
-        loci_alloc_in_device(win->rt, LOCI_WINDOW_LOCKS_END, &locks);
+        loci_alloc_in_device(win->rt, LOCI_WINDOW_LOCKS_END, &own);
     memset(&mine, 0, sizeof mine);
     mine.status = status;
     mine.mapped = win->mapped_by_all;
-    mine.locks = locks.key;
+    mine.locks = own.key;
     rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, theirs);
     for (int i = 0; status == LOCO_OK && rc == LOCO_OK && i < exchange->size; i++) {
         status = theirs[i].status;
         win->mapped_by_all = win->mapped_by_all && theirs[i].mapped != 0;
     }
     status = status != LOCO_OK ? status : rc;
-    if (status != LOCO_OK) {
-        loci_free(win->rt, &locks);
-        return status;
-    }
-    return import_locks(win, theirs, &locks);
+    if (status == LOCO_OK && locks != NULL)
+        return import_locks(win, theirs, locks);
+    loci_free(win->rt, &own);
+    free(locks);
+    return status;
 }
 
 /* ---- create and destroy ---- */

@@ -15,7 +15,8 @@
  *     while others may update it: it may fall between the read and the write of a device's
  *     atomic, and is lost. Swap the value in, or store where the protocol has everybody else
  *     done with the word; where loci_mem_word() gives a pointer a store is fine, too;
- *   - plain loads of 8 bytes are fine anywhere, so a waiter polls its own word by the CPU.
+ *   - plain loads of 8 bytes are fine anywhere but in the device's own memory, so a waiter polls
+ *     its own word by the CPU.
  * A lane orders what was written on it; stores of the CPU come before all that is posted after
  * them. So LOCO_ORDER holds for data beside a lock word of one's own as it does for others'. Words
  * in the device's own memory are the exception: loci_mem_orders.

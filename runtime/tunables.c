@@ -29,7 +29,7 @@ static const struct loci_tunable_row rows[] = {
       "bytes of the program's memory that stay registered with an RDMA device for the next time" },
     { "LOCO_RDMA_DEPTH", "256", LOCI_TUNABLE_INT, 16, 8192, NULL, FIELD(rdma_depth),
       "requests that a thread may have in flight to one peer over RDMA" },
-    { "LOCO_RDMA_DEVICE_MEMORY", "64K", LOCI_TUNABLE_SIZE, 0, LOCI_INFINITE, NULL,
+    { "LOCO_RDMA_DEVICE_MEMORY", "0", LOCI_TUNABLE_SIZE, 0, LOCI_INFINITE, NULL,
       FIELD(rdma_device_memory),
       "bytes of an RDMA device's own memory that a process may take for its locks; 0: none" },
     { "LOCO_RDMA_GID", "auto", LOCI_TUNABLE_INT, 0, 255, "auto", FIELD(rdma_gid),

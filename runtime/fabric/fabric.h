@@ -32,8 +32,9 @@
  * this process's own memory are posted there, and all that is done to LOCI_MEM_DEVICE. Nothing else
  * is written on it; what the CPU stored before a post, in its own memory too, is visible to
  * whatever the operation sets off.
- * Of a lane's operations on LOCI_MEM_DEVICE each is executed after those before it, but that may be
- * before earlier writes to other memory are placed, and says nothing of them: LOCI_PLACE does.
+ * A lane's atomics and reads of LOCI_MEM_DEVICE are executed in order, and after its writes there;
+ * but that may be before earlier operations on other memory are, and says nothing of them:
+ * LOCI_PLACE does.
  * The runtime serialises posts and polls of one thread's lanes, but not where `synchronous` is
  * set: there nobody touches another thread's lanes. Post never blocks for room: LOCO_ERR_AGAIN
  * says that there is none now (poll and try again). */

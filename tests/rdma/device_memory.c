@@ -79,6 +79,7 @@ static struct ibv_dm *alloc(struct ibv_context *context, struct ibv_alloc_dm_att
     struct memory *m = calloc(1, sizeof *m);
 
     if (m == NULL || atomic_fetch_add(&taken, attr->length) + attr->length > size_of_all()) {
+        atomic_fetch_sub(&taken, m == NULL ? 0 : attr->length);
         free(m);
         errno = ENOMEM;
         return NULL;

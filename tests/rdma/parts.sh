@@ -197,11 +197,12 @@ in_device_memory() {
     shift
     export TEST_DEVICE_SAYS=/tmp/device_memory.$$
     : >"$TEST_DEVICE_SAYS"
+    LOCO_RDMA_DEVICE_MEMORY=${LOCO_RDMA_DEVICE_MEMORY-64K} \
     LD_PRELOAD=$builddir/tests/rdma/.libs/device_memory.so TEST_DEVICE_MEMORY=$bytes \
         over_verbs "$@" || return
     times=$(wc -l <"$TEST_DEVICE_SAYS")
     echo "device memory was taken $times times"
-    [ $((times > 0)) -eq $((${LOCO_RDMA_DEVICE_MEMORY-1} > 0)) ]
+    [ $((times > 0)) -eq $((${LOCO_RDMA_DEVICE_MEMORY-1} > 0)) ]    # set: to 0
 }
 export -f in_device_memory
 
@@ -211,8 +212,8 @@ in_device() {
         "in_device_memory $2 '$builddir/tests/unit/test_$3' --verbose=0 -j1 --timeout=500"
 }
 
-# Locks in the devices' own memory: in all of it; in as much as one chunk, so that some are in the host's
-# and some of a process's peers have none; and not at all where that is not wanted.
+# Locks in the devices' own memory: in all of it; in one chunk, so that some of many are in the host's;
+# and not at all where that is not wanted.
 part_device_memory() {
     local name
     export TEST_SCALE=${TEST_SCALE:-10}
@@ -223,7 +224,8 @@ part_device_memory() {
     check_function 'stress: locks in device memory' 900 \
         "in_device_memory 262144 '$builddir/tests/stress/locks'"
     LOCO_RDMA_DEVICE_MEMORY=0 in_device 'no device memory wanted' 262144 ticket_lock
-    export LD_PRELOAD="$builddir/tests/rdma/.libs/device_memory.so" TEST_DEVICE_SAYS=/tmp/says
+    export LD_PRELOAD="$builddir/tests/rdma/.libs/device_memory.so" TEST_DEVICE_SAYS=/tmp/says \
+        LOCO_RDMA_DEVICE_MEMORY=64K
     mpi 2 1 passive
     check_function 'that was in device memory' 20 'grep . /tmp/says'
     mpi 4 2 passive --only exclusive_counter --flavor create

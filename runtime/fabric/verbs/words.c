@@ -85,7 +85,7 @@ static struct verbs_chunk *chunk_add(struct verbs_fabric *f, size_t needed)
     c = chunk_make(f, len);
     if (c == NULL) {
         /* Others of this node have it: who asked for each window would pay for each. */
-        w->refused = true;
+        w->refused = len == CHUNK;
         LOCI_LOG(f->rt, LOCO_LOG_INFO, "%s has no memory left for locks, which are in the host's: "
                  "%m", f->port.device);
         return NULL;
