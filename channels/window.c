@@ -427,11 +427,13 @@ int loci_window_end(struct loco_window *win)
 {
     uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
                     | LOCI_EPOCH_EXPOSED | LOCI_EPOCH_LOCKS;
-    int status, fenced;
+    int status, finished;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
         return LOCO_ERR_STATE;
-    fenced = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    finished = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    if (finished == LOCO_OK)
+        finished = loci_finish_reads(win->rt, -1);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
     /* Where the survivors could not agree, the memory is kept: somebody may still write there. */
     if (status == LOCO_OK || win->group.size <= LOCI_WINDOW_FLAT)
@@ -440,7 +442,7 @@ int loci_window_end(struct loco_window *win)
     loci_window_pscw_free(win);
     free(win->deferred);
     loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_FREED, 1);
-    return status == LOCO_OK ? fenced : status;
+    return status == LOCO_OK ? finished : status;
 }
 
 int loco_window_destroy(loco_window_t *win)

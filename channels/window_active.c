@@ -312,13 +312,24 @@ int loci_window_barrier(struct loco_window *win, enum loci_barrier who)
 
 /* ---- fence ---- */
 
-static int place_all(struct loco_window *win, struct ordered *o)
+/* Towards the member `rank`, or all (-1): what is written is placed, and what is read is here, or
+ * those who are told then might write there. */
+static int finish_epoch(struct loco_window *win, int rank, uint64_t offset, struct ordered *o)
 {
+    int read, placed;
+
     if (win->synchronous)
         return LOCO_OK;
-    if (win->group.size == 2)
-        return order_or_fence(win, 1 - win->group.rank, loci_window_arrived(win->group.rank), o);
-    return loci_fence_data(win->rt, -1);
+    read = loci_finish_reads(win->rt, rank < 0 ? -1 : win->group.peer[rank]);
+    placed = rank < 0 ? loci_fence_data(win->rt, -1) : order_or_fence(win, rank, offset, o);
+    return placed != LOCO_OK ? placed : read;
+}
+
+static int finish_fence_epoch(struct loco_window *win, struct ordered *o)
+{
+    int other = win->group.size == 2 ? 1 - win->group.rank : -1;
+
+    return finish_epoch(win, other, loci_window_arrived(win->group.rank), o);
 }
 
 int loco_window_fence(loco_window_t *win, int asserts)
@@ -336,7 +347,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
     status = loci_window_send(win);
     take_turn(win, &win->arriver);
     if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
-        placed = place_all(win, &ordered);
+        placed = finish_fence_epoch(win, &ordered);
     status = status == LOCO_OK ? placed : status;
     /* Neither an end nor a beginning of anybody's epoch: nothing to meet for. */
     if ((asserts & idle) != idle)
@@ -522,7 +533,7 @@ int loco_window_complete(loco_window_t *win)
     struct ordered ordered = { .rank = -1, .ack = LOCO_ACK_INIT };
     uint64_t completed = loci_window_completed(win, win->group.rank);
     loco_ack_t sent = LOCO_ACK_INIT;
-    int status, placed = LOCO_OK;
+    int status, placed;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_START) == 0)
         return LOCO_ERR_STATE;
@@ -530,10 +541,7 @@ int loco_window_complete(loco_window_t *win)
     for (int i = 0; i < p->targets; i++)
         atomic_store_explicit(&win->target[p->target[i]].epoch, 0, memory_order_release);
     take_turn(win, &p->completer);
-    if (!win->synchronous && p->targets == 1)
-        placed = order_or_fence(win, p->target[0], completed, &ordered);
-    else if (!win->synchronous)
-        placed = loci_fence_data(win->rt, -1);
+    placed = finish_epoch(win, p->targets == 1 ? p->target[0] : -1, completed, &ordered);
     status = status == LOCO_OK ? placed : status;
     for (int i = 0; i < p->targets; i++) {
         int rank = p->target[i], told = LOCO_OK;

@@ -74,6 +74,7 @@ int loci_window_check_spans(struct loco_window *win, int rank, const struct loco
 struct chain {
     struct loco_window *win;
     loco_ack_t *ack;
+    bool awaited, untold;           /* as of struct loci_op */
     int n;
     struct loci_op op[CHAIN];
     struct loci_mem mem[CHAIN];     /* DYNAMIC: of each operation */
@@ -109,6 +110,7 @@ static int move_piece(struct chain *c, enum loci_op_kind kind, struct loci_mem *
     }
     c->op[c->n++] = (struct loci_op){
         .kind = kind, .mem = mem, .offset = offset, .local = local, .len = len,
+        .awaited = c->awaited, .untold = c->untold,
     };
     return c->n == CHAIN ? chain_send(c) : LOCO_OK;
 }
@@ -149,19 +151,28 @@ static bool is_far_run(struct loco_window *win, int rank)
            && (win->kind == LOCO_WINDOW_CREATE || loci_mem_map(win->rt, mem) == NULL);
 }
 
+/* Whether the end of an epoch, or a flush, has to wait for it: a read that does not block. What is
+ * written they place. */
+static bool is_awaited(enum loci_op_kind kind, const loco_ack_t *ack)
+{
+    return kind == LOCI_READ && ack != NULL;
+}
+
 /* One run there: no chain. */
 static int move_run(struct loco_window *win, int rank, enum loci_op_kind kind,
                     const struct loco_span *span, loco_ack_t *ack)
 {
     struct loci_op op = {
         .kind = kind, .mem = &win->target[rank].mem, .offset = span->offset,
-        .local = span->local, .len = span->len,
+        .local = span->local, .len = span->len, .awaited = is_awaited(kind, ack),
+        .untold = ack == LOCO_UNTIL_FLUSH,
     };
     const struct loci_memkey *key = &op.mem->key;
+    loco_ack_t nobodys = LOCO_ACK_INIT;
 
     if (span->len > key->len || span->offset > key->len - span->len)
         return LOCO_ERR_RANGE;
-    return loci_post_spans(win->rt, &op, 1, ack);
+    return loci_post_spans(win->rt, &op, 1, op.untold ? &nobodys : ack);
 }
 
 /* The chain is large: apart from the short way. */
@@ -175,7 +186,9 @@ static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
     if (kind == LOCI_WRITE)
         loci_window_stored(win);
     chain.win = win;
-    chain.ack = ack != NULL ? ack : &own;
+    chain.untold = ack == LOCO_UNTIL_FLUSH;
+    chain.awaited = is_awaited(kind, ack);
+    chain.ack = ack != NULL && !chain.untold ? ack : &own;
     chain.n = 0;
     status = move_spans(&chain, rank, kind, spans, n);
     if (ack == NULL) {
@@ -284,6 +297,9 @@ static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
 {
     int status = loci_window_check(win, rank);
 
+    /* What is attached there is looked at again when it is done. */
+    if (win->kind == LOCO_WINDOW_DYNAMIC && ack == LOCO_UNTIL_FLUSH)
+        ack = NULL;
     if (status == LOCO_OK)
         status = loci_window_check_spans(win, rank, spans, n);
     if (status == LOCO_OK && kind == LOCI_WRITE && may_defer(win, rank, spans, n))

@@ -22,20 +22,29 @@
 #define NOT_WITH_A_LOCK \
     (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START)
 
-/* What this process has written to the target, or to all (-1), is visible to everyone. */
+static int first_error(int one, int other)
+{
+    return one != LOCO_OK ? one : other;
+}
+
+/* What this process has written to the target, or to all (-1), is visible to everyone, and what it
+ * has read from there is here. */
 static int finish_traffic(struct loco_window *win, int rank)
 {
-    int status = loci_window_send(win);
+    int peer = rank < 0 ? -1 : win->group.peer[rank], status = loci_window_send(win);
 
     if (win->synchronous) {
         atomic_thread_fence(memory_order_seq_cst);
         return status;
     }
-    return loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, rank < 0 ? -1 : win->group.peer[rank]);
+    status = first_error(status, loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, peer));
+    return first_error(status, loci_finish_reads(win->rt, peer));
 }
 
-/* The same before an atomic on a lock, which is a fence of mapped memory itself; and by that atomic
- * where *ordered says so. `lock`: the target's. */
+/* The same before an atomic on a lock, which is a fence of mapped memory itself; and what is
+ * written is placed by that atomic where *ordered says so. `lock`: the target's. Not so what is
+ * read: who gets the lock may write there, while an atomic on a device's own memory waits for
+ * nothing. */
 static int finish_before_release(struct loco_window *win, int rank, const struct loci_rw *lock,
                                  bool *ordered)
 {
@@ -43,7 +52,10 @@ static int finish_before_release(struct loco_window *win, int rank, const struct
 
     *ordered = status == LOCO_OK && lock->mem->domain == LOCI_DOMAIN_NIC
                && loci_can_order(win->rt, lock->mem);
-    return win->synchronous || *ordered ? status : finish_traffic(win, rank);
+    if (win->synchronous)
+        return status;
+    return first_error(status, *ordered ? loci_finish_reads(win->rt, win->group.peer[rank])
+                                        : finish_traffic(win, rank));
 }
 
 /* ---- one target ---- */

@@ -349,8 +349,8 @@ static int put(const void *origin, int origin_count, struct ompi_datatype_t *ori
 
     return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT,
                                                       move(&t, &t.local, &t.remote)),
-                              ack == NULL ? "MPI_Put" : "MPI_Rput", target, disp, target_count,
-                              target_type, NULL);
+                              ack == LOCO_UNTIL_FLUSH ? "MPI_Put" : "MPI_Rput", target, disp,
+                              target_count, target_type, NULL);
 }
 
 static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
@@ -367,8 +367,8 @@ static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_ty
 
     return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET,
                                                       move(&t, &t.remote, &t.local)),
-                              ack == NULL ? "MPI_Get" : "MPI_Rget", target, disp, target_count,
-                              target_type, NULL);
+                              ack == LOCO_UNTIL_FLUSH ? "MPI_Get" : "MPI_Rget", target, disp,
+                              target_count, target_type, NULL);
 }
 
 /* With the arguments of the call, so that these need not be kept beside what the short way does. */
@@ -381,7 +381,7 @@ int put_long(const void *origin, int origin_count, struct ompi_datatype_t *origi
                    target_count, target_type, ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
     return put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-               NULL);
+               LOCO_UNTIL_FLUSH);
 }
 
 static __attribute__((noinline)) ON_A_LINE
@@ -393,7 +393,7 @@ int get_long(void *origin, int origin_count, struct ompi_datatype_t *origin_type
                    target_type, ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
     return get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-               NULL);
+               LOCO_UNTIL_FLUSH);
 }
 
 ON_A_LINE

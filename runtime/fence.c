@@ -19,13 +19,23 @@
 #include "runtime.h"
 #include "wait.h"
 
-/* What a fence has to place: all writes, or those that are not counts (loci_tell64). */
-enum fenced { ALL_WRITES, DATA };
+/* What is to be finished: all writes, those that are not counts (loci_tell64), or reads. */
+enum fenced { ALL_WRITES, DATA, READS };
+
+static bool all_is_read(const struct loci_lane *lane)
+{
+    return atomic_load_explicit(&lane->reads_done, memory_order_acquire)
+           >= atomic_load_explicit(&lane->reads, memory_order_acquire)
+           && atomic_load_explicit(&lane->read_lost, memory_order_relaxed) == LOCO_OK;
+}
 
 static bool lane_is_clean(const struct loci_lane *lane, enum fenced what)
 {
-    uint64_t written = atomic_load_explicit(&lane->written, memory_order_acquire);
+    uint64_t written;
 
+    if (what == READS)
+        return all_is_read(lane);
+    written = atomic_load_explicit(&lane->written, memory_order_acquire);
     /* `told` is not behind what was read of `written`, or there are counts that are not seen: then
      * the lane is taken for dirty. */
     return atomic_load_explicit(&lane->placed, memory_order_acquire) >= written
@@ -124,6 +134,62 @@ static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer, enum
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
         status = each_dirty_lane(t, peer, what, finish_placing, status, &did);
     loci_stat(rt, LOCI_STAT_FENCES + (int)did, 1);
+    return status;
+}
+
+/* ---- reads ---- */
+
+static bool are_read(const struct place_wait *wait)
+{
+    return atomic_load_explicit(&wait->lane->reads_done, memory_order_acquire) >= wait->target;
+}
+
+/* A lane that fails, as its peer's death makes it do, tells all that is in flight on it, so waiting
+ * for this ends; and not before, for what is read may still arrive. */
+static int is_read(void *arg)
+{
+    struct place_wait *wait = arg;
+
+    if (!are_read(wait))
+        loci_lane_poll(wait->lane);
+    return are_read(wait);
+}
+
+/* Told to all who ask, as long as its peer is dead; else until the thread that posted it asks, or
+ * has gone: the others go on. */
+static int lost_read(struct loci_lane *lane)
+{
+    int lost = atomic_load_explicit(&lane->read_lost, memory_order_relaxed), expected = lost;
+
+    if (lost != LOCO_OK && lost != LOCO_ERR_PEER_DEAD
+        && (lane->thread == loci_self(lane->thread->rt)
+            || !atomic_load_explicit(&lane->thread->in_use, memory_order_relaxed)))
+        atomic_compare_exchange_strong(&lane->read_lost, &expected, LOCO_OK);
+    return lost;
+}
+
+static int finish_reading(struct loci_lane *lane, enum loci_stats_fence *did)
+{
+    struct place_wait wait = { lane, atomic_load_explicit(&lane->reads, memory_order_acquire) };
+    const struct loci_reason why = {
+        .what = "reads in flight", .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_FENCE,
+    };
+    int status = loci_wait(lane->thread->rt, &why, is_read, &wait);
+    int lost = lost_read(lane);
+
+    (void)did;
+    return lost != LOCO_OK ? lost : status;
+}
+
+int loci_finish_reads(struct loco_runtime *rt, int peer)
+{
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    enum loci_stats_fence did = LOCI_STATS_NOTHING;
+    int status = LOCO_OK;
+
+    for (; t != NULL; t = t->next)
+        status = each_dirty_lane(t, peer, READS, finish_reading, status, &did);
     return status;
 }
 

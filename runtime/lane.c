@@ -7,9 +7,12 @@
  * `seq` goes from 0 to a number by its owning thread before the post and back to 0, with release,
  * by loci_slot_done(); everything that the operation wrote for its poster happens before that.
  *
- * Invariant: placed <= placing <= written. If a peer dies, its lanes fail: `failed` is set, every
- * slot on it is told, and nothing more is posted on it. So does a lane of which the peer has
- * refused an operation, but that is mended: see there. */
+ * `reads` is written under that lock, too, and `reads_done` by whoever's poll finds one complete.
+ *
+ * Invariant: placed <= placing <= written, and reads_done <= reads while the lock is free. If a
+ * peer dies, its lanes fail: `failed` is set, every slot on it is told, and nothing more is posted
+ * on it. So does a lane of which the peer has refused an operation, but that is mended: see there.
+ */
 
 #include "config.h"
 
@@ -104,6 +107,7 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
     }
     slot->lane = lane;
     slot->places = 0;
+    slot->awaited = false;
     atomic_store_explicit(&slot->seq, ++thread->seq, memory_order_relaxed);
     return slot;
 }
@@ -111,6 +115,16 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
 void loci_lane_placed(struct loci_lane *lane, uint64_t places)
 {
     raise_to(&lane->placed, places);
+}
+
+static void read_done(const struct loci_slot *slot, int status)
+{
+    int none = LOCO_OK;
+
+    if (status != LOCO_OK && slot->untold)
+        atomic_compare_exchange_strong(&slot->lane->read_lost, &none, status);
+    /* Release: its data, and the status, then the count; pairs with loci_finish_reads(). */
+    atomic_fetch_add_explicit(&slot->lane->reads_done, 1, memory_order_release);
 }
 
 void loci_slot_done(struct loci_slot *slot, int status)
@@ -128,6 +142,8 @@ void loci_slot_done(struct loci_slot *slot, int status)
         if (atomic_load_explicit(&slot->first_failed, memory_order_relaxed) == 0)
             atomic_store_explicit(&slot->first_failed, seq, memory_order_relaxed);
     }
+    if (slot->awaited)
+        read_done(slot, status);
     /* Release: pairs with the acquire of whoever tests the ack or reuses the slot. */
     atomic_store_explicit(&slot->seq, 0, memory_order_release);
 }
@@ -251,9 +267,22 @@ static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n
             ops[i].places = number_write(lane, ++written);
         else
             ops[i].slot->places = places_writes(&ops[i]) ? written : 0;
+        ops[i].slot->awaited = ops[i].awaited;
+        ops[i].slot->untold = ops[i].untold;
     }
     if (written != before)
         atomic_store_explicit(&lane->written, written, memory_order_release);
+}
+
+/* Under the same lock, without which nobody is told that they are complete. */
+static void count_reads(struct loci_lane *lane, const struct loci_op *ops, int n)
+{
+    uint64_t reads = 0;
+
+    for (int i = 0; i < n; i++)
+        reads += ops[i].awaited && ops[i].in_flight;
+    if (reads != 0)
+        atomic_fetch_add_explicit(&lane->reads, reads, memory_order_release);
 }
 
 static uint64_t places_of(const struct loci_op *op)
@@ -282,6 +311,7 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
         count_before_post(lane, ops, n);
         status = rt->ops->post(rt->fabric, lane, ops, n, posted);
         raise_placing(lane, ops, *posted);
+        count_reads(lane, ops, *posted);
     }
     pthread_mutex_unlock(&lane->thread->lock);
     return status;

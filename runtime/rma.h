@@ -70,6 +70,11 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
  * member's way dirty for the next. */
 int loci_fence_data(struct loco_runtime *rt, int peer);
 
+/* Wait until the reads that are awaited (struct loci_op) and that any thread of this process has
+ * posted before, to the peer of that index or to all (-1), are complete. Nothing is posted. Or how
+ * one failed whose ack nobody has. */
+int loci_finish_reads(struct loco_runtime *rt, int peer);
+
 /* Whether an atomic there is executed after this lane's earlier writes to other memory of that
  * peer, and has placed them when it is complete: host memory. The device's own it changes by
  * itself, while those writes are on their way through the bus. */

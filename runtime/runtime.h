@@ -98,6 +98,7 @@ struct loci_slot {
     _Atomic int status;             /* and why that did */
     struct loci_lane *lane;         /* where it was posted */
     uint64_t places;                /* its completion places the lane's writes up to here, or 0 */
+    bool awaited, untold;           /* as the operation is */
 };
 
 /* written, placing and placed count the lane's writes: writes up to `placed` are placed, those
@@ -113,6 +114,9 @@ struct loci_lane {
     _Atomic uint64_t placed;
     _Atomic uint64_t told;          /* writes up to here are placed, or counts; by its thread */
     _Atomic int failed;             /* status of the first operation that failed, or LOCO_OK */
+    _Atomic uint64_t reads;         /* posted, of those that are awaited; and complete. They come */
+    _Atomic uint64_t reads_done;    /* in the order of their posts */
+    _Atomic int read_lost;          /* status of one that was untold, until its thread is told */
     void *fabric_data;
 };
 

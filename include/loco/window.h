@@ -28,9 +28,10 @@ extern "C" {
  * | _create, _destroy          | create: of other windows, with an exchange each; destroy: with nothing | until all members call it |
  * | _put, _get, _accumulate    | yes                                       | until local buffers may be reused |
  * | the same with an ack       | yes                                       | no |
+ * | _put, _get, LOCO_UNTIL_FLUSH | yes                                     | no |
  * | _compare_swap              | yes                                       | until the result is there |
  * | _lock, _lock_all           | yes, to other targets                     | until it is granted |
- * | _unlock..., _flush...      | yes                                       | until its writes are placed |
+ * | _unlock..., _flush...      | yes                                       | until its writes are placed, its gets here |
  * | _flush_local..., _sync     | yes                                       | until local buffers may be reused |
  * | _fence, _wait, _start      | not with calls that open or end epochs of this process | until the others come |
  * | _post, _complete, _test    | the same                                  | no (complete: its writes) |
@@ -101,10 +102,17 @@ struct loco_span {
     size_t len;
 };
 
+/** In the place of an ack: that call is complete when its epoch or a flush is. */
+#define LOCO_UNTIL_FLUSH ((loco_ack_t *)-1)
+
 /** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is
  * inside the target's part and the target is in an access epoch. With `ack` NULL the call
  * returns when local buffers may be reused, else when posted. Remote completion: flush, unlock,
- * complete, fence; until then, short puts of a window with `one_thread` may wait for each other. */
+ * complete, fence, by whatever thread, which also wait for gets; until then, short puts of a window
+ * with `one_thread` may wait for each other. With LOCO_UNTIL_FLUSH local buffers are in use until
+ * one of those calls, or flush_local, which then tells of a failure, too: what MPI_Put and MPI_Get
+ * mean. (Within a node, and where a window is DYNAMIC, it may well be done when the call returns.)
+ */
 int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,

@@ -96,6 +96,8 @@ struct loci_op {
     uint64_t compare;
     uint64_t *result;           /* where an atomic's old value goes */
     bool unwanted;              /* nobody looks at that, and it may stay as it is */
+    bool awaited;               /* a read that loci_finish_reads() waits for, */
+    bool untold;                /* and whose failure it tells: nobody has its ack */
     struct loci_slot *slot;     /* who is told of the completion */
     uint64_t places;            /* of a write: its completion places the lane's writes up to here;
                                  * 0: nothing. Post sets 0 where there is no completion */

@@ -377,6 +377,53 @@ static void put_and_flush(int flavor)
     tl_win_close(&w);
 }
 
+/* The first thread gets and says so; the second flushes; then the first has it. */
+static void *get_and_flush_work(void *argument)
+{
+    struct worker *k = argument;
+    atomic_int *stage = k->stage;
+    MPI_Win win = k->w->win;
+    long got;
+
+    if (k->id > 1)
+        return NULL;
+    for (int turn = 1; turn <= TURNS && k->reason[0] == '\0'; turn++) {
+        if (k->id == 1) {
+            while (atomic_load(stage) != 2 * turn - 1)
+                sched_yield();
+            bad(k, turn % 2 == 0 ? MPI_Win_flush_all(win) : MPI_Win_flush(k->target, win), "flush");
+            atomic_store(stage, 2 * turn);
+            continue;
+        }
+        got = -1;
+        bad(k, MPI_Get(&got, 1, MPI_LONG, k->target, tl_disp(k->w, k->target, 0), 1, MPI_LONG, win),
+            "get");
+        atomic_store(stage, 2 * turn - 1);
+        while (atomic_load(stage) != 2 * turn)
+            sched_yield();
+        differs(k, got, 4711 + k->target, "what was got when the other thread flushed");
+    }
+    return NULL;
+}
+
+static void get_and_flush(int flavor)
+{
+    struct tl_win w;
+    long value;
+
+    if (!enough() || !tl_win_open(&w, flavor, MPI_COMM_WORLD, room(), 8))
+        return;
+    value = 4711 + w.rank;
+    tl_local_begin(&w);
+    memcpy(w.base, &value, sizeof value);
+    tl_local_end(&w);
+    tl_barrier();
+    tl_ok(MPI_Win_lock_all(0, w.win), "MPI_Win_lock_all");
+    run_threads(&w, get_and_flush_work, (w.rank + 1) % w.size);
+    tl_ok(MPI_Win_unlock_all(w.win), "MPI_Win_unlock_all");
+    tl_win_close(&w);
+}
+
 /* The first thread puts and then computes, with no more calls, until the second has flushed and the
  * target has seen it (at most PATIENCE). `--away 5`: five seconds at least. */
 #define PATIENCE 60
@@ -508,6 +555,7 @@ int main(int argc, char **argv)
         {"one_target", one_target, TL_ALL, 1, 120},
         {"locks", locks, TL_ALL, 1, 120},
         {"put_and_flush", put_and_flush, TL_ALL, 1, 120},
+        {"get_and_flush", get_and_flush, TL_ALL, 1, 120},
         {"own_windows", own_windows, TL_ALL, 1, 120},
         {"put_and_compute", put_and_compute, TL_ALL, 1, 120},
         {"made_by_threads", made_by_threads, TL_ALLOCATE | TL_CREATE, 1, 120},

@@ -402,7 +402,7 @@ progress_options=
 # The programs that need no more ranks, with all that they do; and of some a case with more ranks.
 part_mpi() {
     local program
-    for program in ${TESTS:-putget windows passive active atomic batch dynamic objects hints errors \
+    for program in ${TESTS:-putget windows passive active atomic batch gets dynamic objects hints errors \
         misuse mistakes lengths grids levels given_back progress accumulate}; do
         case $program in
         progress) mpi 2 1 progress $progress_options ;;

@@ -9,6 +9,12 @@
 
 #define MEMBERS_MAX 64
 
+/* A get that the end of its epoch waits for. */
+struct late {
+    bool posted;
+    uint64_t value;
+};
+
 struct state {
     struct sim_state common;
     bool drawn;
@@ -16,6 +22,7 @@ struct state {
     uint32_t graph;             /* who accesses whom: drawn once, known to all */
     uint64_t *memory;           /* for a window on the user's memory */
     int *fences;                /* of each: begun */
+    struct late *late;          /* of each thread of each */
 };
 
 struct user {
@@ -67,6 +74,35 @@ static int post_of_thread(void *arg, int thread)
     return thread == 0 ? post(arg) : SIM_FINE;
 }
 
+/* One word of those that others put meanwhile: it is what it was, or is to be. */
+static int get_late(struct user *u, int thread)
+{
+    struct late *late = &u->s->late[slot_of(u, u->rank, thread)];
+    int of = (u->rank + 1 + (int)loci_sim_draw((uint32_t)u->n)) % u->n;
+    struct loco_span span = { &late->value, 8 * (uint64_t)slot_of(u, of, thread), 8 };
+
+    if (u->ntargets == 0 || of == u->rank)
+        return SIM_FINE;
+    TRY(u->run, loco_window_get(u->win, u->target[loci_sim_draw((uint32_t)u->ntargets)], &span, 1,
+                                LOCO_UNTIL_FLUSH));
+    late->posted = true;
+    return SIM_FINE;
+}
+
+static int check_late(struct user *u, uint64_t before, const char *after)
+{
+    for (int t = 0; t < u->run->threads; t++) {
+        struct late *late = &u->s->late[slot_of(u, u->rank, t)];
+
+        WANT(!late->posted || late->value == before || is_right(u, late->value, u->value),
+             "p%d, after %s, has got %llu in it; it was %llu, then %llu", u->rank, after,
+             (unsigned long long)late->value, (unsigned long long)before,
+             (unsigned long long)u->value);
+        late->posted = false;
+    }
+    return SIM_FINE;
+}
+
 /* Each thread puts the epoch's value to its targets. */
 static int put_all(void *arg, int thread)
 {
@@ -75,6 +111,8 @@ static int put_all(void *arg, int thread)
     for (int i = 0; i < u->ntargets; i++)
         TRY(u->run, sim_put(u->win, u->target[i], 8 * (uint64_t)slot_of(u, u->rank, thread),
                             &u->value, 8));
+    if (loci_sim_draw(2) == 0)
+        PASS(get_late(u, thread));
     return u->posts && thread == 0 ? post(u) : SIM_FINE;
 }
 
@@ -148,6 +186,7 @@ static int fence_round(struct user *u, uint64_t round)
     PASS(put_by_any(u));
     u->s->fences[u->rank]++;
     PASS(fence(u, loci_sim_draw(2) == 0 ? LOCO_ASSERT_NOSTORE : 0));
+    PASS(check_late(u, round - 1, "a fence"));
     for (int i = 0; i < u->n; i++) {
         WANT(u->s->fences[i] >= (int)round, "p%d leaves fence %llu, which p%d has not entered",
              u->rank, (unsigned long long)round, i);
@@ -191,7 +230,8 @@ static int access_epoch(struct user *u)
     TRY(u->run, loco_window_start(u->win, u->ntargets, u->target, 0));
     result = put_by_any(u);
     status = loco_window_complete(u->win);
-    return sim_first(result, sim_check(u->run, status, "complete"));
+    PASS(sim_first(result, sim_check(u->run, status, "complete")));
+    return check_late(u, 0, "complete");
 }
 
 /* Over when wait says so, or test. */
@@ -305,7 +345,8 @@ static int begin(struct sim_run *run)
     s = run->state;
     s->memory = calloc(n * n * (size_t)run->threads, sizeof s->memory[0]);
     s->fences = calloc(n, sizeof s->fences[0]);
-    return s->memory == NULL || s->fences == NULL ? -1 : 0;
+    s->late = calloc(n * (size_t)run->threads, sizeof s->late[0]);
+    return s->memory == NULL || s->fences == NULL || s->late == NULL ? -1 : 0;
 }
 
 static void drop(struct sim_run *run)
@@ -315,6 +356,7 @@ static void drop(struct sim_run *run)
     if (s != NULL) {
         free(s->memory);
         free(s->fences);
+        free(s->late);
     }
     sim_state_free(run);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Puts and gets of one span or many inside lock_all. What any thread of a process has put before
- * one of them flushes, everybody gets afterwards; sources are free after acks and local flushes. */
+ * one of them flushes, everybody gets afterwards; sources are free after acks and local flushes,
+ * and what was to be got is there. */
 
 #include "config.h"
 
@@ -9,6 +10,13 @@
 
 #define WORDS 3                 /* that a thread owns at each target: two spans */
 #define SLOT (8 * (WORDS + 1))
+
+/* A get that the end of the epoch waits for, whichever thread ends it. */
+struct late {
+    bool posted;
+    int slot, target;
+    uint64_t words[WORDS], least;
+};
 
 struct state {
     struct sim_state common;
@@ -18,6 +26,7 @@ struct state {
     uint64_t *put, *flushed;    /* by slot and target: numbers whose puts have returned; visible */
     uint64_t *begun;
     uint64_t *snapshots;        /* by slot: what its process had put when it began to flush */
+    struct late *late;          /* by slot */
 };
 
 struct user {
@@ -28,14 +37,20 @@ struct user {
     int rank;
 };
 
+/* Of a process: its threads, and the one that makes them and ends the epoch. */
+static int putters(const struct sim_run *run)
+{
+    return run->threads + 1;
+}
+
 static int slots(const struct sim_run *run)
 {
-    return run->processes * run->threads;
+    return run->processes * putters(run);
 }
 
 static int slot_of(const struct user *u, int rank, int thread)
 {
-    return rank * u->run->threads + thread;
+    return rank * putters(u->run) + thread;
 }
 
 static size_t at(const struct user *u, int slot, int target)
@@ -73,6 +88,10 @@ static int put_once(struct user *u, int thread, int target, uint64_t number)
         PASS(put_singly(u, target, span));
     } else if (loci_sim_draw(2) == 0) {
         TRY(u->run, loco_window_put(u->win, target, span, 3, NULL));
+    } else if (loci_sim_draw(2) == 0) {
+        status = loco_window_put(u->win, target, span, 3, LOCO_UNTIL_FLUSH);
+        status = sim_first(loco_window_flush_local(u->win, target), status);
+        TRY(u->run, status);
     } else {
         status = loco_window_put(u->win, target, span, 3, &ack);
         status = sim_first(loco_ack_wait(u->rt, &ack), status);
@@ -87,7 +106,7 @@ static int put_once(struct user *u, int thread, int target, uint64_t number)
 static int flush(struct user *u, int thread, int target, bool all)
 {
     struct state *s = u->s;
-    int n = u->run->processes, threads = u->run->threads;
+    int n = u->run->processes, threads = putters(u->run);
     uint64_t *put = s->snapshots + slot_of(u, u->rank, thread) * slots(u->run);
 
     for (int i = 0; i < n; i++)
@@ -104,27 +123,72 @@ static int flush(struct user *u, int thread, int target, bool all)
     return SIM_FINE;
 }
 
-static int get_once(struct user *u, int slot, int target)
+static int check_got(struct user *u, const uint64_t words[WORDS], int slot, int target,
+                     uint64_t least)
 {
-    struct state *s = u->s;
-    uint64_t words[WORDS] = { 0 }, least = s->flushed[at(u, slot, target)];
+    uint64_t begun = u->s->begun[at(u, slot, target)];
+
+    for (int i = 0; i < WORDS; i++)
+        WANT(words[i] >= least && words[i] <= begun,
+             "p%d gets %llu of slot %d at p%d; flushed is %llu, put %llu", u->rank,
+             (unsigned long long)words[i], slot, target, (unsigned long long)least,
+             (unsigned long long)begun);
+    return SIM_FINE;
+}
+
+static int finish_get(struct user *u, int target)
+{
+    switch (loci_sim_draw(3)) {
+    case 0: return loco_window_flush(u->win, target);
+    case 1: return loco_window_flush_local(u->win, target);
+    default: return loco_window_flush_all(u->win);
+    }
+}
+
+/* `flushes`: inside the epoch. */
+static int get_once(struct user *u, int slot, int target, bool flushes)
+{
+    uint64_t words[WORDS] = { 0 }, least = u->s->flushed[at(u, slot, target)];
     loco_ack_t ack = LOCO_ACK_INIT;
     struct loco_span span[3];
     int status;
 
     fill(span, words, SLOT * (uint64_t)slot);
-    if (loci_sim_draw(2) == 0) {
+    if (flushes && loci_sim_draw(2) == 0) {
+        status = loco_window_get(u->win, target, span, 3, LOCO_UNTIL_FLUSH);
+        status = sim_first(finish_get(u, target), status);
+    } else if (loci_sim_draw(2) == 0) {
         status = loco_window_get(u->win, target, span, 3, &ack);
         status = sim_first(loco_ack_wait(u->rt, &ack), status);
     } else {
         status = loco_window_get(u->win, target, span, 3, NULL);
     }
     TRY(u->run, status);
-    for (int i = 0; i < WORDS; i++)
-        WANT(words[i] >= least && words[i] <= s->begun[at(u, slot, target)],
-             "p%d gets %llu of slot %d at p%d; flushed is %llu, put %llu", u->rank,
-             (unsigned long long)words[i], slot, target, (unsigned long long)least,
-             (unsigned long long)s->begun[at(u, slot, target)]);
+    return check_got(u, words, slot, target, least);
+}
+
+static int get_late(struct user *u, int thread)
+{
+    struct late *late = &u->s->late[slot_of(u, u->rank, thread)];
+    struct loco_span span[3];
+
+    late->slot = (int)loci_sim_draw((uint32_t)slots(u->run));
+    late->target = (int)loci_sim_draw((uint32_t)u->run->processes);
+    late->least = u->s->flushed[at(u, late->slot, late->target)];
+    fill(span, late->words, SLOT * (uint64_t)late->slot);
+    TRY(u->run, loco_window_get(u->win, late->target, span, 3, LOCO_UNTIL_FLUSH));
+    late->posted = true;
+    return SIM_FINE;
+}
+
+static int check_late(struct user *u)
+{
+    for (int t = 0; t < u->run->threads; t++) {
+        const struct late *late = &u->s->late[slot_of(u, u->rank, t)];
+
+        if (late->posted)
+            PASS(check_got(u, late->words, late->slot, late->target, late->least));
+    }
     return SIM_FINE;
 }
 
@@ -146,9 +210,9 @@ static int thread_main(void *arg, int thread)
             PASS(flush(u, thread, loci_sim_draw(2) == 0 ? target : (int)loci_sim_draw(n), all));
         }
         slot = (int)loci_sim_draw((uint32_t)slots(u->run));
-        PASS(get_once(u, slot, (int)loci_sim_draw(n)));
+        PASS(get_once(u, slot, (int)loci_sim_draw(n), true));
     }
-    return SIM_FINE;
+    return loci_sim_draw(2) == 0 ? get_late(u, thread) : SIM_FINE;
 }
 
 static int refused(struct user *u)
@@ -166,11 +230,16 @@ static int refused(struct user *u)
     return SIM_FINE;
 }
 
+/* Who ends the epoch may have put something itself, which the unlock may place, while what others
+ * get is in flight. */
 static int in_epoch(struct user *u)
 {
     PASS(refused(u));
-    return u->s->one_thread ? thread_main(u, 0)
-                            : sim_threads(u->rt, u->run->threads, thread_main, u);
+    PASS(u->s->one_thread ? thread_main(u, 0)
+                          : sim_threads(u->rt, u->run->threads, thread_main, u));
+    if (loci_sim_draw(2) == 0)
+        return SIM_FINE;
+    return put_once(u, u->run->threads, (int)loci_sim_draw((uint32_t)u->run->processes), 1);
 }
 
 /* All targets locked, at once or one after the other; `n` of them in that case. */
@@ -209,8 +278,9 @@ static int use(struct user *u, struct sim_seat *seat)
     PASS(lock(u, each));
     result = in_epoch(u);
     PASS(sim_first(result, unlock(u, each, u->run->processes)));
+    PASS(check_late(u));
     for (int i = 0; i < u->run->processes; i++)
-        for (int t = 0; t < u->run->threads; t++) {
+        for (int t = 0; t < putters(u->run); t++) {
             size_t k = at(u, slot_of(u, u->rank, t), i);
 
             s->flushed[k] = s->put[k];
@@ -219,7 +289,7 @@ static int use(struct user *u, struct sim_seat *seat)
     TRY(u->run, loco_window_lock(u->win, LOCO_LOCK_SHARED, u->rank, 0));
     result = SIM_FINE;
     for (int i = 0; i < slots(u->run); i++)
-        result = sim_first(result, get_once(u, i, u->rank));
+        result = sim_first(result, get_once(u, i, u->rank, false));
     status = loco_window_unlock(u->win, u->rank);
     return sim_first(result, sim_check(u->run, status, "unlock"));
 }
@@ -266,7 +336,8 @@ static int begin(struct sim_run *run)
     s->flushed = s->put + cells;
     s->begun = s->flushed + cells;
     s->snapshots = s->begun + cells;
-    return 0;
+    s->late = calloc((size_t)slots(run), sizeof s->late[0]);
+    return s->late == NULL ? -1 : 0;
 }
 
 static void drop(struct sim_run *run)
@@ -276,6 +347,7 @@ static void drop(struct sim_run *run)
     if (s != NULL) {
         free(s->memory);
         free(s->put);
+        free(s->late);
     }
     sim_state_free(run);
 }

@@ -2,7 +2,8 @@
 
 /* Locks of a window's targets, shared and exclusive, several at a time, and lock_all; each target
  * has a pair of words. Who is out of patience is not overtaken, but by those who have waited long
- * enough to pass (rw_word.h). */
+ * enough to pass (rw_word.h). What is read under a lock is here when that is given back, as it was
+ * then. */
 
 #include "config.h"
 
@@ -16,15 +17,25 @@ struct target {
     int writer;
     uint64_t count;             /* what its words are */
     bool broken;                /* who wrote it was told of a death in the middle, and gave up */
-    uint64_t pair[2];           /* for a window on the user's memory */
+    uint64_t memory[3];         /* for a window on the user's memory: the pair, and any value */
     const unsigned char *control;
 };
+
+/* A get that nobody waits for before the lock is given back. */
+struct late {
+    bool posted, by_ack;
+    loco_ack_t ack;
+    uint64_t pair[2], count;
+};
+
+#define LATE 2                  /* locks that a process has at a time */
 
 struct state {
     struct sim_state common;
     bool drawn;
     enum loco_window_kind kind;
     struct target *target;
+    struct late *late;          /* here until all is over, should its origin be told of a death */
 };
 
 extern const struct sim_scenario sim_scenario_window_lock, sim_scenario_window_lock_single;
@@ -92,6 +103,39 @@ static int read_pair(struct user *u, int target)
     return SIM_FINE;
 }
 
+/* `exclusive`: something is written beside it. */
+static int read_late(struct user *u, int target, struct late *late, bool exclusive)
+{
+    struct loco_span span = { late->pair, 0, sizeof late->pair };
+
+    *late = (struct late){ .by_ack = loci_sim_draw(2) == 0, .ack = LOCO_ACK_INIT,
+                           .count = u->s->target[target].count };
+    TRY(u->run, loco_window_get(u->win, target, &span, 1,
+                                late->by_ack ? &late->ack : LOCO_UNTIL_FLUSH));
+    late->posted = true;
+    if (exclusive)
+        TRY(u->run, sim_put(u->win, target, 16, &late->count, 8));
+    return SIM_FINE;
+}
+
+/* By now it is over, and was before anybody else could write there. */
+static int check_late(struct user *u, int target, struct late *late)
+{
+    bool lost = u->s->target[target].broken || loci_sim_is_stopped(target);
+
+    if (!late->posted)
+        return SIM_FINE;
+    late->posted = false;
+    WANT(lost || (late->pair[0] == late->count && late->pair[1] == late->count),
+         "p%d gets %llu and %llu of p%d under a lock; both were %llu", u->rank,
+         (unsigned long long)late->pair[0], (unsigned long long)late->pair[1], target,
+         (unsigned long long)late->count);
+    if (late->by_ack)
+        WANT(lost || loco_ack_test(u->win->rt, &late->ack) == LOCO_OK,
+             "p%d has given p%d's lock back, and a get is in flight", u->rank, target);
+    return SIM_FINE;
+}
+
 static int write_pair(struct user *u, int target)
 {
     struct target *t = &u->s->target[target];
@@ -154,12 +198,15 @@ static int unlock(struct user *u, int target)
 static int lock_one(struct user *u, int target, bool exclusive, bool nested)
 {
     struct words before = look(u, target);
+    struct late *late = &u->s->late[LATE * u->rank + nested];
+    bool late_only = loci_sim_draw(4) == 0;
     int result, status;
 
     TRY(u->run, lock(u, target, exclusive));
     PASS(check_fair(u, &before, target, exclusive && !is_quick(u, target), true, nested));
     PASS(enter(u, target, exclusive));
-    result = exclusive ? write_pair(u, target) : read_pair(u, target);
+    result = late_only ? read_late(u, target, late, exclusive)
+             : exclusive ? write_pair(u, target) : read_pair(u, target);
     u->s->target[target].broken |= exclusive && result != SIM_FINE;
     /* A second one, upwards. */
     if (result == SIM_FINE && !nested && u->run->scenario != &sim_scenario_window_lock_single
@@ -167,23 +214,26 @@ static int lock_one(struct user *u, int target, bool exclusive, bool nested)
         result = lock_one(u, target + 1, loci_sim_draw(2) == 0, true);
     leave(u, target, exclusive);
     status = unlock(u, target);
-    return sim_first(result, sim_check(u->run, status, "unlock"));
+    PASS(sim_first(result, sim_check(u->run, status, "unlock")));
+    return check_late(u, target, late);
 }
 
 static int lock_all(struct user *u)
 {
     struct words before = look(u, 0);
-    int n = u->run->processes, result, status;
+    struct late *late = &u->s->late[LATE * u->rank];
+    int n = u->run->processes, result, status, target = (int)loci_sim_draw((uint32_t)n);
 
     TRY(u->run, loci_window_lock_all_now(u->win) ? LOCO_OK : loco_window_lock_all(u->win, 0));
     PASS(check_fair(u, &before, 0, true, false, false));
     for (int i = 0; i < n; i++)
         PASS(enter(u, i, false));
-    result = read_pair(u, (int)loci_sim_draw((uint32_t)n));
+    result = loci_sim_draw(2) == 0 ? read_pair(u, target) : read_late(u, target, late, false);
     for (int i = 0; i < n; i++)
         leave(u, i, false);
     status = loci_window_unlock_all_now(u->win) ? LOCO_OK : loco_window_unlock_all(u->win);
-    return sim_first(result, sim_check(u->run, status, "unlock_all"));
+    PASS(sim_first(result, sim_check(u->run, status, "unlock_all")));
+    return check_late(u, target, late);
 }
 
 /* ---- the body ---- */
@@ -217,7 +267,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     struct sim_seat seat = sim_seat(s->common.place, rt, rank);
     struct loco_exchange exchange = sim_exchange(&seat);
     struct loco_window_spec spec = {
-        .base = s->target[rank].pair, .size = 16, .disp_unit = 1,
+        .base = s->target[rank].memory, .size = sizeof s->target[rank].memory, .disp_unit = 1,
     };
     int result;
 
@@ -244,15 +294,18 @@ static int begin(struct sim_run *run)
         return -1;
     s = run->state;
     s->target = calloc((size_t)run->processes, sizeof s->target[0]);
-    return s->target == NULL ? -1 : 0;
+    s->late = calloc(LATE * (size_t)run->processes, sizeof s->late[0]);
+    return s->target == NULL || s->late == NULL ? -1 : 0;
 }
 
 static void drop(struct sim_run *run)
 {
     struct state *s = run->state;
 
-    if (s != NULL)
+    if (s != NULL) {
         free(s->target);
+        free(s->late);
+    }
     sim_state_free(run);
 }
 
