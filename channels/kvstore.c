@@ -110,7 +110,7 @@ static int release(struct loco_kvstore *kv, int lock, enum loco_fence_scope scop
 }
 
 /* What was written to the word's place is placed before the lock is another's. Where the lock's
- * host keeps the place, the release's own atomic sees to that. */
+ * host keeps the place, that is the release's own atomic, if it can be. */
 static int release_written(struct loco_kvstore *kv, int lock, uint64_t word, int status)
 {
     int rank = loci_kv_rank(kv, word), fenced;

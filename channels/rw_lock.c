@@ -13,8 +13,9 @@
 #include "rw_pair.h"
 #include "signature.h"
 
-/* ORDER is the release's own atomic: it is executed at the host after the writes to it before. Of
- * a member's exclusive lock that is the member's word; the group's follows when it is done. */
+/* ORDER is the release's own atomic, in host memory: it is executed there after the writes before
+ * it. Of a member's exclusive lock that is the member's word; the group's follows when that is
+ * done. */
 static int fence_for(struct loco_runtime *rt, const struct loci_rw *rw,
                      enum loco_fence_scope scope, int peer)
 {
@@ -91,6 +92,11 @@ void loco_rw_lock_destroy(loco_rw_lock_t *lock)
         return;
     loci_endpoint_destroy(lock->ep);
     free(lock);
+}
+
+const struct loci_mem *loci_rw_lock_mem(const loco_rw_lock_t *lock)
+{
+    return lock->rw.mem;
 }
 
 const unsigned char *loci_rw_lock_word(const loco_rw_lock_t *lock)
@@ -292,7 +298,8 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
     all = all_word(locks);
     rw = member_word(locks, member);
     fenced = fence_for(locks->rt, &rw, scope, peer);
-    released = loci_rw_pair_release(locks->rt, &all, &rw, scope != LOCO_ORDER);
+    released = loci_rw_pair_release(locks->rt, &all, &rw,
+                                    scope != LOCO_ORDER || !loci_mem_orders(rw.mem));
     return fenced != LOCO_OK ? fenced : released;
 }
 

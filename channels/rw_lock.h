@@ -6,8 +6,9 @@
 
 #include "rw_word.h"
 
-/* The word of a lock, at its host, where that is in its memory: else NULL. For who watches it from
- * outside. */
+/* Where the word of a lock is, and the word itself, where it is mapped here: else NULL. For who
+ * watches it from outside. */
+const struct loci_mem *loci_rw_lock_mem(const loco_rw_lock_t *lock);
 const unsigned char *loci_rw_lock_word(const loco_rw_lock_t *lock);
 
 #endif

@@ -19,8 +19,9 @@
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *   request_at           what this member asks of others         window_flat.c
  *
- * In the nic domain the four locks (struct loci_rw) are in the device's own memory where there is
- * some: at the same offsets of a range of their own.
+ * In the nic domain this target's lock and the window's are in the device's own memory where there
+ * is some: at the same offsets of a range of their own. Locks of accumulates are not: data and lock
+ * are at one peer, so an atomic in host memory that follows the writes is their fence, too.
  *
  * Epochs. What this process may do is in private words: `state` of the window and `epoch` of each
  * target. A target may be accessed if either has LOCI_EPOCH_ACCESS. `state` also counts the locks
@@ -36,11 +37,11 @@
 
 #define LOCI_WINDOW_LOCK 0
 #define LOCI_WINDOW_GROUP 64
+#define LOCI_WINDOW_LOCKS_END 72    /* of the locks in a range of their own */
 #define LOCI_WINDOW_ATOMICS 128
 #define LOCI_WINDOW_SINGLES 136
 #define LOCI_WINDOW_VECTORS 144
 #define LOCI_WINDOW_ASKED 152
-#define LOCI_WINDOW_LOCKS_END 152   /* of the locks in a range of their own */
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_ROWS 256
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
@@ -374,24 +375,26 @@ static inline bool loci_window_flush_now(const struct loco_window *win, int rank
 #define LOCI_EPOCH_LOCKED (LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE)
 #define LOCI_EPOCH_LOCKED_QUICK (LOCI_EPOCH_LOCKED | LOCI_EPOCH_EXCLUSIVE | LOCI_EPOCH_QUICK)
 
-static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, uint64_t offset,
-                                            enum loci_window_word which, const char *what)
+/* `mem`: of that member, where the word is. */
+static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, struct loci_mem *mem,
+                                            uint64_t offset, enum loci_window_word which,
+                                            const char *what)
 {
-    return (struct loci_rw){ &win->locks[rank], offset, &win->group, what,
+    return (struct loci_rw){ mem, offset, &win->group, what,
                              &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which], NULL };
 }
 
 static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
 {
-    return loci_window_rw(win, rank, LOCI_WINDOW_LOCK, LOCI_WINDOW_LOCK_WORD,
-                            "the lock of a window's member");
+    return loci_window_rw(win, rank, &win->locks[rank], LOCI_WINDOW_LOCK, LOCI_WINDOW_LOCK_WORD,
+                          "the lock of a window's member");
 }
 
 /* Of a target's accumulates. */
 static inline struct loci_rw loci_window_acc_lock(struct loco_window *win, int rank)
 {
-    return loci_window_rw(win, rank, LOCI_WINDOW_ATOMICS, LOCI_WINDOW_ATOMICS_WORD,
-                          "the accumulates of a window's member");
+    return loci_window_rw(win, rank, &win->control[rank], LOCI_WINDOW_ATOMICS,
+                          LOCI_WINDOW_ATOMICS_WORD, "the accumulates of a window's member");
 }
 
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)

@@ -68,13 +68,12 @@ static int enter(struct loco_window *win, int rank, bool *locked)
 }
 
 /* Give it back: what was written is visible to whoever has it next. Where that is an atomic of the
- * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER), unless
- * the lock is in the device's memory. */
+ * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER). */
 static int give_back(struct loco_window *win, int rank, const struct loci_rw *lock)
 {
     int status = LOCO_OK, released;
 
-    if (lock->mem->domain == LOCI_DOMAIN_NIC && loci_mem_orders(lock->mem))
+    if (lock->mem->domain == LOCI_DOMAIN_NIC)
         atomic_thread_fence(memory_order_seq_cst);
     else if (!win->synchronous)
         status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
@@ -438,8 +437,9 @@ static int accumulate_by_device(struct loco_window *win, int rank,
 
 static struct loci_rw vectors_lock(struct loco_window *win, int rank)
 {
-    return loci_window_rw(win, rank, LOCI_WINDOW_VECTORS, LOCI_WINDOW_VECTORS_WORD,
-                            "the accumulates of vectors at a window's member");
+    return loci_window_rw(win, rank, &win->control[rank], LOCI_WINDOW_VECTORS,
+                          LOCI_WINDOW_VECTORS_WORD,
+                          "the accumulates of vectors at a window's member");
 }
 
 /* The lock, just taken SHARED, stays so for good; once, if threads meet here: it counts its

@@ -108,17 +108,6 @@ int loci_acc_chain_take(struct loci_acc_chain *c, struct loco_window *win, int r
     return status;
 }
 
-/* The word's atomic is executed after the writes only if it is posted when they are placed. */
-static int give_after(struct loci_acc_chain *c, struct loci_op *writes, int n)
-{
-    int status = run(c, writes, n, NULL);
-    int fenced = loci_fence_peer(c->rt, LOCO_FENCE_PAIR, c->lock.mem->peer);
-    int released = loci_rw_release(c->rt, &c->lock, LOCI_RW_EXCLUSIVE);
-
-    status = status == LOCO_OK ? fenced : status;
-    return status == LOCO_OK ? released : status;
-}
-
 int loci_acc_chain_give(struct loci_acc_chain *c, bool writes)
 {
     struct loci_op ops[LOCI_ACC_CHAIN_SPANS + 1];
@@ -126,8 +115,6 @@ int loci_acc_chain_give(struct loci_acc_chain *c, bool writes)
     bool posted;
     int n = writes ? add_moves(c, LOCI_WRITE, ops) : 0, status;
 
-    if (n > 0 && !loci_mem_orders(c->lock.mem))
-        return give_after(c, ops, n);
     ops[n++] = (struct loci_op){
         .kind = LOCI_FETCH_ADD, .mem = c->lock.mem, .offset = c->lock.offset, .len = 8,
         .operand = 0 - loci_rw_unit(&c->lock, LOCI_RW_EXCLUSIVE), .result = &old,

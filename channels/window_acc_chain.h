@@ -6,8 +6,7 @@
  * each operation: where neither can be reached by the CPU, one lane executes in order
  *
  *   to take      compare-and-swap on the lock's word, then the reads
- *   to give      the writes, then the atomic that frees the word; in the device's memory, where
- *                that might come first, after a fence
+ *   to give      the writes, then the atomic that frees the word
  *
  * What was read while somebody else had the lock is read again. What the holder before wrote is
  * read: its writes were executed before the atomic that freed the word, that one before the swap

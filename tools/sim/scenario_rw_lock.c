@@ -169,7 +169,7 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 
     PASS(sim_ready(u->run, seat));
     if (u->rank == s->host)
-        s->word = loci_rw_lock_word(u->lock);
+        s->word = loci_sim_memory(u->rt, loci_rw_lock_mem(u->lock));
     TRY(u->run, sim_meet(seat));
     WANT(loco_rw_lock_release_shared(u->lock, LOCO_FENCE_NONE, 0) == LOCO_ERR_STATE,
          "p%d releases what it does not hold", u->rank);

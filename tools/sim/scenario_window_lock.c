@@ -18,7 +18,7 @@ struct target {
     uint64_t count;             /* what its words are */
     bool broken;                /* who wrote it was told of a death in the middle, and gave up */
     uint64_t memory[3];         /* for a window on the user's memory: the pair, and any value */
-    const unsigned char *control;
+    const unsigned char *locks;
 };
 
 /* A get that nobody waits for before the lock is given back. */
@@ -59,8 +59,8 @@ static struct words look(const struct user *u, int target)
 {
     const struct target *t = u->s->target;
 
-    return (struct words){ sim_peek(t[0].control + LOCI_WINDOW_GROUP),
-                           sim_peek(t[target].control + LOCI_WINDOW_LOCK), loci_now(u->win->rt) };
+    return (struct words){ sim_peek(t[0].locks + LOCI_WINDOW_GROUP),
+                           sim_peek(t[target].locks + LOCI_WINDOW_LOCK), loci_now(u->win->rt) };
 }
 
 static bool overtaken(uint64_t before, uint64_t now)
@@ -242,7 +242,7 @@ static int use(struct user *u, struct sim_seat *seat)
 {
     uint64_t none = 0;
 
-    u->s->target[u->rank].control = loci_mem_ptr(&u->win->own_control);
+    u->s->target[u->rank].locks = loci_sim_memory(u->win->rt, &u->win->locks[u->rank]);
     TRY(u->run, sim_meet(seat));
     WANT(sim_put(u->win, 0, 0, &none, 8) == LOCO_ERR_STATE, "p%d puts without a lock", u->rank);
     WANT(loco_window_unlock(u->win, 0) == LOCO_ERR_STATE, "p%d unlocks what it has not locked",

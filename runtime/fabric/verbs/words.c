@@ -76,11 +76,12 @@ static struct verbs_chunk *chunk_make(struct verbs_fabric *f, size_t len)
 static struct verbs_chunk *chunk_add(struct verbs_fabric *f, size_t needed)
 {
     struct verbs_words *w = &f->words;
-    size_t limit = (size_t)f->rt->tunables.rdma_device_memory;
+    size_t wanted = (size_t)f->rt->tunables.rdma_device_memory;
+    size_t limit = wanted < f->port.device_memory ? wanted : f->port.device_memory;
     size_t len = needed > CHUNK ? needed : CHUNK;
     struct verbs_chunk *c = NULL;
 
-    if (w->refused || len > f->port.device_memory || len > limit || w->bytes > limit - len)
+    if (w->refused || len > limit || w->bytes > limit - len)
         return NULL;
     c = chunk_make(f, len);
     if (c == NULL) {
@@ -139,9 +140,12 @@ static int take(struct verbs_fabric *f, size_t len, struct loci_memkey *key)
         c = chunk_add(f, len);
         at = 0;
     }
-    if (c == NULL || !clear(c, (size_t)at * UNIT, len))
+    if (c == NULL)
         return LOCO_ERR_AGAIN;
+    /* What cannot be cleared stays taken, so that nobody tries it again. */
     c->used |= c->len == CHUNK ? units(n) << at : UINT64_MAX;
+    if (!clear(c, (size_t)at * UNIT, len))
+        return LOCO_ERR_AGAIN;
     key->base = (size_t)at * UNIT;
     key->device = VERBS_REGISTERED | c->mr->rkey;
     return LOCO_OK;
