@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* To be preloaded: devices that have memory of their own, which is some of the host's in truth. No
- * CPU is told where. TEST_DEVICE_MEMORY: how many bytes, 256 KiB. TEST_DEVICE_SAYS: a file, which
- * gets a line each time that a process has got some. */
+ * CPU is told where. TEST_DEVICE_MEMORY: how many bytes, 256 KiB; "half": so many, but for
+ * processes of odd numbers, which find none left. TEST_DEVICE_SAYS: a file, which gets a line each
+ * time that a process has got some. */
 
 #include "config.h"
 
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +33,14 @@ static size_t size_of_all(void)
 {
     const char *text = getenv("TEST_DEVICE_MEMORY");
 
-    return text == NULL ? (size_t)256 << 10 : strtoul(text, NULL, 10);
+    return text == NULL || strcmp(text, "half") == 0 ? (size_t)256 << 10 : strtoul(text, NULL, 10);
+}
+
+static bool others_have_it(void)
+{
+    const char *text = getenv("TEST_DEVICE_MEMORY");
+
+    return text != NULL && strcmp(text, "half") == 0 && getpid() % 2 == 1;
 }
 
 static int query(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
@@ -78,8 +87,13 @@ static struct ibv_dm *alloc(struct ibv_context *context, struct ibv_alloc_dm_att
 {
     struct memory *m = calloc(1, sizeof *m);
 
-    if (m == NULL || atomic_fetch_add(&taken, attr->length) + attr->length > size_of_all()) {
-        atomic_fetch_sub(&taken, m == NULL ? 0 : attr->length);
+    if (m == NULL || others_have_it()) {
+        free(m);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (atomic_fetch_add(&taken, attr->length) + attr->length > size_of_all()) {
+        atomic_fetch_sub(&taken, attr->length);
         free(m);
         errno = ENOMEM;
         return NULL;

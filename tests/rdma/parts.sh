@@ -190,8 +190,8 @@ places_read_what_is_asked_for() {
 }
 export -f on_ends counted count_classes carries_class count_reads places_by places_read_what_is_asked_for
 
-# in_device_memory BYTES COMMAND...: over devices that have so much memory of their own, which is taken,
-# but where LOCO_RDMA_DEVICE_MEMORY is 0.
+# in_device_memory BYTES|half COMMAND...: over devices that have so much memory of their own, or every other
+# process's have, which is taken, but where LOCO_RDMA_DEVICE_MEMORY is 0.
 in_device_memory() {
     local bytes=$1 times
     shift
@@ -212,14 +212,14 @@ in_device() {
         "in_device_memory $2 '$builddir/tests/unit/test_$3' --verbose=0 -j1 --timeout=500"
 }
 
-# Locks in the devices' own memory: in all of it; in one chunk, so that some of many are in the host's;
-# and not at all where that is not wanted.
+# Locks in the devices' own memory: all; those of every other process; and none where that is not
+# wanted.
 part_device_memory() {
     local name
     export TEST_SCALE=${TEST_SCALE:-10}
     for name in ${TESTS:-ticket_lock window window_lock window_acc window_active kvstore queue linear}; do
         in_device 'locks in device memory' 262144 "$name"
-        in_device 'device memory for some locks' 4096 "$name"
+        in_device 'locks of every other process in device memory' half "$name"
     done
     check_function 'stress: locks in device memory' 900 \
         "in_device_memory 262144 '$builddir/tests/stress/locks'"
@@ -250,7 +250,7 @@ part_pair() {
          over_verbs '$builddir/tests/rdma/contract' 2"
     export TEST_SCALE=20
     in_device 'locks in device memory' 262144 ticket_lock
-    in_device 'device memory for some locks' 4096 window_lock
+    in_device 'locks of every other process in device memory' half window_lock
 }
 
 # overruns COMMAND...: packets that the kernel has dropped meanwhile because its queue was full; what the
