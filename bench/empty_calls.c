@@ -64,7 +64,7 @@ static void empty(ompi_osc_base_module_t *module)
 #define LOCK MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win)
 
 /* Each row: the call that can be made to MPI_PROC_NULL, if there is one, and all its calls; but of
- * put_rate a put, without its part of a flush. */
+ * put_rate and get_rate one call, without its part of a flush. */
 #define ROWS(WITH_NULL, WITHOUT)                                                        \
     WITH_NULL(put, PUT(MPI_PROC_NULL), { PUT(0); FLUSH; })                              \
     WITH_NULL(get, GET(MPI_PROC_NULL), { GET(0); FLUSH; })                              \
@@ -72,6 +72,7 @@ static void empty(ompi_osc_base_module_t *module)
     WITH_NULL(compare_and_swap, SWAP(MPI_PROC_NULL), { SWAP(0); FLUSH; })               \
     WITH_NULL(accumulate, SUM(MPI_PROC_NULL), { SUM(0); FLUSH; })                       \
     WITH_NULL(put_rate, PUT(MPI_PROC_NULL), PUT(0))                                     \
+    WITH_NULL(get_rate, GET(MPI_PROC_NULL), GET(0))                                     \
     WITHOUT(lock, { LOCK; MPI_Win_unlock(0, win); })                                    \
     WITHOUT(lock_all, { MPI_Win_lock_all(0, win); MPI_Win_unlock_all(win); })           \
     WITHOUT(fence, MPI_Win_fence(0, win))

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { PUTS_PER_FLUSH = 128, SMALL_WINDOW = 1 << 16 };
+enum { CALLS_PER_FLUSH = 128, SMALL_WINDOW = 1 << 16 };
 
 /* ---- 8 bytes ---- */
 
@@ -132,7 +132,7 @@ static void compare_and_swap_raw(struct bench *b, long count)
 static void put_many(struct bench *b, long count)
 {
     for (long i = 0; i < count; i++) {
-        for (MPI_Aint k = 0; k < PUTS_PER_FLUSH; k++)
+        for (MPI_Aint k = 0; k < CALLS_PER_FLUSH; k++)
             bench_note(b, MPI_Put(&b->word, 1, MPI_UINT64_T, b->target, k * 8, 1, MPI_UINT64_T,
                                   b->win));
         bench_note(b, MPI_Win_flush(b->target, b->win));
@@ -141,22 +141,52 @@ static void put_many(struct bench *b, long count)
 
 static void put_many_null(struct bench *b, long count)
 {
-    put8_null(b, count * PUTS_PER_FLUSH);
+    put8_null(b, count * CALLS_PER_FLUSH);
 }
 
-/* The kernel takes a list, so the limit there is one call for all puts of a flush. */
+/* The kernel takes a list, so the limit there is one call for all of a flush. */
 static void put_many_raw(struct bench *b, long count)
 {
     _Atomic uint64_t *to = (_Atomic uint64_t *)(void *)b->raw.far;
 
     for (long i = 0; i < count; i++) {
         if (b->flavor == CREATE) {
-            raw_kernel_move(&b->raw, true, &b->word, 0, b->raw.peer_bytes, 8, PUTS_PER_FLUSH);
+            raw_kernel_move(&b->raw, true, &b->word, 0, b->raw.peer_bytes, 8, CALLS_PER_FLUSH);
             continue;
         }
-        for (size_t k = 0; k < PUTS_PER_FLUSH; k++)
+        for (size_t k = 0; k < CALLS_PER_FLUSH; k++)
             atomic_store_explicit(to + k, b->word, memory_order_release);
         bench_flush_raw(b);
+    }
+}
+
+static void get_many(struct bench *b, long count)
+{
+    for (long i = 0; i < count; i++) {
+        for (MPI_Aint k = 0; k < CALLS_PER_FLUSH; k++)
+            bench_note(b, MPI_Get(b->local + k * 8, 1, MPI_UINT64_T, b->target, k * 8, 1,
+                                  MPI_UINT64_T, b->win));
+        bench_note(b, MPI_Win_flush(b->target, b->win));
+    }
+}
+
+static void get_many_null(struct bench *b, long count)
+{
+    get8_null(b, count * CALLS_PER_FLUSH);
+}
+
+static void get_many_raw(struct bench *b, long count)
+{
+    const _Atomic uint64_t *from = (_Atomic uint64_t *)(void *)b->raw.far;
+    uint64_t *to = (uint64_t *)(void *)b->local;
+
+    for (long i = 0; i < count; i++) {
+        if (b->flavor == CREATE) {
+            raw_kernel_move(&b->raw, false, b->local, 8, b->raw.peer_bytes, 8, CALLS_PER_FLUSH);
+            continue;
+        }
+        for (size_t k = 0; k < CALLS_PER_FLUSH; k++)
+            to[k] = atomic_load_explicit(from + k, memory_order_acquire);
     }
 }
 
@@ -339,7 +369,10 @@ const struct row bench_rows[] = {
       .crowd = ON_ONE, .in_epoch = true, .per_operation = 1, .allowed = 1.2 },
     { .name = "put_rate", .what = "8-byte put, a flush each 128", .mpi = put_many,
       .null = put_many_null, .raw = put_many_raw, .crowd = AROUND, .in_epoch = true,
-      .per_operation = PUTS_PER_FLUSH, .allowed = 1.2 },
+      .per_operation = CALLS_PER_FLUSH, .allowed = 1.2 },
+    { .name = "get_rate", .what = "8-byte get, a flush each 128", .mpi = get_many,
+      .null = get_many_null, .raw = get_many_raw, .crowd = AROUND, .in_epoch = true,
+      .per_operation = CALLS_PER_FLUSH, .allowed = 1.2 },
     { .name = "put_1MiB", .what = "1 MiB put and flush", .mpi = put_long, .null = put_long_null,
       .raw = put_long_raw, .crowd = AROUND, .in_epoch = true, .per_operation = 1,
       .allowed = 1.1 },

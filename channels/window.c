@@ -336,7 +336,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->by_device = (_Atomic bool *)(p + by_device);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;
-    win->puts_under_way = -1;
+    win->under_way = -1;
     win->no_locks = spec->no_locks;
     win->synchronous = rt->ops->synchronous;
     win->notes_stores = win->synchronous && win->one_thread && win->kind != LOCO_WINDOW_SHARED;
@@ -440,7 +440,7 @@ int loci_window_end(struct loco_window *win)
         release_own(win);
     loci_regions_close(win);
     loci_window_pscw_free(win);
-    free(win->deferred);
+    loci_window_deferred_free(win);
     loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_FREED, 1);
     return status == LOCO_OK ? finished : status;
 }

@@ -85,7 +85,7 @@ struct loci_region_cache {
 /* State of post/start/complete/wait, made on first use; window_active.c. */
 struct loci_pscw;
 
-/* Short puts into one member's own memory that wait to be sent in one call; window_data.c. */
+/* Short puts and gets that wait to be sent together; window_deferred.c. */
 struct loci_deferred;
 
 struct loco_window {
@@ -94,7 +94,7 @@ struct loco_window {
     struct loci_mem *control;           /* [group.size]: control blocks */
     _Atomic uint64_t state;             /* enum loci_epoch */
     _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
-    int deferred_puts;                  /* in `deferred`, not sent yet; only with one_thread */
+    int deferred_runs;                  /* in `deferred`, not sent yet; only with one_thread */
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
     bool notes_stores;                  /* a flush fences if there were any */
@@ -132,8 +132,9 @@ struct loco_window {
     void *base;
 
     struct loci_deferred *deferred;     /* made on first use */
-    int puts_under_way;                 /* with one_thread: the member that the last operation has
-                                           put into; -1: it was no put */
+    int under_way;                      /* with one_thread: the member that the last operation put
+                                           into, or gets from until a flush; -1: another call came
+                                           after, or it was another operation */
     uint64_t round;                     /* barriers so far */
     struct loci_thread *arriver;        /* the thread that was in the last of them */
     _Atomic(struct loci_pscw *) pscw;
@@ -260,14 +261,21 @@ int loci_window_combine_by_target(struct loco_window *win, int rank,
                                   const struct loco_accumulate *acc);
 bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len);
 
-/* window_data.c: send the puts that were deferred. Before anything that others may see, or that
- * touches the same memory in another way. */
+/* window_deferred.c: whether a put or get of one run may be deferred, after all checks; to do that;
+ * and to send all that was: before anything that others may see, or that touches the same memory in
+ * another way, or, if gets are among them, before local buffers are looked at. */
+bool loci_window_may_defer(const struct loco_window *win, int rank, enum loci_op_kind kind,
+                           size_t len, const loco_ack_t *ack);
+int loci_window_defer(struct loco_window *win, int rank, enum loci_op_kind kind,
+                      const struct loco_span *span);
+bool loci_window_has_deferred_gets(const struct loco_window *win);
+void loci_window_deferred_free(struct loco_window *win);
 int loci_window_send_deferred(struct loco_window *win);
 static inline int loci_window_send(struct loco_window *win)
 {
-    if (win->puts_under_way >= 0)
-        win->puts_under_way = -1;
-    return win->deferred_puts == 0 ? LOCO_OK : loci_window_send_deferred(win);
+    if (win->under_way >= 0)
+        win->under_way = -1;
+    return win->deferred_runs == 0 ? LOCO_OK : loci_window_send_deferred(win);
 }
 
 /* window_active.c */
@@ -354,7 +362,7 @@ static inline unsigned char *loci_window_direct_put(const struct loco_window *wi
 /* loco_window_flush where nothing is in flight but stores. False: nothing was done. */
 static inline bool loci_window_flush_now(const struct loco_window *win, int rank)
 {
-    if (win->deferred_puts != 0 || !loci_window_has(win, rank) || !loci_window_calm(win)
+    if (win->deferred_runs != 0 || !loci_window_has(win, rank) || !loci_window_calm(win)
         || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
         return false;
     if (!win->notes_stores) {
@@ -448,7 +456,7 @@ static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
     struct loci_rw target;
 
     if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
-        || win->deferred_puts != 0
+        || win->deferred_runs != 0
         || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
            != LOCI_EPOCH_LOCKED_QUICK)
         return false;
@@ -483,7 +491,7 @@ static inline bool loci_window_unlock_all_now(struct loco_window *win)
 {
     struct loci_rw group = loci_window_lock_of_group(win);
 
-    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_puts != 0)
+    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_runs != 0)
         return false;
     loci_rw_give_mapped(win->rt, win->target[0].control + group.offset, &group, LOCI_RW_ALL);
     atomic_store_explicit(&win->state, 0, memory_order_relaxed);

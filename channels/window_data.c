@@ -6,14 +6,7 @@
  * Mapped memory is copied to here and now. Memory that cannot be mapped (the user's own, or of
  * another node) is reached by operations on the fabric, chained so that a long list of short runs
  * costs few calls. A span of a dynamic window may lie in several attached regions that adjoin.
- *
- * A short put into memory that the user brought costs a system call, which takes many of them as
- * well as one. So where one thread calls, such puts are copied to a list of this process and sent
- * together: when the list is full or is for another member, and before anything else is done
- * there or the origin says that they must be complete at the target. Those through a device are,
- * too, for a doorbell, which soft-RoCE has as a system call, takes several as well as one; but the
- * first goes at once, so that whoever puts one and then computes has it done meanwhile, and each by
- * itself, as the program made them. */
+ * Short ones may be deferred: window_deferred.c. */
 
 #include "config.h"
 
@@ -23,8 +16,6 @@
 #include "window.h"
 
 #define CHAIN 128       /* operations given to the fabric at once */
-#define DEFERRED_LEN 64         /* bytes of a put that may be deferred */
-#define DEFERRED_BYTES 4096     /* of all that are */
 
 int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_t *len,
                        struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
@@ -211,85 +202,6 @@ int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
     return move_chain(win, rank, kind, spans, n, ack);
 }
 
-/* ---- deferred puts ---- */
-
-struct loci_deferred {
-    int rank;
-    size_t bytes;
-    struct loco_span span[CHAIN];
-    unsigned char data[DEFERRED_BYTES];
-};
-
-/* Whatever becomes of them, they are not deferred any more: the error is told once. */
-int loci_window_send_deferred(struct loco_window *win)
-{
-    struct loci_deferred *d = win->deferred;
-    size_t n = (size_t)win->deferred_puts;
-
-    win->deferred_puts = 0;
-    return loci_window_move_packed(win, d->rank, LOCI_WRITE, d->span, n);
-}
-
-static bool may_defer(const struct loco_window *win, int rank, const struct loco_span *spans,
-                      size_t n)
-{
-    if (n != 1 || spans->len > DEFERRED_LEN || !win->one_thread || rank == win->group.rank)
-        return false;
-    return win->synchronous ? win->kind == LOCO_WINDOW_CREATE
-                            : win->kind != LOCO_WINDOW_DYNAMIC && rank == win->puts_under_way;
-}
-
-static int list_room(const struct loco_window *win)
-{
-    return win->synchronous ? CHAIN : LOCI_CHAIN;
-}
-
-/* The list, with room for one more to that member. */
-static int deferred_of(struct loco_window *win, int rank, struct loci_deferred **out)
-{
-    struct loci_deferred *d = win->deferred;
-    int status = LOCO_OK;
-
-    if (d == NULL) {
-        d = malloc(sizeof *d);
-        if (d == NULL)
-            return LOCO_ERR_NO_MEMORY;
-        win->deferred = d;
-    } else if (win->deferred_puts > 0
-               && (win->deferred_puts == list_room(win) || d->rank != rank
-                   || d->bytes > DEFERRED_BYTES - DEFERRED_LEN)) {
-        status = loci_window_send_deferred(win);
-    }
-    if (win->deferred_puts == 0) {
-        d->rank = rank;
-        d->bytes = 0;
-    }
-    *out = d;
-    return status;
-}
-
-/* Their data lie packed, so one that begins where the last one ended makes that longer, where a
- * copy does it. */
-static int defer(struct loco_window *win, int rank, const struct loco_span *span)
-{
-    struct loci_deferred *d;
-    int status = deferred_of(win, rank, &d);
-    struct loco_span *last;
-
-    if (status != LOCO_OK)
-        return status;
-    memcpy(d->data + d->bytes, span->local, span->len);
-    last = win->deferred_puts > 0 ? &d->span[win->deferred_puts - 1] : NULL;
-    if (last != NULL && win->synchronous && span->offset == last->offset + last->len)
-        last->len += span->len;
-    else
-        d->span[win->deferred_puts++] = (struct loco_span){ d->data + d->bytes, span->offset,
-                                                            span->len };
-    d->bytes += span->len;
-    win->puts_under_way = rank;
-    return LOCO_OK;
-}
-
 /* ---- the calls ---- */
 
 static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
@@ -302,12 +214,12 @@ static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
         ack = NULL;
     if (status == LOCO_OK)
         status = loci_window_check_spans(win, rank, spans, n);
-    if (status == LOCO_OK && kind == LOCI_WRITE && may_defer(win, rank, spans, n))
-        return defer(win, rank, spans);
+    if (status == LOCO_OK && n == 1 && loci_window_may_defer(win, rank, kind, spans->len, ack))
+        return loci_window_defer(win, rank, kind, spans);
     if (status == LOCO_OK)
         status = loci_window_move(win, rank, kind, spans, n, ack);
-    if (kind == LOCI_WRITE && win->one_thread)
-        win->puts_under_way = rank;
+    if ((kind == LOCI_WRITE || ack == LOCO_UNTIL_FLUSH) && win->one_thread)
+        win->under_way = rank;
     if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC)
         status = loci_window_check_spans(win, rank, spans, n);
     return status;

@@ -246,22 +246,29 @@ int loco_window_flush_all(loco_window_t *win)
     return is_passive(win) ? finish_traffic(win, -1) : LOCO_ERR_STATE;
 }
 
-/* What a synchronous fabric has been given is complete at the origin. Of others, the acks of
- * operations in flight are with whoever started them, so all is placed instead. */
+static int send_gets(struct loco_window *win)
+{
+    return loci_window_has_deferred_gets(win) ? loci_window_send_deferred(win) : LOCO_OK;
+}
+
+/* What a synchronous fabric has been given is complete at the origin, and puts that wait to be
+ * given are copies. Of others, the acks of operations in flight are with whoever started them, so
+ * all is placed instead. */
 int loco_window_flush_local(loco_window_t *win, int rank)
 {
     if (!win->synchronous)
         return loco_window_flush(win, rank);
     if (!loci_window_has(win, rank))
         return LOCO_ERR_ARG;
-    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? LOCO_OK : LOCO_ERR_STATE;
+    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? send_gets(win)
+                                                                    : LOCO_ERR_STATE;
 }
 
 int loco_window_flush_local_all(loco_window_t *win)
 {
     if (!win->synchronous)
         return loco_window_flush_all(win);
-    return is_passive(win) ? LOCO_OK : LOCO_ERR_STATE;
+    return is_passive(win) ? send_gets(win) : LOCO_ERR_STATE;
 }
 
 int loco_window_sync(loco_window_t *win)

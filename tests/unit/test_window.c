@@ -362,6 +362,98 @@ Test(window, puts_that_wait_are_there_in_time)
         ON_EACH_FABRIC(n, deferred_body, NULL);
 }
 
+/* So may gets that nobody waits for, of several members and among puts: until what completes
+ * them. */
+enum { TO_GET = 500, TO_PUT = 50, MEMBERS_MOST = 4 };
+
+static int finish_gets(struct member *m, loco_window_t *win, int way)
+{
+    for (int rank = 0; way <= 1 && rank < m->n; rank++)
+        CHECK_OK(way == 0 ? loco_window_flush_local(win, rank) : loco_window_flush(win, rank));
+    if (way == 2)
+        CHECK_OK(loco_window_flush_local_all(win));
+    if (way == 3)
+        CHECK_OK(loco_window_unlock_all(win));
+    return 0;
+}
+
+static int get_some(struct member *m, loco_window_t *win, int way, uint64_t round)
+{
+    uint64_t got[TO_GET][2] = { { 0 } }, x;
+    int target[TO_GET], mix = m->rank + way;
+
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (uint64_t k = 0; k < TO_GET; k++) {
+        struct loco_span span = { got[k], 8 * k, k % 40 == 39 ? 16 : 8 };
+
+        mix = (mix * 1103 + 12345) % 65536;
+        target[k] = way == 1 ? (m->rank + 1) % m->n : mix / 7 % m->n;
+        CHECK_OK(loco_window_get(win, target[k], &span, 1, LOCO_UNTIL_FLUSH));
+        x = round * 1000 + k;
+        if (k % 10 == 0)
+            CHECK_OK(member_put(win, target[k], 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT
+                                                     + k / 10), &x, 8));
+        x = 0;
+    }
+    CHECK_EQ(finish_gets(m, win, way), 0);
+    for (uint64_t k = 0; k < TO_GET; k++) {
+        CHECK_EQ(got[k][0], (uint64_t)target[k] * 10000 + k);
+        CHECK_EQ(got[k][1], k % 40 == 39 ? (uint64_t)target[k] * 10000 + k + 1 : 0);
+    }
+    if (way != 3)
+        CHECK_OK(loco_window_unlock_all(win));
+    return 0;
+}
+
+static int gets_body(struct member *m)
+{
+    enum { CELLS = TO_GET + 1 + MEMBERS_MOST * TO_PUT };
+    uint64_t *memory = calloc(CELLS, 8);
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = CELLS * 8,
+        .one_thread = *(bool *)m->arg,
+    };
+    char mine = 0, all[MEMBERS_MOST];
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    for (uint64_t k = 0; k <= TO_GET; k++)
+        memory[k] = (uint64_t)m->rank * 10000 + k;
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int way = 0; way < 4; way++) {
+        CHECK_EQ(get_some(m, win, way, (uint64_t)way + 1), 0);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        for (uint64_t k = 0; m->n == 1 && k < TO_PUT; k++)
+            CHECK_EQ(memory[TO_GET + 1 + k], ((uint64_t)way + 1) * 1000 + 10 * k);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    }
+    /* Each put went to one of them. */
+    for (uint64_t k = 0; k < TO_PUT; k++) {
+        uint64_t sum = 0, x;
+
+        CHECK_OK(loco_window_lock_all(win, 0));
+        for (int rank = 0; rank < m->n; rank++) {
+            CHECK_OK(member_get(win, rank, 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT + k), &x,
+                                8));
+            sum += x == 4000 + 10 * k;
+        }
+        CHECK_OK(loco_window_unlock_all(win));
+        CHECK_EQ(sum, 1);
+    }
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window, gets_that_wait_are_there_in_time)
+{
+    bool one_thread[] = { true, false };
+
+    for (int i = 0; i < 2; i++)
+        for (int n = 1; n <= MEMBERS_MOST; n *= 2)
+            ON_EACH_FABRIC(n, gets_body, &one_thread[i]);
+}
+
 /* ---- flushes and store buffers ---- */
 
 /* A word at each member, on lines of their own. */

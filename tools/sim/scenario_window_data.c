@@ -145,6 +145,18 @@ static int finish_get(struct user *u, int target)
     }
 }
 
+/* Short ones, too, which may wait for each other. */
+static int get_until_flush(struct user *u, int target, const struct loco_span span[3])
+{
+    int status = LOCO_OK;
+
+    if (loci_sim_draw(2) == 0)
+        return loco_window_get(u->win, target, span, 3, LOCO_UNTIL_FLUSH);
+    for (int i = 0; status == LOCO_OK && i < 3; i++)
+        status = loco_window_get(u->win, target, &span[i], 1, LOCO_UNTIL_FLUSH);
+    return status;
+}
+
 /* `flushes`: inside the epoch. */
 static int get_once(struct user *u, int slot, int target, bool flushes)
 {
@@ -155,7 +167,7 @@ static int get_once(struct user *u, int slot, int target, bool flushes)
 
     fill(span, words, SLOT * (uint64_t)slot);
     if (flushes && loci_sim_draw(2) == 0) {
-        status = loco_window_get(u->win, target, span, 3, LOCO_UNTIL_FLUSH);
+        status = get_until_flush(u, target, span);
         status = sim_first(finish_get(u, target), status);
     } else if (loci_sim_draw(2) == 0) {
         status = loco_window_get(u->win, target, span, 3, &ack);
@@ -176,7 +188,7 @@ static int get_late(struct user *u, int thread)
     late->target = (int)loci_sim_draw((uint32_t)u->run->processes);
     late->least = u->s->flushed[at(u, late->slot, late->target)];
     fill(span, late->words, SLOT * (uint64_t)late->slot);
-    TRY(u->run, loco_window_get(u->win, late->target, span, 3, LOCO_UNTIL_FLUSH));
+    TRY(u->run, get_until_flush(u, late->target, span));
     late->posted = true;
     return SIM_FINE;
 }
@@ -267,6 +279,18 @@ static int lock(struct user *u, bool each)
     return SIM_FINE;
 }
 
+/* By the lane of the thread that ended the epoch: others' puts there have to be placed by now. */
+static int get_own(struct user *u)
+{
+    int target = (int)loci_sim_draw((uint32_t)u->run->processes), result, status;
+    int slot = slot_of(u, u->rank, (int)loci_sim_draw((uint32_t)putters(u->run)));
+
+    TRY(u->run, loco_window_lock(u->win, LOCO_LOCK_SHARED, target, 0));
+    result = get_once(u, slot, target, false);
+    status = loco_window_unlock(u->win, target);
+    return sim_first(result, sim_check(u->run, status, "unlock"));
+}
+
 /* Unlock and unlock_all are a flush of everything, whichever thread has put it. */
 static int use(struct user *u, struct sim_seat *seat)
 {
@@ -285,6 +309,7 @@ static int use(struct user *u, struct sim_seat *seat)
 
             s->flushed[k] = s->put[k];
         }
+    PASS(get_own(u));
     TRY(u->run, sim_meet(seat));
     TRY(u->run, loco_window_lock(u->win, LOCO_LOCK_SHARED, u->rank, 0));
     result = SIM_FINE;
