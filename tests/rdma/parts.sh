@@ -217,7 +217,7 @@ in_device() {
 part_device_memory() {
     local name
     export TEST_SCALE=${TEST_SCALE:-10}
-    for name in ${TESTS:-ticket_lock window window_lock window_acc window_active kvstore queue linear}; do
+    for name in ${TESTS:-ticket_lock window window_lock window_acc window_active kvstore}; do
         in_device 'locks in device memory' 262144 "$name"
         in_device 'locks of every other process in device memory' half "$name"
     done
