@@ -132,9 +132,8 @@ struct loco_window {
     void *base;
 
     struct loci_deferred *deferred;     /* made on first use */
-    int under_way;                      /* with one_thread: the member that the last operation put
-                                           into, or gets from until a flush; -1: another call came
-                                           after, or it was another operation */
+    int under_way;                      /* with one_thread: whom the last operation put into, or
+                                           gets from until a flush; -1: it was another call */
     uint64_t round;                     /* barriers so far */
     struct loci_thread *arriver;        /* the thread that was in the last of them */
     _Atomic(struct loci_pscw *) pscw;
