@@ -67,7 +67,7 @@ enum loci_window_word {
     LOCI_WINDOW_LOCK_WORD, LOCI_WINDOW_ATOMICS_WORD, LOCI_WINDOW_VECTORS_WORD, LOCI_WINDOW_WORDS
 };
 
-/* One member's part, a cache line. */
+/* One member's part, and what this process may do there. */
 struct loci_target {
     struct loci_mem mem;            /* kind NONE, len 0 where it has none, and for DYNAMIC */
     _Atomic uint32_t epoch;         /* enum loci_epoch */
