@@ -24,6 +24,13 @@ typedef int member_fn(struct member *m);
  * `statuses` (RUN_SHM; n ints, or NULL): as of loco_fork_wait. */
 int member_run(enum run_fabric fabric, int n, member_fn *fn, void *arg, int *statuses);
 
+/* The same over each of them, in a test of Criterion's. */
+#define ON_EACH_FABRIC(n, fn, arg)                                                              \
+    do {                                                                                        \
+        cr_assert_eq(member_run(RUN_SHM, n, fn, arg, NULL), 0, "%d members, shm", n);           \
+        cr_assert_eq(member_run(RUN_WEAK, n, fn, arg, NULL), 0, "%d members, weak", n);         \
+    } while (0)
+
 /* A window of `size` bytes at each member, of this kind. */
 int member_window(struct member *m, enum loco_window_kind kind, void *base, size_t size,
                   loco_window_t **win);

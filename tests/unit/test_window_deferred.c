@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Windows: short puts and gets that wait to be sent together. Over shared memory, and over a fabric
+ * that maps nothing and orders little. */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "member.h"
+#include "window.h"
+
+/* ---- puts ---- */
+
+/* With one thread, short puts into memory of the user may wait: never beyond what says that they
+ * are complete, nor behind a get or accumulate of the same origin. Neighbours become one put: in
+ * the order of their cells all do, backwards none. */
+static uint64_t cell_of(int round, uint64_t k, uint64_t cells)
+{
+    return round % 3 == 0 ? k : round % 3 == 1 ? cells - 1 - k : (k / 5 * 35 + k % 5) % cells;
+}
+
+static int puts_body(struct member *m)
+{
+    enum { CELLS = 1000 };
+    int right = (m->rank + 1) % m->n, left = (m->rank + m->n - 1) % m->n;
+    uint64_t *memory = calloc(CELLS, 8), x, y;
+    char mine = 0, all[8];
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = CELLS * 8, .one_thread = true,
+    };
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int round = 1; round <= 6; round++) {
+        int way = round % 6;
+
+        if (way == 4)
+            CHECK_OK(loco_window_fence(win, 0));
+        else if (way == 5)
+            CHECK_OK(loco_window_post(win, 1, &left, 0) || loco_window_start(win, 1, &right, 0));
+        else if (way == 3)
+            CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, right, 0));
+        else
+            CHECK_OK(loco_window_lock_all(win, 0));
+        for (uint64_t i = 0; i < CELLS; i++) {
+            uint64_t k = cell_of(round, i, CELLS);
+
+            x = (uint64_t)round * 10000 + k;
+            CHECK_OK(member_put(win, right, 8 * k, &x, 8));
+            x = 0;
+            if (k % 100 == 50) {
+                CHECK_OK(member_get(win, right, 8 * k, &y, 8));
+                CHECK_EQ(y, (uint64_t)round * 10000 + k);
+            }
+            if (k % 100 == 51) {
+                CHECK_OK(member_accumulate(win, right, LOCO_TYPE_U64, LOCO_OP_SUM, 8 * k, &x, &y,
+                                           1));
+                CHECK_EQ(y, (uint64_t)round * 10000 + k);
+            }
+            if (k % 100 == 52)      /* to another member in between */
+                CHECK_OK(way == 3 || way == 5 ? LOCO_OK
+                                              : member_put(win, m->rank, 8 * CELLS, &x, 0));
+        }
+        if (way == 0)
+            CHECK(loci_window_flush_now(win, right) || loco_window_flush(win, right) == LOCO_OK);
+        if (way == 1)
+            CHECK_OK(loco_window_flush_all(win));
+        if (way == 2)
+            CHECK_OK(loco_window_unlock_all(win));
+        if (way == 3)
+            CHECK_OK(loco_window_unlock(win, right));
+        if (way == 4)
+            CHECK_OK(loco_window_fence(win, LOCO_ASSERT_NOSUCCEED));
+        if (way == 5)
+            CHECK_OK(loco_window_complete(win) || loco_window_wait(win));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        for (uint64_t k = 0; k < CELLS; k++)
+            CHECK_EQ(memory[k], (uint64_t)round * 10000 + k);
+        if (way <= 1)
+            CHECK_OK(loco_window_unlock_all(win));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    }
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window_deferred, puts_that_wait_are_there_in_time)
+{
+    for (int n = 1; n <= 4; n *= 2)
+        ON_EACH_FABRIC(n, puts_body, NULL);
+}
+
+/* ---- gets ---- */
+
+/* So may gets that nobody waits for, of several members and among puts: until what completes
+ * them. */
+enum { TO_GET = 500, TO_PUT = 50, MEMBERS_MOST = 4 };
+
+static int finish_gets(struct member *m, loco_window_t *win, int way)
+{
+    for (int rank = 0; way <= 1 && rank < m->n; rank++)
+        CHECK_OK(way == 0 ? loco_window_flush_local(win, rank) : loco_window_flush(win, rank));
+    if (way == 2)
+        CHECK_OK(loco_window_flush_local_all(win));
+    if (way == 3)
+        CHECK_OK(loco_window_unlock_all(win));
+    return 0;
+}
+
+static int get_some(struct member *m, loco_window_t *win, int way, uint64_t round)
+{
+    uint64_t got[TO_GET][2] = { { 0 } }, x;
+    int target[TO_GET], mix = m->rank + way;
+
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (uint64_t k = 0; k < TO_GET; k++) {
+        struct loco_span span = { got[k], 8 * k, k % 40 == 39 ? 16 : 8 };
+
+        mix = (mix * 1103 + 12345) % 65536;
+        target[k] = way == 1 ? (m->rank + 1) % m->n : mix / 7 % m->n;
+        CHECK_OK(loco_window_get(win, target[k], &span, 1, LOCO_UNTIL_FLUSH));
+        x = round * 1000 + k;
+        if (k % 10 == 0)
+            CHECK_OK(member_put(win, target[k], 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT
+                                                     + k / 10), &x, 8));
+        x = 0;
+    }
+    CHECK_EQ(finish_gets(m, win, way), 0);
+    for (uint64_t k = 0; k < TO_GET; k++) {
+        CHECK_EQ(got[k][0], (uint64_t)target[k] * 10000 + k);
+        CHECK_EQ(got[k][1], k % 40 == 39 ? (uint64_t)target[k] * 10000 + k + 1 : 0);
+    }
+    if (way != 3)
+        CHECK_OK(loco_window_unlock_all(win));
+    return 0;
+}
+
+static int gets_body(struct member *m)
+{
+    enum { CELLS = TO_GET + 1 + MEMBERS_MOST * TO_PUT };
+    uint64_t *memory = calloc(CELLS, 8);
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = CELLS * 8,
+        .one_thread = *(bool *)m->arg,
+    };
+    char mine = 0, all[MEMBERS_MOST];
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    for (uint64_t k = 0; k <= TO_GET; k++)
+        memory[k] = (uint64_t)m->rank * 10000 + k;
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int way = 0; way < 4; way++) {
+        CHECK_EQ(get_some(m, win, way, (uint64_t)way + 1), 0);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        for (uint64_t k = 0; m->n == 1 && k < TO_PUT; k++)
+            CHECK_EQ(memory[TO_GET + 1 + k], ((uint64_t)way + 1) * 1000 + 10 * k);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    }
+    /* Each put went to one of them. */
+    for (uint64_t k = 0; k < TO_PUT; k++) {
+        uint64_t sum = 0, x;
+
+        CHECK_OK(loco_window_lock_all(win, 0));
+        for (int rank = 0; rank < m->n; rank++) {
+            CHECK_OK(member_get(win, rank, 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT + k), &x,
+                                8));
+            sum += x == 4000 + 10 * k;
+        }
+        CHECK_OK(loco_window_unlock_all(win));
+        CHECK_EQ(sum, 1);
+    }
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window_deferred, gets_that_wait_are_there_in_time)
+{
+    bool one_thread[] = { true, false };
+
+    for (int i = 0; i < 2; i++)
+        for (int n = 1; n <= MEMBERS_MOST; n *= 2)
+            ON_EACH_FABRIC(n, gets_body, &one_thread[i]);
+}
