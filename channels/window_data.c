@@ -10,9 +10,6 @@
 
 #include "config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "window.h"
 
 #define CHAIN 128       /* operations given to the fabric at once */

@@ -8,7 +8,9 @@
  *   else                 post a place, then wait
  *   told >= written      what is not placed are counts (loci_tell64), which a fence of data leaves
  *
- * First all places are posted, then all are waited for, so that they are in flight together.
+ * First all places are posted, then all are waited for, so that they are in flight together. Reads
+ * that somebody ends an epoch for (loci_finish_reads) have counters of their own, and nothing to
+ * post.
  * Copies into mapped memory are not counted: the CPU's own fence covers this thread's, and those
  * of other threads "that happened before the call" were made visible by what told us of them. */
 
