@@ -34,8 +34,15 @@ check() {
         check_here $number "$@"
     else
         while [ "$(jobs -rp | wc -l)" -ge $beside ]; do wait -n; done
-        check_here $number "$@" >"/tmp/said.$number" &
+        beside_others $number "$@" &
     fi
+}
+
+# beside_others NUMBER NAME LIMIT COMMAND...: what it says is kept, for the numbers of tests go up; that it
+# has ended is told at once, for the part may take hours.
+beside_others() {
+    check_here "$@" >"/tmp/said.$1"
+    grep -E '^(not )?ok' "/tmp/said.$1" | sed "s/^/# $SECONDS s: /"
 }
 
 # check_here NUMBER NAME LIMIT COMMAND...
