@@ -406,16 +406,26 @@ part_examples() {
 # Where packets are lost, what is done meanwhile takes longer: the target is away longer, and less done.
 progress_options=
 
-# The programs that need no more ranks, with all that they do; and of some a case with more ranks.
-part_mpi() {
+# Of the MPI tests all but `huge`, which moves gigabytes.
+mpi_programs="putget windows passive active atomic batch gets dynamic objects hints errors misuse mistakes
+    lengths grids levels threads meetings stats progress_mix many given_back progress accumulate"
+
+# mpi_all RANKS RANKS_A_NODE: those, or the ones in TESTS. A window costs milliseconds here, so there are
+# fewer.
+mpi_all() {
     local program
-    for program in ${TESTS:-putget windows passive active atomic batch gets dynamic objects hints errors \
-        misuse mistakes lengths grids levels given_back progress accumulate}; do
+    for program in ${TESTS:-$mpi_programs}; do
         case $program in
-        progress) mpi 2 1 progress $progress_options ;;
-        *) mpi 2 1 "$program" ;;
+        progress) mpi "$1" "$2" progress $progress_options ;;
+        many) mpi "$1" "$2" many --many 200 --churn 200 ;;
+        *) mpi "$1" "$2" "$program" ;;
         esac
     done
+}
+
+# Each rank on a node of its own; and of some a case with more ranks.
+part_mpi() {
+    mpi_all 2 1
     # Spawned processes and their parents have no shared memory for Open MPI's messages.
     OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo mpi 2 1 spawn
     LOCO_RDMA_CACHE=1M mpi 2 1 given_back --only counted --room 4
@@ -428,7 +438,13 @@ part_mpi() {
     mpi 4 2 meetings --only two_targets --flavor allocate
 }
 
-# The same with one packet in a hundred lost. What a process waits for then is mostly the time after which
+# Four ranks, on as many nodes and on two, of which there is one more case then: messages within a node.
+part_mpi_four() {
+    mpi_all 4 1
+    mpi_all 4 2
+}
+
+# As `mpi`, with one packet in a hundred lost. What a process waits for then is mostly the time after which
 # its packet is sent again: programs run beside each other meanwhile.
 part_mpi_loss() {
     lossy
