@@ -16,7 +16,7 @@
 #define VARIABLES 64
 #define THREADS 4
 #define ROUNDS 200
-#define THREAD_ROUNDS 50000L     /* so many that counts which are not atomic are lost */
+#define THREAD_ROUNDS 50000      /* so many that counts which are not atomic are lost */
 
 /* Variables that are read together. */
 struct tool {
@@ -341,7 +341,7 @@ static void *put_often(void *arg)
     const struct tl_win *w = arg;
     long long value = 1, result;
 
-    for (long i = 0; i < THREAD_ROUNDS; i++) {
+    for (int i = 0; i < tl_rounds(THREAD_ROUNDS); i++) {
         MPI_Put(&value, 1, MPI_LONG_LONG, 0, tl_disp(w, 0, 0), 1, MPI_LONG_LONG, w->win);
         MPI_Fetch_and_op(&value, &result, MPI_LONG_LONG, 0, tl_disp(w, 0, 8), MPI_SUM, w->win);
         MPI_Win_flush(0, w->win);
@@ -351,12 +351,13 @@ static void *put_often(void *arg)
 
 static void threads(int flavor)
 {
-    static const struct expected expected[] = {
-        {"osc_loco_put", THREADS * THREAD_ROUNDS},
-        {"osc_loco_fetch_and_op", THREADS * THREAD_ROUNDS},
-        {"osc_loco_flush", THREADS * THREAD_ROUNDS},
-        {"osc_loco_bytes_out", 2 * 8 * THREADS * THREAD_ROUNDS},
-        {"osc_loco_bytes_in", 8 * THREADS * THREAD_ROUNDS},
+    const unsigned long long each = (unsigned long long)tl_rounds(THREAD_ROUNDS) * THREADS;
+    const struct expected expected[] = {
+        {"osc_loco_put", each},
+        {"osc_loco_fetch_and_op", each},
+        {"osc_loco_flush", each},
+        {"osc_loco_bytes_out", 2 * 8 * each},
+        {"osc_loco_bytes_in", 8 * each},
     };
     pthread_t thread[THREADS];
     struct tl_win w;
