@@ -406,7 +406,7 @@ part_examples() {
 # Where packets are lost, what is done meanwhile takes longer: the target is away longer, and less done.
 progress_options=
 
-# Of the MPI tests all but `huge`, which moves gigabytes.
+# The MPI tests but `spawn`, which part `mpi` runs by itself, and `huge`, which moves gigabytes.
 mpi_programs="putget windows passive active atomic batch gets dynamic objects hints errors misuse mistakes
     lengths grids levels threads meetings stats progress_mix many given_back progress accumulate"
 
@@ -438,7 +438,7 @@ part_mpi() {
     mpi 4 2 meetings --only two_targets --flavor allocate
 }
 
-# Four ranks, on as many nodes and on two, of which there is one more case then: messages within a node.
+# The same programs with four ranks, on as many nodes and on two.
 part_mpi_four() {
     mpi_all 4 1
     mpi_all 4 2
