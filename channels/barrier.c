@@ -19,6 +19,7 @@
 #include <loco/fence.h>
 #include <loco/sst.h>
 
+#include "rma.h"
 #include "runtime.h"
 #include "wait.h"
 
@@ -189,7 +190,7 @@ int loco_barrier_wait(loco_barrier_t *barrier)
 
     if (atomic_flag_test_and_set_explicit(&barrier->busy, memory_order_acquire))
         return LOCO_ERR_STATE;
-    status = loco_fence(barrier->rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS);
+    status = loci_fence_process(barrier->rt, -1, barrier->group);
     barrier->round++;
     if (status == LOCO_OK)
         status = barrier->steps == 0 ? meet_directly(barrier) : disseminate(barrier);

@@ -431,9 +431,9 @@ int loci_window_end(struct loco_window *win)
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
         return LOCO_ERR_STATE;
-    finished = loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, -1);
+    finished = loci_fence_process(win->rt, -1, &win->group);
     if (finished == LOCO_OK)
-        finished = loci_finish_reads(win->rt, -1);
+        finished = loci_finish_reads(win->rt, -1, &win->group);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
     /* Where the survivors could not agree, the memory is kept: somebody may still write there. */
     if (status == LOCO_OK || win->group.size <= LOCI_WINDOW_FLAT)

@@ -90,7 +90,7 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
     int status;
 
     if (!loci_can_order(win->rt, &win->control[rank]))
-        return loci_fence_data(win->rt, win->group.peer[rank]);
+        return loci_fence_data(win->rt, win->group.peer[rank], NULL);
     status = loci_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
     if (status >= 0) {
         o->rank = rank;
@@ -320,8 +320,9 @@ static int finish_epoch(struct loco_window *win, int rank, uint64_t offset, stru
 
     if (win->synchronous)
         return LOCO_OK;
-    read = loci_finish_reads(win->rt, rank < 0 ? -1 : win->group.peer[rank]);
-    placed = rank < 0 ? loci_fence_data(win->rt, -1) : order_or_fence(win, rank, offset, o);
+    read = loci_finish_reads(win->rt, rank < 0 ? -1 : win->group.peer[rank], &win->group);
+    placed = rank < 0 ? loci_fence_data(win->rt, -1, &win->group)
+                      : order_or_fence(win, rank, offset, o);
     return placed != LOCO_OK ? placed : read;
 }
 

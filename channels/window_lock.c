@@ -37,8 +37,8 @@ static int finish_traffic(struct loco_window *win, int rank)
         atomic_thread_fence(memory_order_seq_cst);
         return status;
     }
-    status = first_error(status, loci_fence_peer(win->rt, LOCO_FENCE_PROCESS, peer));
-    return first_error(status, loci_finish_reads(win->rt, peer));
+    status = first_error(status, loci_fence_process(win->rt, peer, &win->group));
+    return first_error(status, loci_finish_reads(win->rt, peer, &win->group));
 }
 
 /* The same before an atomic on a lock, which is a fence of mapped memory itself; and what is
@@ -54,7 +54,7 @@ static int finish_before_release(struct loco_window *win, int rank, const struct
                && loci_can_order(win->rt, lock->mem);
     if (win->synchronous)
         return status;
-    return first_error(status, *ordered ? loci_finish_reads(win->rt, win->group.peer[rank])
+    return first_error(status, *ordered ? loci_finish_reads(win->rt, win->group.peer[rank], NULL)
                                         : finish_traffic(win, rank));
 }
 

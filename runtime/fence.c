@@ -24,10 +24,15 @@
 /* What is to be finished: all writes, those that are not counts (loci_tell64), or reads. */
 enum fenced { ALL_WRITES, DATA, READS };
 
-static bool all_is_read(const struct loci_lane *lane)
+static bool nothing_is_read(const struct loci_lane *lane)
 {
     return atomic_load_explicit(&lane->reads_done, memory_order_acquire)
-           >= atomic_load_explicit(&lane->reads, memory_order_acquire)
+           >= atomic_load_explicit(&lane->reads, memory_order_acquire);
+}
+
+static bool all_is_read(const struct loci_lane *lane)
+{
+    return nothing_is_read(lane)
            && atomic_load_explicit(&lane->read_lost, memory_order_relaxed) == LOCO_OK;
 }
 
@@ -102,28 +107,59 @@ static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)
 
 typedef int step_fn(struct loci_lane *lane, enum loci_stats_fence *did);
 
-/* Apply `step` to every dirty lane of the thread to `peer` (an index, or -1: all). The first
- * error is kept, the other lanes are served all the same. `*did`: the most that one needed. */
-static int each_dirty_lane(struct loci_thread *thread, int peer, enum fenced what, step_fn *step,
-                           int status, enum loci_stats_fence *did)
+/* To whom: the peer of that index, or all (-1). Of all, those who have closed their runtimes, or of
+ * whom `group` (unless NULL) has not heard, may be gone: nobody there sees what was written any
+ * more, and it is not the caller's business how they went. */
+struct towards {
+    int peer;
+    const struct loco_group *group;
+};
+
+static bool is_member(const struct loco_group *group, int peer)
+{
+    for (int i = 0; i < group->size; i++)
+        if (group->peer[i] == peer)
+            return true;
+    return false;
+}
+
+/* What is being read into this process's memory from a peer that is gone is waited for all the
+ * same. */
+static bool is_nobodys(const struct loci_lane *lane, const struct towards *to, enum fenced what)
+{
+    int state = atomic_load_explicit(&lane->peer->state, memory_order_acquire);
+
+    if (state == LOCI_PEER_ALIVE || to->peer >= 0)
+        return false;
+    if (to->group != NULL ? is_member(to->group, lane->peer->index) : state == LOCI_PEER_DEAD)
+        return false;
+    return what != READS || nothing_is_read(lane);
+}
+
+/* Apply `step` to every dirty lane of the thread. The first error is kept, the other lanes are
+ * served all the same. `*did`: the most that one needed. */
+static int each_dirty_lane(struct loci_thread *thread, struct towards to, enum fenced what,
+                           step_fn *step, int status, enum loci_stats_fence *did)
 {
     int lanes = atomic_load_explicit(&thread->lane_peers, memory_order_acquire);
-    int first = peer < 0 ? 0 : peer, end = peer < 0 ? lanes : peer + 1;
+    int first = to.peer < 0 ? 0 : to.peer, end = to.peer < 0 ? lanes : to.peer + 1;
 
     for (int i = first; i < end && i < lanes; i++) {
         struct loci_lane *lane = atomic_load_explicit(&thread->lanes[i], memory_order_acquire);
         int one;
 
-        if (lane == NULL || lane_is_clean(lane, what))
+        if (lane == NULL || lane_is_clean(lane, what) || is_nobodys(lane, &to, what))
             continue;
         one = step(lane, did);
-        if (status == LOCO_OK)
+        /* It may have gone meanwhile. */
+        if (status == LOCO_OK && one != LOCO_OK && !is_nobodys(lane, &to, what))
             status = one;
     }
     return status;
 }
 
-static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer, enum fenced what)
+static int fence_lanes(struct loco_runtime *rt, bool all_threads, struct towards to,
+                       enum fenced what)
 {
     enum loci_stats_fence did = LOCI_STATS_NOTHING;
     struct loci_thread *first, *t;
@@ -132,9 +168,9 @@ static int fence_lanes(struct loco_runtime *rt, bool all_threads, int peer, enum
     first = all_threads ? atomic_load_explicit(&rt->threads, memory_order_acquire)
                         : loci_self(rt);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, what, start_placing, status, &did);
+        status = each_dirty_lane(t, to, what, start_placing, status, &did);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, peer, what, finish_placing, status, &did);
+        status = each_dirty_lane(t, to, what, finish_placing, status, &did);
     loci_stat(rt, LOCI_STAT_FENCES + (int)did, 1);
     return status;
 }
@@ -184,14 +220,15 @@ static int finish_reading(struct loci_lane *lane, enum loci_stats_fence *did)
     return lost != LOCO_OK ? lost : status;
 }
 
-int loci_finish_reads(struct loco_runtime *rt, int peer)
+int loci_finish_reads(struct loco_runtime *rt, int peer, const struct loco_group *group)
 {
+    const struct towards to = { peer, group };
     struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
     enum loci_stats_fence did = LOCI_STATS_NOTHING;
     int status = LOCO_OK;
 
     for (; t != NULL; t = t->next)
-        status = each_dirty_lane(t, peer, READS, finish_reading, status, &did);
+        status = each_dirty_lane(t, to, READS, finish_reading, status, &did);
     return status;
 }
 
@@ -255,26 +292,31 @@ bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem)
     return true;
 }
 
-static int fence(struct loco_runtime *rt, bool all_threads, int peer, enum fenced what)
+static int fence(struct loco_runtime *rt, bool all_threads, struct towards to, enum fenced what)
 {
     atomic_thread_fence(memory_order_seq_cst);
     if (rt->ops->synchronous) {
         loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_NOTHING, 1);
         return LOCO_OK;
     }
-    return fence_lanes(rt, all_threads, peer, what);
+    return fence_lanes(rt, all_threads, to, what);
 }
 
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
 {
     if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
         return LOCO_OK;
-    return fence(rt, scope == LOCO_FENCE_PROCESS, peer, ALL_WRITES);
+    return fence(rt, scope == LOCO_FENCE_PROCESS, (struct towards){ peer, NULL }, ALL_WRITES);
 }
 
-int loci_fence_data(struct loco_runtime *rt, int peer)
+int loci_fence_process(struct loco_runtime *rt, int peer, const struct loco_group *group)
 {
-    return fence(rt, true, peer, DATA);
+    return fence(rt, true, (struct towards){ peer, group }, ALL_WRITES);
+}
+
+int loci_fence_data(struct loco_runtime *rt, int peer, const struct loco_group *group)
+{
+    return fence(rt, true, (struct towards){ peer, group }, DATA);
 }
 
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer)

@@ -60,6 +60,10 @@ int loci_try_combine(struct loco_runtime *rt, const struct loci_strided *op);
 /* The runtime's fence with an index of the table of peers instead of a rank; -1: all. */
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer);
 
+/* The same of scope LOCO_FENCE_PROCESS, for the members of a group: of others who are gone it tells
+ * nothing. */
+int loci_fence_process(struct loco_runtime *rt, int peer, const struct loco_group *group);
+
 /* A write of a count, which only grows: its reader waits for it, or for one beyond, so nobody who
  * sees what was written later relies on its being there. The next is to go by the same lane, or
  * after a fence of all. */
@@ -67,13 +71,13 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
                 loco_ack_t *ack);
 
 /* A fence of this process that does not place counts: those of the last round would make each
- * member's way dirty for the next. */
-int loci_fence_data(struct loco_runtime *rt, int peer);
+ * member's way dirty for the next. Of `group`, as above. */
+int loci_fence_data(struct loco_runtime *rt, int peer, const struct loco_group *group);
 
 /* Wait until the reads that are awaited (struct loci_op) and that any thread of this process has
  * posted before, to the peer of that index or to all (-1), are complete. Nothing is posted. Or how
- * one failed whose ack nobody has. */
-int loci_finish_reads(struct loco_runtime *rt, int peer);
+ * one failed whose ack nobody has. Of `group`, as above. */
+int loci_finish_reads(struct loco_runtime *rt, int peer, const struct loco_group *group);
 
 /* Whether an atomic there is executed after this lane's earlier writes to other memory of that
  * peer, and has placed them when it is complete: host memory. The device's own it changes by

@@ -27,7 +27,8 @@ enum loco_fence_scope {
  * before any later operation of the scope. Does the least that gives this: nothing, a wait for an
  * ack, or one zero-length read per lane with unplaced writes, all in flight together.
  * Any scope may be narrowed to one peer. Blocks. Thread-safe.
- * Errors: LOCO_ERR_PEER_DEAD (a peer with unplaced writes is dead; the others' are placed),
+ * Errors: LOCO_ERR_PEER_DEAD (a peer with unplaced writes is dead; the others' are placed; of all
+ * peers, one that has closed its runtime is none),
  * LOCO_ERR_ARG; over a network LOCO_ERR_RANGE or LOCO_ERR_SYSTEM (a peer's device has refused
  * something: writes are lost, and the thread that wrote them reaches that peer no more). */
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer);

@@ -152,6 +152,8 @@ static void children(int ignored)
         MPI_Comm_free(&all);
         MPI_Comm_disconnect(&between);
         tl_phase("");
+        /* The children end: what was told them last is nothing to the parents' window. */
+        tl_wait_quietly(1);
     }
     add_to_first(&w);
     tl_local_begin(&w);

@@ -517,6 +517,8 @@ static const struct test_case {
     { "threads", threads, false, false },
     { "fenced", fenced, false, false },
     { "last_words", last_words, false, false },
+    { "left", left, false, false },
+    { "killed", killed, false, true },
     { "death", death, false, true },
     { "silent", silent, false, true },
     { "unfenced", unfenced, true, false },

@@ -331,7 +331,8 @@ few_and_short() { export LOCO_RDMA_WRITE_PIECE=4K LOCO_RDMA_READ_AHEAD=64K LOCO_
 
 # What can be promised there: not that a request is refused, for the refusal is one packet, after which the
 # other side answers no more, and the peer counts as lost.
-promised='moves large flood atomics chains chain_broken placed order threads fenced last_words death'
+promised='moves large flood atomics chains chain_broken placed order threads fenced last_words left
+    killed death'
 
 # A wire that loses, delays and reorders: the same results. Without its fence message passing through
 # two lanes fails there, so the litmus test is one that can.

@@ -41,6 +41,10 @@ int mended(struct member *m);
 /* placed.c */
 int placed(struct member *m);
 
+/* gone.c */
+int left(struct member *m);
+int killed(struct member *m);
+
 /* silent.c */
 int silent(struct member *m);
 
