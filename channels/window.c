@@ -435,8 +435,10 @@ int loci_window_end(struct loco_window *win)
     if (finished == LOCO_OK)
         finished = loci_finish_reads(win->rt, -1, &win->group);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
-    /* Where the survivors could not agree, the memory is kept: somebody may still write there. */
-    if (status == LOCO_OK || win->group.size <= LOCI_WINDOW_FLAT)
+    /* Where the survivors could not agree, the memory is kept: somebody may still write there. Of a
+     * few members each waits for each, and only the dead have not come. */
+    if (status == LOCO_OK
+        || (status == LOCO_ERR_PEER_DEAD && win->group.size <= LOCI_WINDOW_FLAT))
         release_own(win);
     loci_regions_close(win);
     loci_window_pscw_free(win);
