@@ -104,7 +104,8 @@ int loci_verbs_long(struct verbs_lane *l, const struct loci_op *op)
         return LOCO_ERR_NO_MEMORY;
     }
     status = push(l);
-    if (status == LOCO_OK || l->rest.at > 0) {
+    /* A list that the device may or may not have taken breaks the lane, which has told the slot. */
+    if (status == LOCO_OK || l->rest.at > 0 || l->broken) {
         if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
             loci_verbs_flush(l, status);
         return LOCO_IN_PROGRESS;
