@@ -126,10 +126,12 @@ void loci_threads_close(struct loco_runtime *rt)
     struct loci_thread *t = atomic_exchange_explicit(&rt->threads, NULL, memory_order_acquire);
 
     pthread_key_delete(rt->thread_key);
+    /* All lanes first: a fence of the process leaves slots of one thread on lanes of another. */
+    for (struct loci_thread *each = t; each != NULL; each = each->next)
+        close_lanes(each);
     while (t != NULL) {
         struct loci_thread *next = t->next;
 
-        close_lanes(t);
         loci_memref_close(t);
         free((void *)t->lanes);
         pthread_mutex_destroy(&t->lock);
