@@ -210,20 +210,33 @@ static void give_up(struct verbs_lane *l)
     loci_verbs_retire_all(l, atomic_load_explicit(&l->lane->failed, memory_order_relaxed));
 }
 
+/* What the thread's queue has, of whatever lane. */
+static int take_completions(struct verbs_thread *t)
+{
+    struct ibv_wc wc[BATCH];
+    int n = ibv_poll_cq(t->cq, BATCH, wc);
+
+    for (int i = 0; i < n; i++)
+        complete(&wc[i]);
+    return n;
+}
+
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct verbs_lane *l = lane->fabric_data;
-    struct ibv_wc wc[BATCH];
     int n;
 
     if (l != NULL && l->twin != NULL && loci_verbs_is_idle(l))
         l = l->twin;                /* one of them is idle, at least */
-    if (l == NULL || loci_verbs_is_idle(l))
+    if (l == NULL)
         return 0;
+    if (loci_verbs_is_idle(l)) {
+        /* Other lanes' operations may leave no room to post on this one, and its thread be away. */
+        n = l->thread->outstanding < l->thread->entries ? 0 : take_completions(l->thread);
+        return n > 0 ? n : 0;
+    }
     loci_verbs_long_posted(l);      /* where the device took no more of it at the last completion */
-    n = ibv_poll_cq(l->thread->cq, BATCH, wc);
-    for (int i = 0; i < n; i++)
-        complete(&wc[i]);
+    n = take_completions(l->thread);
     /* The peer is gone, and the device has not noticed. */
     if (n == 0 && !l->broken && !loci_peer_alive(verbs_of(fabric)->rt, lane->peer->index))
         loci_verbs_flush(l, LOCO_ERR_PEER_DEAD);
