@@ -142,6 +142,8 @@ struct loco_window {
     struct loci_mem *attached;          /* this member's regions, in order of address */
     struct loci_mem table;              /* pool memory where others read their keys */
     int attached_count, attached_room;
+    const void **nothing;               /* where this member attached no bytes; nobody else asks */
+    int nothing_count;
     struct loci_region_cache *regions;  /* [group.size] */
 
     struct loci_target target[];        /* [group.size] */

@@ -57,6 +57,7 @@ void loci_regions_close(struct loco_window *win)
     for (int i = 0; i < win->attached_count; i++)
         loci_user_remove(win->rt, &win->attached[i]);
     free(win->attached);
+    free(win->nothing);
     loci_free(win->rt, &win->table);
     for (int i = 0; i < win->group.size; i++)
         free(win->regions[i].keys);
@@ -121,7 +122,7 @@ static int first_beyond(const struct loco_window *win, uint64_t address)
         int middle = low + (high - low) / 2;
         const struct loci_memkey *key = &win->attached[middle].key;
 
-        if (key->base + key->len > address || key->base >= address)
+        if (key->base + key->len > address)
             high = middle;
         else
             low = middle + 1;
@@ -138,7 +139,7 @@ static int attach(struct loco_window *win, void *base, size_t len)
     if (at < win->attached_count) {
         const struct loci_memkey *next = &win->attached[at].key;
 
-        if (next->base == address || next->base < address + len)
+        if (next->base < address + len)
             return LOCO_ERR_ATTACH;
     }
     status = loci_user_add(win->rt, base, len, &region);
@@ -158,6 +159,30 @@ static int attach(struct loco_window *win, void *base, size_t len)
     return LOCO_OK;
 }
 
+/* A region of no bytes contains nothing of another, wherever it is: as good as none. */
+static int attach_nothing(struct loco_window *win, const void *base)
+{
+    size_t count = (size_t)win->nothing_count + 1;
+    const void **nothing = realloc(win->nothing, count * sizeof *nothing);
+
+    if (nothing == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    nothing[count - 1] = base;
+    win->nothing = nothing;
+    win->nothing_count++;
+    return LOCO_OK;
+}
+
+static int detach_nothing(struct loco_window *win, const void *base)
+{
+    for (int i = 0; i < win->nothing_count; i++)
+        if (win->nothing[i] == base) {
+            win->nothing[i] = win->nothing[--win->nothing_count];
+            return LOCO_OK;
+        }
+    return LOCO_ERR_ATTACH;
+}
+
 int loco_window_attach(loco_window_t *win, void *base, size_t len)
 {
     int status;
@@ -167,7 +192,7 @@ int loco_window_attach(loco_window_t *win, void *base, size_t len)
     if (base == NULL || len > SIZE_MAX / 2 || (uintptr_t)base > UINTPTR_MAX - len)
         return LOCO_ERR_ARG;
     pthread_mutex_lock(&win->regions_lock);
-    status = attach(win, base, len);
+    status = len > 0 ? attach(win, base, len) : attach_nothing(win, base);
     pthread_mutex_unlock(&win->regions_lock);
     return status;
 }
@@ -180,7 +205,7 @@ static int detach(struct loco_window *win, const void *base)
     while (at < win->attached_count && win->attached[at].key.base != (uintptr_t)base)
         at++;
     if (at == win->attached_count)
-        return LOCO_ERR_ATTACH;
+        return detach_nothing(win, base);
     gone = win->attached[at];
     memmove(&win->attached[at], &win->attached[at + 1],
             (size_t)(win->attached_count - at - 1) * sizeof gone);

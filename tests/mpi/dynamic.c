@@ -243,6 +243,33 @@ static void wrong_attach(int flavor)
     dyn_close(&d);
 }
 
+/* A region of no bytes has no part of another, wherever it is. */
+static void empty_regions(int flavor)
+{
+    long words[16] = {0};
+    struct dyn d;
+    MPI_Win win;
+
+    if (!dyn_open(&d, flavor))
+        return;
+    win = d.w.win;
+    tl_ok(MPI_Win_attach(win, words + 1, 0), "attach of nothing");
+    tl_ok(MPI_Win_attach(win, words + 2, 0), "attach of nothing");
+    tl_ok(MPI_Win_attach(win, words + 1, 64), "attach around nothing");
+    tl_ok(MPI_Win_attach(win, words + 1, 0), "attach of nothing where something begins");
+    tl_ok(MPI_Win_attach(win, words + 3, 0), "attach of nothing inside something");
+    tl_ok(MPI_Win_attach(win, words + 9, 0), "attach of nothing where something ends");
+    tl_class(MPI_Win_attach(win, words + 3, 8), "a region inside", MPI_ERR_RMA_ATTACH);
+    for (int i = 0; i < 3; i++)
+        tl_ok(MPI_Win_detach(win, words + 1), "detach, once for each attach");
+    tl_true(MPI_Win_detach(win, words + 1) != MPI_SUCCESS, "detached once more");
+    for (int i = 2; i < 10; i += i == 2 ? 1 : 6)
+        tl_ok(MPI_Win_detach(win, words + i), "detach of nothing");
+    tl_true(MPI_Win_detach(win, words + 2) != MPI_SUCCESS, "detached twice");
+    tl_ok(MPI_Win_attach(win, words + 4, 0), "attach of nothing that stays");
+    dyn_close(&d);
+}
+
 /* Regions that are still attached go with the window. */
 static void open_at_free(int flavor)
 {
@@ -302,6 +329,7 @@ int main(int argc, char **argv)
         {"same_memory_again", same_memory_again, TL_DYNAMIC, 1, 30},
         {"unattached", unattached, TL_DYNAMIC, 1, 30},
         {"wrong_attach", wrong_attach, TL_DYNAMIC, 1, 30},
+        {"empty_regions", empty_regions, TL_DYNAMIC, 1, 30},
         {"open_at_free", open_at_free, TL_DYNAMIC, 1, 30},
         {"while_in_use", while_in_use, TL_DYNAMIC, 2, 60},
     };
