@@ -138,9 +138,10 @@ static bool describe(const struct ompi_datatype_t *basic, struct ompi_osc_loco_e
      * though it has its number, can only be moved, as something of their size. */
     if (element->packed == size && basic != &ompi_mpi_real16.dt)
         return true;
-    if (size != 16 && size != 8 && size != 4 && size != 2 && size != 1)
+    if (size != 32 && size != 16 && size != 8 && size != 4 && size != 2 && size != 1)
         return false;
-    element->type = size == 16 ? LOCO_TYPE_C64 : UNSIGNED(size);
+    element->type = size == 32 ? LOCO_TYPE_C_LONG_DOUBLE : size == 16 ? LOCO_TYPE_C64
+                                                                      : UNSIGNED(size);
     element->moves_only = true;
     element->extent = element->packed = (unsigned char)size;
     element->second = 0;

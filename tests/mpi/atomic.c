@@ -466,6 +466,49 @@ static void untorn(int flavor)
     tl_win_close(&w);
 }
 
+/* Fortran's widest, which nothing here calculates with: every bit is moved. */
+static void widest_type(struct tl_win *w, MPI_Datatype type, const char *name)
+{
+    int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
+    unsigned char fresh[64], seen[64], due[64];
+    int size;
+
+    MPI_Type_size(type, &size);
+    memset(fresh, 0xa5 ^ w->rank, sizeof fresh);
+    memset(due, 0xa5 ^ before, sizeof due);
+    memset(seen, 0, sizeof seen);
+    tl_ok(MPI_Win_fence(0, w->win), "MPI_Win_fence");
+    tl_ok(MPI_Accumulate(fresh, 2, type, next, tl_disp(w, next, 16), 2, type, MPI_REPLACE, w->win),
+          "replace");
+    tl_ok(MPI_Win_fence(0, w->win), "MPI_Win_fence");
+    tl_ok(MPI_Get_accumulate(NULL, 0, type, seen, 2, type, w->rank, tl_disp(w, w->rank, 16), 2,
+                             type, MPI_NO_OP, w->win), "atomic get");
+    tl_ok(MPI_Win_fence(0, w->win), "MPI_Win_fence");
+    tl_true(memcmp(seen, due, 2 * (size_t)size) == 0, "%s: other bits than were written", name);
+    tl_class2(MPI_Accumulate(fresh, 1, type, next, tl_disp(w, next, 16), 1, type, MPI_SUM, w->win),
+              "a sum of them", MPI_ERR_OP, MPI_ERR_TYPE);
+    tl_ok(MPI_Win_fence(0, w->win), "MPI_Win_fence");
+}
+
+static void widest(int flavor)
+{
+    const MPI_Datatype types[] = {MPI_REAL16, MPI_COMPLEX32};
+    static const char *const names[] = {"MPI_REAL16", "MPI_COMPLEX32"};
+    struct tl_win w;
+    int size;
+
+    if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 128, 1))
+        return;
+    for (int i = 0; i < 2; i++) {
+        if (types[i] != MPI_DATATYPE_NULL && MPI_Type_size(types[i], &size) == MPI_SUCCESS
+            && size == 16 << i)
+            widest_type(&w, types[i], names[i]);
+        else
+            tl_note("%s is not to be had", names[i]);
+    }
+    tl_win_close(&w);
+}
+
 /* MAXLOC from all ranks: value and index stay together, the greatest wins. */
 static void maxloc(int flavor)
 {
@@ -595,6 +638,7 @@ int main(int argc, char **argv)
         {"mixed_calls", mixed_calls, TL_ALL, 1, 60},
         {"spin_lock", spin_lock, TL_ALL, 1, 60},
         {"untorn", untorn, TL_ALL, 1, 60},
+        {"widest", widest, TL_ALL, 1, 60},
         {"maxloc", maxloc, TL_ALL, 1, 60},
         {"order", order, TL_ALL, 1, 60},
         {"last_replace_stays", last_replace_stays, TL_ALL, 1, 60},
