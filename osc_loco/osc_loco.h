@@ -87,6 +87,7 @@ struct ompi_osc_loco_hints {
     bool no_locks, noncontiguous, bulk;
     bool same_size, same_disp_unit, same_op;
     unsigned char relaxed;      /* bits of accumulate_ordering that were not asked for */
+    int alignment;              /* bytes; of memory that is allocated */
 };
 
 /* What was looked up for the last accumulate of the short way (osc_loco_accumulate.c): the next one

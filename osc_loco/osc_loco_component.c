@@ -466,6 +466,7 @@ static int make_window(int flavor, const struct ompi_osc_loco_hints *hints, void
         .base = flavor == MPI_WIN_FLAVOR_CREATE ? base : NULL,
         .size = size,
         .disp_unit = (size_t)disp_unit,
+        .align = (size_t)hints->alignment,
         .noncontiguous = hints->noncontiguous,
         .one_thread = ompi_mpi_thread_provided < MPI_THREAD_MULTIPLE,
         .bulk_accumulate = hints->bulk,

@@ -82,16 +82,32 @@ static void ordering_text(unsigned char relaxed, char *text)
         strcpy(text, "none");
 }
 
+#define ALIGNMENT_MAX (1 << 30)
+
+/* A power of two. */
+static bool read_alignment(const char *text, int *bytes)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (end == text || *end != '\0' || value < 1 || value > ALIGNMENT_MAX
+        || (value & (value - 1)) != 0)
+        return false;
+    *bytes = value > LOCI_CACHE_LINE ? (int)value : LOCI_CACHE_LINE;
+    return true;
+}
+
 /* ---- keys ---- */
 
 enum key {
-    NO_LOCKS, ORDERING, OPS, SAME_SIZE, SAME_DISP_UNIT, NONCONTIGUOUS, BULK, KEYS
+    NO_LOCKS, ORDERING, OPS, SAME_SIZE, SAME_DISP_UNIT, NONCONTIGUOUS, ALIGNMENT, BULK, KEYS
 };
 
 static const char *const key_name[KEYS] = {
     [NO_LOCKS] = "no_locks", [ORDERING] = "accumulate_ordering", [OPS] = "accumulate_ops",
     [SAME_SIZE] = "same_size", [SAME_DISP_UNIT] = "same_disp_unit",
-    [NONCONTIGUOUS] = "alloc_shared_noncontig", [BULK] = "loco_accumulate",
+    [NONCONTIGUOUS] = "alloc_shared_noncontig", [ALIGNMENT] = "mpi_minimum_memory_alignment",
+    [BULK] = "loco_accumulate",
 };
 
 #define TEXT 24     /* room for what is shown of a hint */
@@ -106,6 +122,7 @@ static bool read_hint(enum key key, const char *text, struct ompi_osc_loco_hints
     case SAME_SIZE: return read_bool(text, &hints->same_size);
     case SAME_DISP_UNIT: return read_bool(text, &hints->same_disp_unit);
     case NONCONTIGUOUS: return read_bool(text, &hints->noncontiguous);
+    case ALIGNMENT: return read_alignment(text, &hints->alignment);
     case BULK: return read_choice(text, "bulk", "element", &hints->bulk);
     default: return false;
     }
@@ -122,11 +139,14 @@ static void hint_text(enum key key, const struct ompi_osc_loco_hints *hints, cha
     case SAME_SIZE: what = bool_text(hints->same_size); break;
     case SAME_DISP_UNIT: what = bool_text(hints->same_disp_unit); break;
     case NONCONTIGUOUS: what = bool_text(hints->noncontiguous); break;
+    case ALIGNMENT: snprintf(text, TEXT, "%d", hints->alignment); return;
     case BULK: what = hints->bulk ? "bulk" : "element"; break;
     default: break;
     }
     strcpy(text, what);
 }
+
+static const struct ompi_osc_loco_hints defaults = { .alignment = LOCI_CACHE_LINE };
 
 /* ---- a new window ---- */
 
@@ -150,7 +170,7 @@ static void read_key(struct opal_info_t *info, enum key key, struct ompi_osc_loc
 
 void ompi_osc_loco_hints(struct opal_info_t *info, struct ompi_osc_loco_hints *hints)
 {
-    *hints = (struct ompi_osc_loco_hints){ false };
+    *hints = defaults;
     for (int key = 0; info != NULL && key < KEYS; key++)
         read_key(info, (enum key)key, hints);
 }
@@ -163,13 +183,15 @@ int ompi_osc_loco_hints_agree(struct ompi_communicator_t *comm, int status,
         &hints->same_disp_unit, &hints->same_op,
     };
     enum { FLAGS = sizeof flag / sizeof flag[0] };
-    int values[1 + FLAGS + RELATIONS] = { status };
+    enum { VALUES = 2 + FLAGS + RELATIONS };
+    int values[VALUES] = { status };
 
     for (int i = 0; i < FLAGS; i++)
         values[1 + i] = *flag[i];
     for (int i = 0; i < RELATIONS; i++)
         values[1 + FLAGS + i] = hints->relaxed >> i & 1;
-    status = loci_mpi_agree(comm, values, 1 + FLAGS + RELATIONS);   /* the least of each */
+    values[VALUES - 1] = hints->alignment;
+    status = loci_mpi_agree(comm, values, VALUES);      /* the least of each */
     if (status != LOCO_OK)
         return status;
     for (int i = 0; i < FLAGS; i++)
@@ -177,6 +199,7 @@ int ompi_osc_loco_hints_agree(struct ompi_communicator_t *comm, int status,
     hints->relaxed = 0;
     for (int i = 0; i < RELATIONS; i++)
         hints->relaxed |= (unsigned char)(values[1 + FLAGS + i] << i);
+    hints->alignment = values[VALUES - 1];
     return values[0];
 }
 
@@ -224,7 +247,6 @@ static bool take(struct ompi_osc_loco_module *module, enum key key, const char *
  * so a hint that was refused there falls back to its default, which is what no value means. */
 static info_text change(opal_infosubscriber_t *object, info_text name, info_text value)
 {
-    static const struct ompi_osc_loco_hints defaults;
     struct ompi_win_t *win = (struct ompi_win_t *)object;
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     enum key key = 0;
@@ -234,7 +256,6 @@ static info_text change(opal_infosubscriber_t *object, info_text name, info_text
         key++;
     if (!take(module, key, value)) {
 #if OMPI_MAJOR_VERSION >= 5
-        (void)defaults;
         hint_text(key, &module->hints, module->shown);
         show = module->shown;
 #else
@@ -258,10 +279,22 @@ static int show_key(struct ompi_win_t *win, enum key key)
 
     hint_text(key, &ompi_osc_loco_module(win)->hints, text);
     rc = opal_info_set(win->super.s_info, key_name[key], text);
-    if (rc != OPAL_SUCCESS)
+    /* What becomes of 28 letters, which are one too many for 4.1, is not told. */
+    if (rc != OPAL_SUCCESS || key == ALIGNMENT)
         return rc;
     return opal_infosubscribe_subscribe(&win->super, (info_text)(uintptr_t)key_name[key], text,
                                         change);
+}
+
+/* Parts of a shared window that follow each other begin where the one before ends. */
+static bool is_of(int key, const struct ompi_osc_loco_module *module)
+{
+    bool shared = module->flavor == MPI_WIN_FLAVOR_SHARED;
+
+    if (key == ALIGNMENT)
+        return module->flavor == MPI_WIN_FLAVOR_ALLOCATE
+               || (shared && module->hints.noncontiguous);
+    return key != NONCONTIGUOUS || shared;
 }
 
 int ompi_osc_loco_info_subscribe(struct ompi_win_t *win)
@@ -272,7 +305,7 @@ int ompi_osc_loco_info_subscribe(struct ompi_win_t *win)
     drop_untrue(window_of(module), &module->hints);
     apply_no_locks(win, &module->hints);
     for (int key = 0; rc == OPAL_SUCCESS && key < KEYS; key++)
-        if (key != NONCONTIGUOUS || module->flavor == MPI_WIN_FLAVOR_SHARED)
+        if (is_of(key, module))
             rc = show_key(win, (enum key)key);
     return rc;
 }

@@ -413,6 +413,46 @@ static void noncontiguous(int flavor)
     tl_win_close(&w);
 }
 
+/* ---- alignment ---- */
+
+#define ALIGNMENT "mpi_minimum_memory_alignment"
+
+static void aligned(int flavor, const char *value, size_t bytes, const char *in_force)
+{
+    MPI_Info info = info_of(ALIGNMENT, value);
+    struct tl_win w;
+    int there;
+
+    if (flavor == TL_SHARED)
+        MPI_Info_set(info, "alloc_shared_noncontig", "true");
+    there = tl_win_open_info(&w, flavor, MPI_COMM_WORLD, bytes, 1, info);
+    MPI_Info_free(&info);
+    if (!there)
+        return;
+    tl_true((size_t)w.base % (size_t)atol(in_force) == 0, "%s: at %p", value, (void *)w.base);
+    shows(&w, ALIGNMENT, in_force, value);
+    works(&w);
+    tl_win_close(&w);
+}
+
+static void alignment(int flavor)
+{
+    static const char *const value[] = {"1024", "65536", "2097152"};
+    struct tl_win before;
+
+    /* Without it the next might be aligned by luck. */
+    if (!tl_win_open(&before, flavor, MPI_COMM_WORLD, 200, 1))
+        return;
+    for (size_t i = 0; i < COUNT(value); i++)
+        for (size_t bytes = 72; bytes < 1000000; bytes *= 101)
+            aligned(flavor, value[i], bytes, value[i]);
+    aligned(flavor, "8", 72, "64");
+    aligned(flavor, "100", 72, "64");
+    aligned(flavor, "-4096", 72, "64");
+    aligned(flavor, "4096 bytes", 72, "64");
+    tl_win_close(&before);
+}
+
 /* ---- info objects ---- */
 
 static void null_infos(int flavor)
@@ -443,6 +483,7 @@ int main(int argc, char **argv)
         {"given_by_one", given_by_one, TL_ALL, 2, 30},
         {"untrue", untrue, TL_ALLOCATE | TL_SHARED | TL_CREATE, 2, 30},
         {"noncontiguous", noncontiguous, TL_SHARED, 2, 30},
+        {"alignment", alignment, TL_ALLOCATE | TL_SHARED, 1, 60},
         {"null_infos", null_infos, TL_ALL, 1, 30},
     };
 
