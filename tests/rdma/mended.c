@@ -217,3 +217,27 @@ int mended(struct member *m)
     CHECK(refuse_write(&w) == 0);
     return leave(&w);
 }
+
+/* A device that takes no long write, and does not say that it has not begun: its poster is told, and
+ * the lane stays as it is, for writes are lost. Others go on. (That the registration goes once, no
+ * more, only a checked allocator would show.) */
+int unnamed(struct member *m)
+{
+    uint64_t value = 1;
+    struct world w;
+
+    CHECK(enter(&w, m, LEN) == 0);
+    if (m->rank == 0) {
+        const void *data = (const void *)(uintptr_t)w.user.key.base;
+
+        CHECK_EQ(loci_write(w.rt, &w.users[1], 0, data, LEN, NULL), LOCO_ERR_SYSTEM);
+        CHECK_EQ(loci_write(w.rt, &w.users[1], 0, data, LEN, NULL), LOCO_ERR_SYSTEM);
+        CHECK_EQ(loci_fence_peer(w.rt, LOCO_FENCE_PAIR, w.users[1].peer), LOCO_ERR_SYSTEM);
+    }
+    CHECK_OK(together(&w));
+    if (m->rank == 1) {
+        CHECK_OK(loci_read64(w.rt, &w.users[0], 0, &value, NULL));
+        CHECK_EQ(value, 0);
+    }
+    return leave(&w);
+}

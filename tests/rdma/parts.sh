@@ -255,6 +255,9 @@ part_pair() {
     check_function 'a device that takes parts of chains' 300 \
         "export TEST_SCALE=4 LD_PRELOAD='$builddir/tests/rdma/.libs/takes_few.so'; \
          over_verbs '$builddir/tests/rdma/contract' 2"
+    check_function 'a device that refuses long writes, and does not say from where on' 120 \
+        "export TAKES_FEW=unnamed LD_PRELOAD='$builddir/tests/rdma/.libs/takes_few.so'; \
+         over_verbs '$builddir/tests/rdma/contract' 2 unnamed"
     export TEST_SCALE=20
     in_device 'locks in device memory' 262144 ticket_lock
     in_device 'locks of every other process in device memory' half window_lock

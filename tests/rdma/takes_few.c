@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* To be preloaded: a device whose queues seem to be full every now and then. Of a list of requests
- * it takes some, none or all by turns, and names the first that it did not take. */
+ * it takes some, none or all by turns, and names the first that it did not take. Or, with
+ * TAKES_FEW=unnamed in the environment, one that refuses what is long and does not say from where
+ * on. */
 
 #include "config.h"
 
@@ -9,6 +11,10 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONG 16384
 
 static int (*real_post)(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad);
 static _Atomic unsigned calls;
@@ -35,6 +41,11 @@ static int post(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr 
     return ENOMEM;
 }
 
+static int refuse_long(struct ibv_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+{
+    return list->num_sge == 1 && list->sg_list[0].length > LONG ? EIO : real_post(qp, list, bad);
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct ibv_context *(*real_open)(struct ibv_device *) =
@@ -42,9 +53,13 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
                                                              "IBVERBS_1.1");
     struct ibv_context *context = real_open == NULL ? NULL : real_open(device);
 
-    if (context != NULL && context->ops.post_send != post) {
+    const char *how = getenv("TAKES_FEW");
+    int (*posts)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) =
+        how != NULL && strcmp(how, "unnamed") == 0 ? refuse_long : post;
+
+    if (context != NULL && context->ops.post_send != posts) {
         real_post = context->ops.post_send;
-        context->ops.post_send = post;
+        context->ops.post_send = posts;
     }
     return context;
 }

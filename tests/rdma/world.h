@@ -37,6 +37,7 @@ int chain_refused(struct member *m);
 
 /* mended.c */
 int mended(struct member *m);
+int unnamed(struct member *m);
 
 /* placed.c */
 int placed(struct member *m);
