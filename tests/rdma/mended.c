@@ -218,9 +218,9 @@ int mended(struct member *m)
     return leave(&w);
 }
 
-/* A device that takes no long write, and does not say that it has not begun: its poster is told, and
- * the lane stays as it is, for writes are lost. Others go on. (That the registration goes once, no
- * more, only a checked allocator would show.) */
+/* A device that takes no long write, and does not say that it has not begun: its poster is told,
+ * and the lane stays as it is, for writes are lost. Others go on. (That the registration goes once,
+ * no more, only a checked allocator would show.) */
 int unnamed(struct member *m)
 {
     uint64_t value = 1;
