@@ -78,10 +78,7 @@ static int rank_of(const struct loci_entry *e, int peer, int hint)
 
     if (hint < group->size && group->peer[hint] == peer)
         return hint;
-    for (int rank = 0; rank < group->size; rank++)
-        if (group->peer[rank] == peer)
-            return rank;
-    return -1;
+    return loci_group_rank_of(group, peer);
 }
 
 static bool is_connected(const struct loci_entry *e, int rank)

@@ -107,31 +107,24 @@ static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)
 
 typedef int step_fn(struct loci_lane *lane, enum loci_stats_fence *did);
 
-/* To whom: the peer of that index, or all (-1). Of all, those who have closed their runtimes, or of
- * whom `group` (unless NULL) has not heard, may be gone: nobody there sees what was written any
- * more, and it is not the caller's business how they went. */
+/* To whom: the peer of that index, or all (-1). Of all, some may be gone without its being told:
+ * those outside `group`, however they went, or where that is NULL, those who have closed their
+ * runtimes. Nobody there sees any more what was written. */
 struct towards {
     int peer;
     const struct loco_group *group;
 };
 
-static bool is_member(const struct loco_group *group, int peer)
-{
-    for (int i = 0; i < group->size; i++)
-        if (group->peer[i] == peer)
-            return true;
-    return false;
-}
-
-/* What is being read into this process's memory from a peer that is gone is waited for all the
- * same. */
+/* Whether its peer is one of those. What is being read from there into this process's memory is
+ * waited for all the same. */
 static bool is_nobodys(const struct loci_lane *lane, const struct towards *to, enum fenced what)
 {
     int state = atomic_load_explicit(&lane->peer->state, memory_order_acquire);
 
     if (state == LOCI_PEER_ALIVE || to->peer >= 0)
         return false;
-    if (to->group != NULL ? is_member(to->group, lane->peer->index) : state == LOCI_PEER_DEAD)
+    if (to->group != NULL ? loci_group_rank_of(to->group, lane->peer->index) >= 0
+                          : state == LOCI_PEER_DEAD)
         return false;
     return what != READS || nothing_is_read(lane);
 }

@@ -100,6 +100,14 @@ int loco_group_size(const loco_group_t *group)
     return group->size;
 }
 
+int loci_group_rank_of(const struct loco_group *group, int peer)
+{
+    for (int rank = 0; rank < group->size; rank++)
+        if (group->peer[rank] == peer)
+            return rank;
+    return -1;
+}
+
 int loco_group_rank(const loco_group_t *group)
 {
     return group->rank;

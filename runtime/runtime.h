@@ -230,6 +230,8 @@ int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
 
 /* group.c: a group of these peers, in this order; the array is copied. */
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group);
+/* Which member a peer is; -1: none. */
+int loci_group_rank_of(const struct loco_group *group, int peer);
 
 /* self.c: this thread's context; made on its first call. NULL only when memory is exhausted. */
 struct loci_thread *loci_self(struct loco_runtime *rt);
