@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include <loco/barrier.h>
-#include <loco/fence.h>
 #include <loco/sst.h>
 
 #include "rma.h"

@@ -246,6 +246,7 @@ static void wrong_attach(int flavor)
 /* A region of no bytes has no part of another, wherever it is. */
 static void empty_regions(int flavor)
 {
+    static const int left[] = {2, 3, 9};
     long words[16] = {0};
     struct dyn d;
     MPI_Win win;
@@ -263,8 +264,8 @@ static void empty_regions(int flavor)
     for (int i = 0; i < 3; i++)
         tl_ok(MPI_Win_detach(win, words + 1), "detach, once for each attach");
     tl_true(MPI_Win_detach(win, words + 1) != MPI_SUCCESS, "detached once more");
-    for (int i = 2; i < 10; i += i == 2 ? 1 : 6)
-        tl_ok(MPI_Win_detach(win, words + i), "detach of nothing");
+    for (int i = 0; i < 3; i++)
+        tl_ok(MPI_Win_detach(win, words + left[i]), "detach of nothing");
     tl_true(MPI_Win_detach(win, words + 2) != MPI_SUCCESS, "detached twice");
     tl_ok(MPI_Win_attach(win, words + 4, 0), "attach of nothing that stays");
     dyn_close(&d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* A case of `contract`: what a peer's device refuses, which only a device does, fails, is told to
- * who has to know, and all goes on. */
+/* Cases of `contract`: what a peer's device refuses, or one's own, which only a device does, fails,
+ * is told to who has to know, and all goes on. */
 
 #include "config.h"
 
