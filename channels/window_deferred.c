@@ -32,7 +32,7 @@ struct list {
     int n;                      /* runs; 0: it is nobody's */
     int rank;
     enum loci_op_kind kind;
-    size_t bytes;               /* of puts' data */
+    size_t bytes;               /* of all runs */
     struct loco_span span[RUNS];
     unsigned char data[DATA_LEN];
 };
@@ -105,7 +105,9 @@ static struct list **list_of(struct loco_window *win, int rank)
 
 static bool has_room(const struct loco_window *win, const struct list *list)
 {
-    return list->n < (win->synchronous ? RUNS : LOCI_CHAIN) && list->bytes <= DATA_LEN - RUN_LEN;
+    const size_t most = list->kind == LOCI_WRITE ? DATA_LEN : RUNS * RUN_LEN;
+
+    return list->n < (win->synchronous ? RUNS : LOCI_CHAIN) && list->bytes <= most - RUN_LEN;
 }
 
 /* A list with room for one more of that kind to or from that member. LOCO_ERR_NO_MEMORY, or how
@@ -132,39 +134,38 @@ static int open_list(struct loco_window *win, int rank, enum loci_op_kind kind, 
     return status;
 }
 
+/* One that begins where the last one ended, there and here, makes that longer, where a copy does
+ * it: what the system copies costs it by the piece. */
 static void add_run(struct loco_window *win, struct list *list, void *local,
                     const struct loco_span *span)
 {
-    list->span[list->n++] = (struct loco_span){ local, span->offset, span->len };
-    win->deferred_runs++;
-}
-
-/* Puts' data lie packed, so one that begins where the last one ended makes that longer, where a
- * copy does it. */
-static void add_put(struct loco_window *win, struct list *list, const struct loco_span *span)
-{
     struct loco_span *last = list->n > 0 ? &list->span[list->n - 1] : NULL;
 
-    memcpy(list->data + list->bytes, span->local, span->len);
-    if (last != NULL && win->synchronous && span->offset == last->offset + last->len)
+    if (last != NULL && win->synchronous
+        && span->offset == last->offset + last->len
+        && (unsigned char *)local == (unsigned char *)last->local + last->len) {
         last->len += span->len;
-    else
-        add_run(win, list, list->data + list->bytes, span);
+    } else {
+        list->span[list->n++] = (struct loco_span){ local, span->offset, span->len };
+        win->deferred_runs++;
+    }
     list->bytes += span->len;
 }
 
 int loci_window_defer(struct loco_window *win, int rank, enum loci_op_kind kind,
                       const struct loco_span *span)
 {
+    void *local = span->local;
     struct list *list;
     int status = open_list(win, rank, kind, &list);
 
     if (status != LOCO_OK)
         return status;
-    if (kind == LOCI_WRITE)
-        add_put(win, list, span);
-    else
-        add_run(win, list, span->local, span);
+    if (kind == LOCI_WRITE) {
+        local = list->data + list->bytes;       /* packed, so that neighbours there are here */
+        memcpy(local, span->local, span->len);
+    }
+    add_run(win, list, local, span);
     win->under_way = rank;
     return LOCO_OK;
 }

@@ -95,8 +95,19 @@ Test(window_deferred, puts_that_wait_are_there_in_time)
 /* ---- gets ---- */
 
 /* So may gets that nobody waits for, of several members and among puts: until what completes
- * them. */
+ * them. Neighbours become one get: by fours they are neighbours neither here, nor apart from that
+ * there; or they are in both; or here, and go backwards there. */
 enum { TO_GET = 500, TO_PUT = 50, MEMBERS_MOST = 4 };
+
+static uint64_t place_of(uint64_t k)
+{
+    return k / 4 * 8 + (k / 4 % 2 == 0 ? 2 * (k % 4) : k % 4);
+}
+
+static uint64_t source_of(uint64_t k)
+{
+    return k / 4 % 4 == 3 ? k + 3 - 2 * (k % 4) : k;
+}
 
 static int finish_gets(struct member *m, loco_window_t *win, int way)
 {
@@ -111,27 +122,29 @@ static int finish_gets(struct member *m, loco_window_t *win, int way)
 
 static int get_some(struct member *m, loco_window_t *win, int way, uint64_t round)
 {
-    uint64_t got[TO_GET][2] = { { 0 } }, x;
-    int target[TO_GET], mix = m->rank + way;
+    uint64_t got[2 * TO_GET] = { 0 }, wanted[2 * TO_GET] = { 0 }, x;
+    int mix = m->rank + way;
 
     CHECK_OK(loco_window_lock_all(win, 0));
     for (uint64_t k = 0; k < TO_GET; k++) {
-        struct loco_span span = { got[k], 8 * k, k % 40 == 39 ? 16 : 8 };
+        const uint64_t to = place_of(k), from = source_of(k), words = k % 40 == 39 ? 2 : 1;
+        struct loco_span span = { got + to, 8 * from, 8 * words };
+        int target;
 
         mix = (mix * 1103 + 12345) % 65536;
-        target[k] = way == 1 ? (m->rank + 1) % m->n : mix / 7 % m->n;
-        CHECK_OK(loco_window_get(win, target[k], &span, 1, LOCO_UNTIL_FLUSH));
+        target = way == 1 ? (m->rank + 1) % m->n : mix / 7 % m->n;
+        for (uint64_t i = 0; i < words; i++)
+            wanted[to + i] = (uint64_t)target * 10000 + from + i;
+        CHECK_OK(loco_window_get(win, target, &span, 1, LOCO_UNTIL_FLUSH));
         x = round * 1000 + k;
         if (k % 10 == 0)
-            CHECK_OK(member_put(win, target[k], 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT
+            CHECK_OK(member_put(win, target, 8 * (TO_GET + 1 + (uint64_t)m->rank * TO_PUT
                                                      + k / 10), &x, 8));
         x = 0;
     }
     CHECK_EQ(finish_gets(m, win, way), 0);
-    for (uint64_t k = 0; k < TO_GET; k++) {
-        CHECK_EQ(got[k][0], (uint64_t)target[k] * 10000 + k);
-        CHECK_EQ(got[k][1], k % 40 == 39 ? (uint64_t)target[k] * 10000 + k + 1 : 0);
-    }
+    for (uint64_t i = 0; i < 2 * TO_GET; i++)
+        CHECK_EQ(got[i], wanted[i]);
     if (way != 3)
         CHECK_OK(loco_window_unlock_all(win));
     return 0;
