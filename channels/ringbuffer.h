@@ -78,6 +78,13 @@ static inline uint64_t loci_ring_header(uint64_t position, size_t bytes)
     return LOCI_RING_PRESENT | ((position >> 3) & 0x3fffffff) << 32 | (uint64_t)bytes;
 }
 
+/* Whether all of it has come: its last byte is not 0 then. A network that copies byte by byte, the
+ * lower addresses first, may bring the others before (loci_sim_config's torn_words). */
+static inline bool loci_ring_has_come(uint64_t header)
+{
+    return header >> 56 != 0;
+}
+
 /* Where in a ring a position is. */
 static inline uint64_t loci_ring_place(const struct loco_ringbuffer *rb, uint64_t position)
 {

@@ -60,7 +60,7 @@ static int message_at(const struct loco_ringbuffer *rb, const unsigned char *sou
         header = header_at(rb, source, at);
         bytes = (size_t)(header & 0xffffffff);
     }
-    if (header == 0)
+    if (!loci_ring_has_come(header))
         return LOCO_ERR_AGAIN;
     if (header != loci_ring_header(at, bytes) || bytes > rb->capacity
         || loci_ring_space(bytes) > rb->len - loci_ring_place(rb, at))
@@ -98,7 +98,7 @@ bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb)
     bool alive = loci_ring_alive(rb, rb->writer);
     const unsigned char *source = source_of(rb);    /* first, whatever the compiler */
 
-    return header_at(rb, source, released_of(rb)) != 0 || !alive;
+    return loci_ring_has_come(header_at(rb, source, released_of(rb))) || !alive;
 }
 
 static int one_has_news(void *arg)
@@ -151,7 +151,7 @@ static void set_released(struct loco_ringbuffer *rb, uint64_t position)
     atomic_store_explicit(&rb->released, position, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     if (loci_load64(words + LOCI_RING_WANTED) <= rb->told && position - rb->told < rb->len / 4
-        && header_at(rb, source_of(rb), position) != 0)
+        && loci_ring_has_come(header_at(rb, source_of(rb), position)))
         return;
     rb->told = position;
     /* A dead writer needs not be told. */

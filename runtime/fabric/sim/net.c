@@ -210,6 +210,30 @@ static int take_piece(struct sim_world *w, struct sim_op *op)
     return at;
 }
 
+/* What is moved next: a piece that is left, or, where words are torn, some bytes of one, then the
+ * others, in the order of their addresses. */
+static void next_part(struct sim_world *w, struct sim_op *op, size_t *from, size_t *len)
+{
+    size_t part = op->part;
+    int i = op->begun;
+
+    if (part == 0)
+        i = take_piece(w, op);
+    op->left &= ~(UINT32_C(1) << i);
+    piece(op, i, from, len);
+    *from += part;
+    *len -= part;
+    op->part = 0;
+    if (!w->config->torn_words || *len != 8 || w->strategy == LOCI_SIM_TIMED)
+        return;
+    op->part = loci_sim_choose(w, 8, (uint32_t)(loci_sim_random(w, 0) % 8));
+    if (op->part == 0)
+        return;
+    op->begun = i;
+    op->left |= UINT32_C(1) << i;
+    *len = op->part;
+}
+
 /* ---- lanes ---- */
 
 /* The first operation that brings something back, on the device's own memory or on other, if it can
@@ -354,7 +378,7 @@ static void place_piece(struct sim_lane *lane)
         if (first[i] != NULL && first[1 - i] != NULL && first[i]->stage == SIM_POSTED)
             first[i] = NULL;
     p = either(lane->from->world, first[0], first[1]);
-    piece(p, take_piece(lane->from->world, p), &from, &len);
+    next_part(lane->from->world, p, &from, &len);
     memcpy(p->target + from, p->data + from, len);
     sim_changed(lane->to);
     trace_op(lane, p, p->left == 0 ? "placed" : "partly placed");
@@ -397,7 +421,7 @@ static void execute_next(struct sim_lane *lane)
         return;
     }
     if (p->left != 0) {
-        piece(p, take_piece(lane->from->world, p), &from, &len);
+        next_part(lane->from->world, p, &from, &len);
         memcpy(p->data + from, p->target + from, len);
     }
     if (p->left == 0)

@@ -26,7 +26,8 @@
  * and these are the only rules:
  *   1. A source is read between post and completion. It must not change meanwhile: that is found.
  *   2. Completion of a write says nothing of its placement, and the other way round.
- *   3. Writes of a lane are placed in order, each in words of 8 aligned bytes in any order.
+ *   3. Writes of a lane are placed in order, each in words of 8 aligned bytes in any order; with
+ *      config.torn_words these may come, and be read, in two parts, the lower addresses first.
  *      Nothing orders two lanes.
  *   4. Reads, atomics and places of a lane are executed in order, each when all writes before it on
  *      that lane are placed. Writes may pass those in front of them that are still waiting.
@@ -80,6 +81,7 @@ struct loci_sim_config {
     enum loci_sim_strategy strategy;
     bool one_node;              /* all memory is mapped by all: the cpu domain */
     bool device_memory;         /* words of locks are in the devices' own */
+    bool torn_words;            /* by the network: rule 3 */
     struct loci_sim_faults faults;
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */
     uint64_t step_limit;        /* 0: a million */

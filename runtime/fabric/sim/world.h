@@ -77,6 +77,8 @@ struct sim_op {
     uint64_t word;              /* of an atomic: what was fetched */
     int pieces;
     uint32_t left;              /* pieces to be placed or read */
+    int begun;                  /* the piece of which a part is, if */
+    size_t part;                /* so many bytes of it are */
 };
 
 /* What a lane could do next, a bit each. */
