@@ -49,7 +49,7 @@
 #define VERBS_BLOCK ((size_t)16 << 10)  /* sources and destinations up to this size are copied */
 #define VERBS_BLOCKS 32                 /* of these, per thread */
 #define VERBS_WORD 64                   /* the same for words */
-#define VERBS_WORDS 256
+#define VERBS_WORDS 255                 /* the 256th, of pages that are full, is `placed` */
 #define VERBS_QUEUE 4096                /* entries of a thread's completion queue, if it may */
 
 #define VERBS_KEPT 128                  /* registrations of the program's memory */
