@@ -514,6 +514,7 @@ static const struct test_case {
     { "chain_refused", chain_refused, false, false },
     { "mended", mended, false, false },
     { "placed", placed, false, false },
+    { "whole", whole, false, false },
     { "order", order, false, false },
     { "threads", threads, false, false },
     { "fenced", fenced, false, false },

@@ -49,4 +49,7 @@ int killed(struct member *m);
 /* silent.c */
 int silent(struct member *m);
 
+/* whole.c */
+int whole(struct member *m);
+
 #endif
