@@ -158,82 +158,6 @@ unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine)
     return resolve(sim_process_of(rt->fabric), &mine->key, 0, mine->key.len);
 }
 
-/* ---- pieces: aligned words, more of them at a time where there are many ---- */
-
-static size_t piece_len(size_t len)
-{
-    size_t words = (len + 14) / 8, each = (words + SIM_PIECES - 1) / SIM_PIECES;
-
-    return each * 8;
-}
-
-/* The first piece ends where the network side is aligned. */
-static int piece_count(const unsigned char *at, size_t len)
-{
-    size_t head = (8 - (uintptr_t)at % 8) % 8, each = piece_len(len);
-
-    if (head >= len)
-        return len > 0;
-    return (head > 0) + (int)((len - head + each - 1) / each);
-}
-
-static void piece(const struct sim_op *op, int i, size_t *from, size_t *len)
-{
-    size_t head = (8 - (uintptr_t)op->target % 8) % 8, each = piece_len(op->op.len);
-    size_t begin, end;
-
-    if (head > op->op.len)
-        head = op->op.len;
-    if (head > 0 && i-- == 0) {
-        *from = 0;
-        *len = head;
-        return;
-    }
-    begin = head + (size_t)i * each;
-    end = begin + each < op->op.len ? begin + each : op->op.len;
-    *from = begin;
-    *len = end - begin;
-}
-
-/* One of the pieces that are left, any. */
-static int take_piece(struct sim_world *w, struct sim_op *op)
-{
-    uint32_t n = (uint32_t)__builtin_popcount(op->left), skip, left = op->left;
-    int at;
-
-    skip = n == 1 || w->strategy == LOCI_SIM_TIMED ? 0
-           : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
-    while (skip-- > 0)
-        left &= left - 1;
-    at = __builtin_ctz(left);
-    op->left &= ~(UINT32_C(1) << at);
-    return at;
-}
-
-/* What is moved next: a piece that is left, or, where words are torn, some bytes of one, then the
- * others, in the order of their addresses. */
-static void next_part(struct sim_world *w, struct sim_op *op, size_t *from, size_t *len)
-{
-    size_t part = op->part;
-    int i = op->begun;
-
-    if (part == 0)
-        i = take_piece(w, op);
-    op->left &= ~(UINT32_C(1) << i);
-    piece(op, i, from, len);
-    *from += part;
-    *len -= part;
-    op->part = 0;
-    if (!w->config->torn_words || *len != 8 || w->strategy == LOCI_SIM_TIMED)
-        return;
-    op->part = loci_sim_choose(w, 8, (uint32_t)(loci_sim_random(w, 0) % 8));
-    if (op->part == 0)
-        return;
-    op->begun = i;
-    op->left |= UINT32_C(1) << i;
-    *len = op->part;
-}
-
 /* ---- lanes ---- */
 
 /* The first operation that brings something back, on the device's own memory or on other, if it can
@@ -378,7 +302,7 @@ static void place_piece(struct sim_lane *lane)
         if (first[i] != NULL && first[1 - i] != NULL && first[i]->stage == SIM_POSTED)
             first[i] = NULL;
     p = either(lane->from->world, first[0], first[1]);
-    next_part(lane->from->world, p, &from, &len);
+    loci_sim_next_part(lane->from->world, p, &from, &len);
     memcpy(p->target + from, p->data + from, len);
     sim_changed(lane->to);
     trace_op(lane, p, p->left == 0 ? "placed" : "partly placed");
@@ -421,7 +345,7 @@ static void execute_next(struct sim_lane *lane)
         return;
     }
     if (p->left != 0) {
-        next_part(lane->from->world, p, &from, &len);
+        loci_sim_next_part(lane->from->world, p, &from, &len);
         memcpy(p->data + from, p->target + from, len);
     }
     if (p->left == 0)
@@ -511,7 +435,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
     p->id = ++w->ops;
     p->in_device = op->kind != LOCI_PLACE && op->mem->key.kind == LOCI_MEM_DEVICE;
     p->target = target;
-    p->pieces = has_data(op) ? piece_count(target, op->len) : 0;
+    p->pieces = has_data(op) ? loci_sim_piece_count(target, op->len) : 0;
     p->left = p->pieces >= 32 ? UINT32_MAX : (UINT32_C(1) << p->pieces) - 1;
     if (op->kind == LOCI_WRITE)
         memcpy(p->data, op->local, op->len);
@@ -740,12 +664,12 @@ void loci_sim_copy(void *to, const void *from, size_t len, int to_network)
     struct sim_world *w = loci_sim_world;
     struct sim_op whole = { .op.len = len,
                             .target = to_network ? to : (unsigned char *)(uintptr_t)from };
-    int pieces = piece_count(whole.target, len);
+    int pieces = loci_sim_piece_count(whole.target, len);
 
     for (int i = 0; i < pieces; i++) {
         size_t at, n;
 
-        piece(&whole, i, &at, &n);
+        loci_sim_piece(&whole, i, &at, &n);
         loci_sim_step(to_network ? LOCI_SIM_STORE : LOCI_SIM_LOAD, whole.target + at, n);
         memcpy((unsigned char *)to + at, (const unsigned char *)from + at, n);
         if (to_network && w != NULL)

@@ -244,6 +244,12 @@ void loci_sim_lanes_free(struct sim_world *w);
 /* Operations that are complete, but not placed, where these bytes are: for the trace. */
 void loci_sim_hazards(struct sim_world *w, const void *at, size_t len);
 
+/* pieces.c */
+int loci_sim_piece_count(const unsigned char *at, size_t len);
+/* The i-th: [*from, *from + *len) of the operation's bytes. */
+void loci_sim_piece(const struct sim_op *op, int i, size_t *from, size_t *len);
+void loci_sim_next_part(struct sim_world *w, struct sim_op *op, size_t *from, size_t *len);
+
 /* control.c */
 void loci_sim_serve(void *arg);
 void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind kind,
