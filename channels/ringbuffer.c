@@ -24,15 +24,15 @@
  *   3. the header at `first`            by value
  *
  * Invariant: the word where a reader looks next is 0, or the header of a whole message whose
- * successor's word satisfies the same. It holds at first (memory is zero), and each batch keeps it:
- * writes of one lane are placed in order, and a word is not torn, so who sees 3 sees 1 and 2; the
- * word at `end` is not the reader's next before it sees 3, and that at `first` became 0 by the
- * batch before (or is in memory that never was written). Old bytes are never taken for a header,
- * for none are looked at. No checksum is needed then, which would make each reader read each
- * message twice. What RDMA does not promise is not used: 2 may be placed in any order, torn
- * anywhere. The words of 1 and 3 are by value since what they hold in the writer's own ring changes
- * with the next batch, while 2 may not have been read. Threads that take turns to send have
- * different lanes: who takes over has what the other has posted placed first (take_posting).
+ * successor's word satisfies the same. It holds at first (memory is zero), and each batch keeps
+ * it: writes of one lane are placed in order, and a word is not torn (or as below), so who sees 3
+ * sees 1 and 2; the word at `end` is not the reader's next before it sees 3, and that at `first`
+ * became 0 by the batch before (or is in memory that never was written). Old bytes are never taken
+ * for a header, for none are looked at. No checksum is needed then, which would make each reader
+ * read each message twice. What RDMA does not promise is not used: 2 may be placed in any order,
+ * torn anywhere. The words of 1 and 3 are by value since what they hold in the writer's own ring
+ * changes with the next batch, while 2 may not have been read. Threads that take turns to send
+ * have different lanes: who takes over has what the other has posted placed first (take_posting).
  *
  * Reuse. A batch that ends at `end` is written when every living reader has released all before
  * end + 8 - len: then nothing that it writes, the 0 included, is anything that a reader may still
@@ -46,6 +46,15 @@
  * WANTED. Both have a full fence between (a read places the writes before it), so one sees the
  * other: either the writer has learned that it need not wait, or that release and all after it tell
  * it, until it has what it wanted. WANTED only grows.
+ *
+ * Torn words. Software that stands for a device may copy a word byte by byte, the lower addresses
+ * first. A header is there when its last byte is, which is never 0. The other words grow, but for
+ * ASLEEP, which is one byte that changes, and none may seem to be more than it is. One that the
+ * network writes and a CPU reads (WANTED, RELEASED) is seen with new lower bytes below old higher
+ * ones, which is never more than the new value. One that a CPU writes and the network reads
+ * (PROGRESS) would be seen with old lower bytes below new higher ones: 0x1f8 where 0x0f8 becomes
+ * 0x100. So its highest byte is at the lowest address: of two bytes the lower one is read later,
+ * and the whole is never more than the value at the end.
  *
  * Sleep is the same game: the writer writes 3, then reads ASLEEP on the same lane; the reader
  * changes ASLEEP, then looks again. Who sees the other asleep rings (wait.h).

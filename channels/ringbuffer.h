@@ -2,6 +2,8 @@
 #ifndef LOCI_RINGBUFFER_H
 #define LOCI_RINGBUFFER_H
 
+#include <endian.h>
+
 #include <loco/ringbuffer.h>
 
 #include "endpoint.h"
@@ -21,7 +23,7 @@
 enum {
     LOCI_RING_ASLEEP = 0,       /* by the reader: how many of its threads sleep, or are about to */
     LOCI_RING_WANTED = 128,     /* by the writer: it waits for the release of all before that */
-    LOCI_RING_PROGRESS = 256,   /* by the reader: all before that is released */
+    LOCI_RING_PROGRESS = 256,   /* by the reader: all before that is released (_progress) */
     LOCI_RING_WORDS = 384
 };
 enum { LOCI_RING_BYTES, LOCI_RING_STATE };              /* regions */
@@ -83,6 +85,12 @@ static inline uint64_t loci_ring_header(uint64_t position, size_t bytes)
 static inline bool loci_ring_has_come(uint64_t header)
 {
     return header >> 56 != 0;
+}
+
+/* What PROGRESS holds of a position, and back (ringbuffer.c, of torn words). */
+static inline uint64_t loci_ring_progress(uint64_t position)
+{
+    return htobe64(position);
 }
 
 /* Where in a ring a position is. */

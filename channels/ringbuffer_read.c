@@ -147,7 +147,7 @@ static void set_released(struct loco_ringbuffer *rb, uint64_t position)
     loco_ack_t ack = LOCO_ACK_INIT;
 
     /* Release: what was read is read. */
-    loci_store64(words + LOCI_RING_PROGRESS, position);
+    loci_store64(words + LOCI_RING_PROGRESS, loci_ring_progress(position));
     atomic_store_explicit(&rb->released, position, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
     if (loci_load64(words + LOCI_RING_WANTED) <= rb->told && position - rb->told < rb->len / 4

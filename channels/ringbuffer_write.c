@@ -184,7 +184,7 @@ static int ask_locked(struct loco_ringbuffer *rb, uint64_t position)
     if (status == LOCO_OK)
         status = read_words(rb, LOCI_RING_PROGRESS, needs_no_asking, position);
     for (int i = 0; i < rb->size; i++)
-        learn(rb, i, rb->reader[i].answer);
+        learn(rb, i, loci_ring_progress(rb->reader[i].answer));
     rb->asked = position;
     return status;
 }
