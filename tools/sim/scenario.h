@@ -15,6 +15,8 @@ struct sim_run {
     bool faults;                    /* a process may stop, messages may be lost: calls may fail
                                        with LOCO_ERR_PEER_DEAD, nothing else may happen */
     struct loci_sim_faults fault;   /* which, where faults */
+    bool torn_words;                /* by the network: where a channel trusts in a word of its
+                                       caller's, that is no failure */
     void *state;                    /* what begin() made: shared by all processes of the run (it is
                                        the observer's, not network memory) */
 };

@@ -40,13 +40,13 @@ struct client {
     loco_kvstore_window_t *window;
 };
 
-static void choose(struct state *s)
+static void choose(struct state *s, bool torn_words)
 {
     if (s->drawn)
         return;
     s->drawn = true;
     s->options = (loco_kvstore_options_t){
-        .value_bytes = loci_sim_draw(2) == 0 ? 8 : 8 * WORDS_MAX - 4,
+        .value_bytes = loci_sim_draw(2) == 0 && !torn_words ? 8 : 8 * WORDS_MAX - 4,
         .capacity = 1 + loci_sim_draw(2), .locks = 1 + (int)loci_sim_draw(3),
         .tracker_bytes = 4096,
     };
@@ -324,7 +324,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     struct sim_seat seat = sim_seat(s->common.place, rt, rank);
     int result;
 
-    choose(s);
+    choose(s, run->torn_words);
     TRY(run, loco_kvstore_create(rt, NULL, "kv", loco_everyone(rt), &s->options, &u.kv));
     result = sim_part(&seat, use(&u, &seat));
     loco_kvstore_destroy(u.kv);
