@@ -311,6 +311,17 @@ static uint64_t first_guess(const struct loci_queue_turn *turn)
     return loci_queue_word(turn->round, 0, turn->push ? LOCI_QUEUE_FREE : LOCI_QUEUE_FULL);
 }
 
+/* That this ticket is not for us. A word that was read over a network that copies byte by byte may
+ * be a mixture (ringbuffer.c, of torn words), with an older low byte below a newer round, and seem
+ * to be far ahead; every other verdict ends in a swap, which finds that out, so this does, too. */
+static int pass(struct loci_queue_turn *turn)
+{
+    bool same;
+    int status = loci_queue_swap(turn, turn->word, &same);
+
+    return status == LOCO_OK && same ? LOCI_QUEUE_PASSED : status;
+}
+
 int loci_queue_claim(struct loci_queue_turn *turn)
 {
     bool done = false;
@@ -325,7 +336,7 @@ int loci_queue_claim(struct loci_queue_turn *turn)
         switch (judge(turn)) {
         case TAKE: status = take(turn, &done); break;
         case WAIT: status = wait_for_change(turn); break;
-        case PASS: status = LOCI_QUEUE_PASSED; break;
+        case PASS: status = pass(turn); break;
         }
     }
     end_wait(turn);
