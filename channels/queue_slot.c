@@ -313,7 +313,8 @@ static uint64_t first_guess(const struct loci_queue_turn *turn)
 
 /* That this ticket is not for us. A word that was read over a network that copies byte by byte may
  * be a mixture (ringbuffer.c, of torn words), with an older low byte below a newer round, and seem
- * to be far ahead; every other verdict ends in a swap, which finds that out, so this does, too. */
+ * to be far ahead. The other verdicts find that out, TAKE by its swap, WAIT when it looks again;
+ * this one, which is the last word on a ticket, by a swap for itself. */
 static int pass(struct loci_queue_turn *turn)
 {
     bool same;

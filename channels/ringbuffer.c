@@ -48,13 +48,14 @@
  * it, until it has what it wanted. WANTED only grows.
  *
  * Torn words. Software that stands for a device may copy a word byte by byte, the lower addresses
- * first. A header is there when its last byte is, which is never 0. The other words grow, but for
- * ASLEEP, which is one byte that changes, and none may seem to be more than it is. One that the
- * network writes and a CPU reads (WANTED, RELEASED) is seen with new lower bytes below old higher
- * ones, which is never more than the new value. One that a CPU writes and the network reads
- * (PROGRESS) would be seen with old lower bytes below new higher ones: 0x1f8 where 0x0f8 becomes
- * 0x100. So its highest byte is at the lowest address: of two bytes the lower one is read later,
- * and the whole is never more than the value at the end.
+ * first. A header is there when its last byte is, which is never 0. Of ASLEEP only its lowest byte
+ * changes, with less than 256 sleepers. The other words grow, and may not seem to be more than they
+ * are. One that the network writes and a CPU reads (WANTED, RELEASED) is seen with new lower bytes
+ * below old higher ones, which is never more than the new value, where the lowest byte comes first
+ * in memory. One that a CPU writes and the network reads (PROGRESS) would be seen there with old
+ * lower bytes below new higher ones: 0x1f8 where 0x0f8 becomes 0x100. So its highest byte is at the
+ * lowest address: of two bytes the lower one is read later, and the whole is never more than the
+ * value at the end.
  *
  * Sleep is the same game: the writer writes 3, then reads ASLEEP on the same lane; the reader
  * changes ASLEEP, then looks again. Who sees the other asleep rings (wait.h).
