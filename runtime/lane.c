@@ -74,9 +74,9 @@ int loci_lane_poll(struct loci_lane *lane)
 
     if (rt->ops->synchronous || rt->ops->poll == NULL)
         return 0;
-    pthread_mutex_lock(&lane->thread->lock);
+    loci_lock_take(&lane->thread->lock);
     n = rt->ops->poll(rt->fabric, lane);
-    pthread_mutex_unlock(&lane->thread->lock);
+    loci_lock_give(&lane->thread->lock);
     return n;
 }
 
@@ -219,9 +219,9 @@ static void mend(struct loci_lane *lane)
     status = loci_wait(rt, &why, is_anew, lane);
     if (status == LOCO_OK) {
         /* Under the lock, as it was set: nobody sees the old connection without the failure. */
-        pthread_mutex_lock(&lane->thread->lock);
+        loci_lock_take(&lane->thread->lock);
         atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
-        pthread_mutex_unlock(&lane->thread->lock);
+        loci_lock_give(&lane->thread->lock);
     }
     atomic_store_explicit(&lane->mending, false, memory_order_release);
     if (status == LOCO_OK && loci_lane_post(lane, &op, &ack) >= 0)
@@ -305,7 +305,7 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
     int status;
 
     *posted = 0;
-    pthread_mutex_lock(&lane->thread->lock);
+    loci_lock_take(&lane->thread->lock);
     status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
     if (status == LOCO_OK) {
         count_before_post(lane, ops, n);
@@ -313,7 +313,7 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
         raise_placing(lane, ops, *posted);
         count_reads(lane, ops, *posted);
     }
-    pthread_mutex_unlock(&lane->thread->lock);
+    loci_lock_give(&lane->thread->lock);
     return status;
 }
 
@@ -395,9 +395,9 @@ int loci_lane_write(struct loci_lane *lane, struct loci_op *op)
 
     if (rt->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
         return LOCO_ERR_AGAIN;
-    pthread_mutex_lock(&lane->thread->lock);
+    loci_lock_take(&lane->thread->lock);
     status = write_at_once(lane, op);
-    pthread_mutex_unlock(&lane->thread->lock);
+    loci_lock_give(&lane->thread->lock);
     return status;
 }
 

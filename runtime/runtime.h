@@ -18,6 +18,7 @@
 
 #include "counters.h"
 #include "fabric/fabric.h"
+#include "lock.h"
 #include "log.h"
 #include "stats.h"
 #include "tunables.h"
@@ -124,7 +125,7 @@ struct loci_thread {
     struct loco_runtime *rt;
     struct loci_thread *next;       /* list of all, never shortened while the runtime is open */
     _Atomic bool in_use;            /* a thread that has gone leaves this to the next new one */
-    pthread_mutex_t lock;           /* posts and polls of these lanes; unused where synchronous */
+    struct loci_lock lock;          /* posts and polls of these lanes; unused where synchronous */
     uint64_t seq;                   /* last operation posted */
     unsigned next_slot;             /* where to look for a free one first */
     struct loci_slot slot[LOCI_SLOTS];

@@ -58,7 +58,6 @@ static struct loci_thread *make(struct loco_runtime *rt)
     }
     t->rt = rt;
     atomic_store_explicit(&t->in_use, true, memory_order_relaxed);
-    pthread_mutex_init(&t->lock, NULL);
     pthread_mutex_lock(&rt->threads_lock);
     t->next = atomic_load_explicit(&rt->threads, memory_order_relaxed);
     t->number = t->next != NULL ? t->next->number + 1 : 0;
@@ -134,7 +133,6 @@ void loci_threads_close(struct loco_runtime *rt)
 
         loci_memref_close(t);
         free((void *)t->lanes);
-        pthread_mutex_destroy(&t->lock);
         free(t);
         t = next;
     }

@@ -418,10 +418,10 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
     bool retired, lost;
     int status;
 
-    pthread_mutex_lock(&lane->thread->lock);
+    loci_lock_take(&lane->thread->lock);
     retired = is_retired(old);
     lost = has_lost(old);
-    pthread_mutex_unlock(&lane->thread->lock);
+    loci_lock_give(&lane->thread->lock);
     if (lost)
         return LOCO_ERR_STATE;
     if (!retired)
@@ -432,9 +432,9 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
     LOCI_LOG(f->rt, LOCO_LOG_INFO, "the connection to process %016llx (pid %d) is made anew",
              (unsigned long long)lane->peer->address.identity, (int)lane->peer->address.pid);
     /* Others look at the lane under the lock alone. */
-    pthread_mutex_lock(&lane->thread->lock);
+    loci_lock_take(&lane->thread->lock);
     lane->fabric_data = l;
-    pthread_mutex_unlock(&lane->thread->lock);
+    loci_lock_give(&lane->thread->lock);
     close_ways(old);
     return LOCO_OK;
 }
