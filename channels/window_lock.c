@@ -37,8 +37,7 @@ static int finish_traffic(struct loco_window *win, int rank)
         atomic_thread_fence(memory_order_seq_cst);
         return status;
     }
-    status = first_error(status, loci_fence_process(win->rt, peer, &win->group));
-    return first_error(status, loci_finish_reads(win->rt, peer, &win->group));
+    return first_error(status, loci_finish(win->rt, peer, &win->group));
 }
 
 /* The same before an atomic on a lock, which is a fence of mapped memory itself; and what is

@@ -8,7 +8,8 @@
  *   else                 post a place, then wait
  *   told >= written      what is not placed are counts (loci_tell64), which a fence of data leaves
  *
- * First all places are posted, then all are waited for, so that they are in flight together. Reads
+ * First all places are posted, then all are waited for, so that they are in flight together; where
+ * one lane was dirty, that one: what others write meanwhile did not happen before the call. Reads
  * that somebody ends an epoch for (loci_finish_reads) have counters of their own, and nothing to
  * post.
  * Copies into mapped memory are not counted: the CPU's own fence covers this thread's, and those
@@ -24,6 +25,10 @@
 /* What is to be finished: all writes, those that are not counts (loci_tell64), or reads. */
 enum fenced { ALL_WRITES, DATA, READS };
 
+/* Each caller has its own, in which what is the same for all its lanes is not asked of each: a
+ * flush goes through these. */
+#define FOR_EACH_CALLER static inline __attribute__((always_inline))
+
 static bool nothing_is_read(const struct loci_lane *lane)
 {
     return atomic_load_explicit(&lane->reads_done, memory_order_acquire)
@@ -36,7 +41,7 @@ static bool all_is_read(const struct loci_lane *lane)
            && atomic_load_explicit(&lane->read_lost, memory_order_relaxed) == LOCO_OK;
 }
 
-static bool lane_is_clean(const struct loci_lane *lane, enum fenced what)
+FOR_EACH_CALLER bool lane_is_clean(const struct loci_lane *lane, enum fenced what)
 {
     uint64_t written;
 
@@ -49,24 +54,39 @@ static bool lane_is_clean(const struct loci_lane *lane, enum fenced what)
            || (what == DATA && atomic_load_explicit(&lane->told, memory_order_acquire) >= written);
 }
 
-/* Have something in flight that places all writes of this lane. */
-static int start_placing(struct loci_lane *lane, enum loci_stats_fence *did)
+/* What a fence has met so far. */
+struct met {
+    enum loci_stats_fence did;      /* the most that a lane needed */
+    int lanes;                      /* dirty ones */
+    struct loci_lane *lane;         /* the last of them */
+    bool reads;                     /* some lane has reads that somebody ends an epoch for */
+};
+
+static int post_place(struct loci_lane *lane)
 {
     struct loci_op op = { .kind = LOCI_PLACE };
     loco_ack_t ack = LOCO_ACK_INIT;
     int status;
 
+    LOCI_COUNT_SIMPLE(lane->thread->rt, places);
+    status = loci_lane_post(lane, &op, &ack);
+    return status < 0 ? status : LOCO_OK;
+}
+
+/* Have something in flight that places all writes of this lane. */
+static int start_placing(struct loci_lane *lane, struct met *met)
+{
+    met->lane = lane;
+    met->lanes++;
     /* What was placing a lane that has failed does no more; posting mends it, or says why not. */
     if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK
         && atomic_load_explicit(&lane->placing, memory_order_acquire)
            >= atomic_load_explicit(&lane->written, memory_order_acquire)) {
-        *did = *did == LOCI_STATS_NOTHING ? LOCI_STATS_ACK : *did;
+        met->did = met->did == LOCI_STATS_NOTHING ? LOCI_STATS_ACK : met->did;
         return LOCO_OK;
     }
-    *did = LOCI_STATS_PLACE;
-    LOCI_COUNT_SIMPLE(lane->thread->rt, places);
-    status = loci_lane_post(lane, &op, &ack);
-    return status < 0 ? status : LOCO_OK;
+    met->did = LOCI_STATS_PLACE;
+    return post_place(lane);
 }
 
 struct place_wait {
@@ -93,7 +113,7 @@ static int is_placed(void *arg)
     return has_placed(wait);
 }
 
-static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)
+static int finish_placing(struct loci_lane *lane, struct met *met)
 {
     struct place_wait wait = { lane, atomic_load_explicit(&lane->placing, memory_order_acquire) };
     const struct loci_reason why = {
@@ -101,11 +121,11 @@ static int finish_placing(struct loci_lane *lane, enum loci_stats_fence *did)
         .kind = LOCI_WAIT_FENCE,
     };
 
-    (void)did;
+    (void)met;
     return loci_wait(lane->thread->rt, &why, is_placed, &wait);
 }
 
-typedef int step_fn(struct loci_lane *lane, enum loci_stats_fence *did);
+typedef int step_fn(struct loci_lane *lane, struct met *met);
 
 /* To whom: the peer of that index, or all (-1). Of all, some may be gone without its being told:
  * those outside `group`, however they went, or where that is NULL, those who have closed their
@@ -129,42 +149,53 @@ static bool is_nobodys(const struct loci_lane *lane, const struct towards *to, e
     return what != READS || nothing_is_read(lane);
 }
 
-/* Apply `step` to every dirty lane of the thread. The first error is kept, the other lanes are
- * served all the same. `*did`: the most that one needed. */
-static int each_dirty_lane(struct loci_thread *thread, struct towards to, enum fenced what,
-                           step_fn *step, int status, enum loci_stats_fence *did)
+/* Apply `step` to the lane, if it is dirty. The first error is kept. */
+FOR_EACH_CALLER int if_dirty(struct loci_lane *lane, const struct towards *to, enum fenced what,
+                             step_fn *step, int status, struct met *met)
+{
+    int one;
+
+    if (lane_is_clean(lane, what) || is_nobodys(lane, to, what))
+        return status;
+    one = step(lane, met);
+    /* It may have gone meanwhile. */
+    return status == LOCO_OK && one != LOCO_OK && !is_nobodys(lane, to, what) ? one : status;
+}
+
+/* Apply `step` to every dirty lane of the thread, also after an error on one of them. */
+FOR_EACH_CALLER int each_dirty_lane(struct loci_thread *thread, const struct towards *to,
+                                    enum fenced what, step_fn *step, int status, struct met *met)
 {
     int lanes = atomic_load_explicit(&thread->lane_peers, memory_order_acquire);
-    int first = to.peer < 0 ? 0 : to.peer, end = to.peer < 0 ? lanes : to.peer + 1;
+    int first = to->peer < 0 ? 0 : to->peer, end = to->peer < 0 ? lanes : to->peer + 1;
 
     for (int i = first; i < end && i < lanes; i++) {
         struct loci_lane *lane = atomic_load_explicit(&thread->lanes[i], memory_order_acquire);
-        int one;
 
-        if (lane == NULL || lane_is_clean(lane, what) || is_nobodys(lane, &to, what))
+        if (lane == NULL)
             continue;
-        one = step(lane, did);
-        /* It may have gone meanwhile. */
-        if (status == LOCO_OK && one != LOCO_OK && !is_nobodys(lane, &to, what))
-            status = one;
+        if (what != READS)
+            met->reads |= !all_is_read(lane);
+        status = if_dirty(lane, to, what, step, status, met);
     }
     return status;
 }
 
-static int fence_lanes(struct loco_runtime *rt, bool all_threads, struct towards to,
-                       enum fenced what)
+static int fence_lanes(struct loco_runtime *rt, bool all_threads, const struct towards *to,
+                       enum fenced what, struct met *met)
 {
-    enum loci_stats_fence did = LOCI_STATS_NOTHING;
     struct loci_thread *first, *t;
     int status = LOCO_OK;
 
     first = all_threads ? atomic_load_explicit(&rt->threads, memory_order_acquire)
                         : loci_self(rt);
     for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, to, what, start_placing, status, &did);
-    for (t = first; t != NULL; t = all_threads ? t->next : NULL)
-        status = each_dirty_lane(t, to, what, finish_placing, status, &did);
-    loci_stat(rt, LOCI_STAT_FENCES + (int)did, 1);
+        status = each_dirty_lane(t, to, what, start_placing, status, met);
+    if (met->lanes == 1)
+        status = if_dirty(met->lane, to, what, finish_placing, status, met);
+    for (t = first; t != NULL && met->lanes > 1; t = all_threads ? t->next : NULL)
+        status = each_dirty_lane(t, to, what, finish_placing, status, met);
+    loci_stat(rt, LOCI_STAT_FENCES + (int)met->did, 1);
     return status;
 }
 
@@ -199,7 +230,7 @@ static int lost_read(struct loci_lane *lane)
     return lost;
 }
 
-static int finish_reading(struct loci_lane *lane, enum loci_stats_fence *did)
+static int finish_reading(struct loci_lane *lane, struct met *met)
 {
     struct place_wait wait = { lane, atomic_load_explicit(&lane->reads, memory_order_acquire) };
     const struct loci_reason why = {
@@ -209,7 +240,7 @@ static int finish_reading(struct loci_lane *lane, enum loci_stats_fence *did)
     int status = loci_wait(lane->thread->rt, &why, is_read, &wait);
     int lost = lost_read(lane);
 
-    (void)did;
+    (void)met;
     return lost != LOCO_OK ? lost : status;
 }
 
@@ -217,11 +248,11 @@ int loci_finish_reads(struct loco_runtime *rt, int peer, const struct loco_group
 {
     const struct towards to = { peer, group };
     struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
-    enum loci_stats_fence did = LOCI_STATS_NOTHING;
+    struct met met = { .lanes = 0 };
     int status = LOCO_OK;
 
     for (; t != NULL; t = t->next)
-        status = each_dirty_lane(t, to, READS, finish_reading, status, &did);
+        status = each_dirty_lane(t, &to, READS, finish_reading, status, &met);
     return status;
 }
 
@@ -285,31 +316,54 @@ bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem)
     return true;
 }
 
-static int fence(struct loco_runtime *rt, bool all_threads, struct towards to, enum fenced what)
+static int fence(struct loco_runtime *rt, bool all_threads, const struct towards *to,
+                 enum fenced what, struct met *met)
 {
+    *met = (struct met){ .did = LOCI_STATS_NOTHING };
     atomic_thread_fence(memory_order_seq_cst);
     if (rt->ops->synchronous) {
         loci_stat(rt, LOCI_STAT_FENCES + (int)LOCI_STATS_NOTHING, 1);
         return LOCO_OK;
     }
-    return fence_lanes(rt, all_threads, to, what);
+    return fence_lanes(rt, all_threads, to, what, met);
 }
 
 int loci_fence_peer(struct loco_runtime *rt, enum loco_fence_scope scope, int peer)
 {
+    const struct towards to = { peer, NULL };
+    struct met met;
+
     if (scope == LOCO_FENCE_NONE || scope == LOCO_ORDER)
         return LOCO_OK;
-    return fence(rt, scope == LOCO_FENCE_PROCESS, (struct towards){ peer, NULL }, ALL_WRITES);
+    return fence(rt, scope == LOCO_FENCE_PROCESS, &to, ALL_WRITES, &met);
 }
 
 int loci_fence_process(struct loco_runtime *rt, int peer, const struct loco_group *group)
 {
-    return fence(rt, true, (struct towards){ peer, group }, ALL_WRITES);
+    const struct towards to = { peer, group };
+    struct met met;
+
+    return fence(rt, true, &to, ALL_WRITES, &met);
 }
 
 int loci_fence_data(struct loco_runtime *rt, int peer, const struct loco_group *group)
 {
-    return fence(rt, true, (struct towards){ peer, group }, DATA);
+    const struct towards to = { peer, group };
+    struct met met;
+
+    return fence(rt, true, &to, DATA, &met);
+}
+
+int loci_finish(struct loco_runtime *rt, int peer, const struct loco_group *group)
+{
+    const struct towards to = { peer, group };
+    struct met met;
+    int status = fence(rt, true, &to, ALL_WRITES, &met), read;
+
+    if (!met.reads)
+        return status;
+    read = loci_finish_reads(rt, peer, group);
+    return status != LOCO_OK ? status : read;
 }
 
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer)

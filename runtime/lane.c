@@ -35,7 +35,7 @@ static void raise_to(_Atomic uint64_t *word, uint64_t value)
 
 /* ---- lanes ---- */
 
-static struct loci_lane *open_lane(struct loci_thread *thread, int peer, int *status)
+struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status)
 {
     struct loco_runtime *rt = thread->rt;
     struct loci_lane *lane = calloc(1, sizeof *lane);
@@ -58,13 +58,6 @@ static struct loci_lane *open_lane(struct loci_thread *thread, int peer, int *st
     if (atomic_load_explicit(&thread->lane_peers, memory_order_relaxed) <= peer)
         atomic_store_explicit(&thread->lane_peers, peer + 1, memory_order_release);
     return lane;
-}
-
-struct loci_lane *loci_lane(struct loci_thread *thread, int peer, int *status)
-{
-    struct loci_lane *lane = atomic_load_explicit(&thread->lanes[peer], memory_order_relaxed);
-
-    return lane != NULL ? lane : open_lane(thread, peer, status);
 }
 
 int loci_lane_poll(struct loci_lane *lane)
@@ -257,7 +250,7 @@ static bool places_writes(const struct loci_op *op)
 
 /* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
  * lane that seems to have more writes costs a fence at most. */
-static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
+static inline void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
 {
     const uint64_t before = atomic_load_explicit(&lane->written, memory_order_relaxed);
     uint64_t written = before;
@@ -275,7 +268,7 @@ static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n
 }
 
 /* Under the same lock, without which nobody is told that they are complete. */
-static void count_reads(struct loci_lane *lane, const struct loci_op *ops, int n)
+static inline void count_reads(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
     uint64_t reads = 0;
 
@@ -291,7 +284,7 @@ static uint64_t places_of(const struct loci_op *op)
 }
 
 /* The last of them that places says all: places only grow along a chain. */
-static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
+static inline void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
     while (n > 0 && places_of(&ops[n - 1]) == 0)
         n--;
@@ -299,7 +292,7 @@ static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int
         raise_to(&lane->placing, places_of(&ops[n - 1]));
 }
 
-static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
+static inline int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
 {
     struct loco_runtime *rt = lane->thread->rt;
     int status;
@@ -319,8 +312,8 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
 
 /* Operations that were taken, from `oldest` to `seq`: those in flight join the ack; of the others
  * the slots are free. */
-static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t oldest, uint64_t seq,
-                   const struct loci_op *ops, int n, loco_ack_t *ack)
+static inline void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t oldest,
+                          uint64_t seq, const struct loci_op *ops, int n, loco_ack_t *ack)
 {
     for (int i = 0; i < n; i++) {
         struct loci_slot *slot = ops[i].slot;
@@ -337,9 +330,10 @@ static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t ol
 /* At most LOCI_CHAIN, each with a slot of its own: should the chain break, all that is in flight
  * can be waited for. A thread has more slots than that, so those it holds here while it waits for
  * the last of them do not keep it from coming; nothing else of this thread does meanwhile. Acks get
- * the numbers of the youngest and the oldest for all. */
-static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
-                     loco_ack_t *ack)
+ * the numbers of the youngest and the oldest for all. One operation has its own, without loops. */
+static inline __attribute__((always_inline)) int
+post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
+          loco_ack_t *ack)
 {
     struct loco_runtime *rt = lane->thread->rt;
     unsigned rounds = 0;
@@ -408,12 +402,19 @@ int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack)
     return self != NULL ? post_some(lane, self, op, 1, ack) : LOCO_ERR_NO_MEMORY;
 }
 
-int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loco_ack_t *ack)
+static int post_all(struct loci_lane *lane, struct loci_op *ops, int n, loco_ack_t *ack)
 {
     struct loci_thread *self = loci_self(lane->thread->rt);
     int status = self != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 
     for (int at = 0; status >= 0 && at < n; at += LOCI_CHAIN)
         status = post_some(lane, self, ops + at, n - at < LOCI_CHAIN ? n - at : LOCI_CHAIN, ack);
+    return status;
+}
+
+int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loco_ack_t *ack)
+{
+    int status = n == 1 ? loci_lane_post(lane, ops, ack) : post_all(lane, ops, n, ack);
+
     return status < 0 ? status : LOCO_OK;
 }

@@ -79,6 +79,9 @@ int loci_fence_data(struct loco_runtime *rt, int peer, const struct loco_group *
  * one failed whose ack nobody has. Of `group`, as above. */
 int loci_finish_reads(struct loco_runtime *rt, int peer, const struct loco_group *group);
 
+/* loci_fence_process() and then loci_finish_reads(); of two errors the former's. */
+int loci_finish(struct loco_runtime *rt, int peer, const struct loco_group *group);
+
 /* Whether an atomic there is executed after this lane's earlier writes to other memory of that
  * peer, and has placed them when it is complete: host memory. The device's own it changes by
  * itself, while those writes are on their way through the bus. */

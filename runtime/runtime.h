@@ -243,7 +243,13 @@ int loci_threads_open(struct loco_runtime *rt);
 void loci_threads_close(struct loco_runtime *rt);
 
 /* lane.c. `loci_lane` opens the lane on first use; NULL with *status set when it cannot. */
-struct loci_lane *loci_lane(struct loci_thread *thread, int peer, int *status);
+struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status);
+static inline struct loci_lane *loci_lane(struct loci_thread *thread, int peer, int *status)
+{
+    struct loci_lane *lane = atomic_load_explicit(&thread->lanes[peer], memory_order_relaxed);
+
+    return lane != NULL ? lane : loci_lane_open(thread, peer, status);
+}
 /* Poll one lane under its thread's lock. Any thread. */
 int loci_lane_poll(struct loci_lane *lane);
 /* A free slot of this thread, polling until there is one; marked with the next sequence number. */

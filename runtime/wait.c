@@ -259,8 +259,10 @@ static void watch_ends(struct loco_runtime *rt, const struct loci_reason *why,
         loci_trace_end(rt, NULL, 0);
 }
 
-int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
-              void *arg)
+/* It was not over at the first look, before which that many had died. */
+static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
+                                             const struct loci_reason *why, loci_ready_fn *ready,
+                                             void *arg, unsigned deaths)
 {
     unsigned rounds = 0, deaths_seen = 0;
     struct watch watch = { .begun = false };
@@ -268,13 +270,6 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
     int status;
 
     for (;;) {
-        /* Deaths are read before `ready` is asked, so that what a peer wrote before it died and
-         * was noticed still counts. */
-        unsigned deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
-
-        status = ready(arg);
-        if (status != 0)
-            break;
         if (deaths != deaths_seen) {
             status = needed_are_alive(rt, why, arg);
             if (status != LOCO_OK)
@@ -294,7 +289,24 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
             if (status != 0)
                 break;
         }
+        deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
+        status = ready(arg);
+        if (status != 0)
+            break;
     }
     watch_ends(rt, why, &watch);
+    return status;
+}
+
+int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
+              void *arg)
+{
+    /* Deaths are read before `ready` is asked, here and above, so that what a peer wrote before it
+     * died and was noticed still counts. */
+    unsigned deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
+    int status = ready(arg);
+
+    if (status == 0)
+        status = wait_on(rt, why, ready, arg, deaths);
     return status < 0 ? status : LOCO_OK;
 }
