@@ -531,7 +531,7 @@ int loci_window_check_alive_slow(struct loco_window *win, int rank)
     return loci_peer_alive(win->rt, win->group.peer[rank]) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
 }
 
-int loci_window_check(struct loco_window *win, int rank)
+int loci_window_check_slow(struct loco_window *win, int rank)
 {
     if (!loci_window_has(win, rank))
         return LOCO_ERR_ARG;

@@ -196,7 +196,13 @@ void loci_window_free(struct loco_window *win);
 
 /* window.c: LOCO_OK, or LOCO_ERR_ARG, _STATE, _PEER_DEAD: whether an operation on that target is
  * allowed now. Turns an unused fence epoch into a used one. */
-int loci_window_check(struct loco_window *win, int rank);
+int loci_window_check_slow(struct loco_window *win, int rank);
+static inline int loci_window_check(struct loco_window *win, int rank)
+{
+    return loci_window_has(win, rank) && loci_window_calm(win)
+           && (loci_window_epoch(win, rank) & LOCI_EPOCH_ACCESS) != 0
+           ? LOCO_OK : loci_window_check_slow(win, rank);
+}
 /* LOCO_ERR_PEER_DEAD where that member is dead. */
 int loci_window_check_alive_slow(struct loco_window *win, int rank);
 static inline int loci_window_check_alive(struct loco_window *win, int rank)
@@ -232,6 +238,9 @@ int loci_window_check_spans(struct loco_window *win, int rank, const struct loco
                             size_t n);
 int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
                      const struct loco_span *spans, size_t n, loco_ack_t *ack);
+/* What loco_window_put and _get do for memory that is not mapped here. */
+int loci_window_put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
+                           const struct loco_span *spans, size_t n, loco_ack_t *ack);
 
 /* window_strips.c: put or get strips whose bytes lie packed; for windows that take them. Within the
  * limits of LOCI_STRIDED_STRIPS and _BYTES, `bytes` in all. Checks epoch and bounds; it is done

@@ -36,8 +36,8 @@ int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_
 }
 
 /* All runs are inside before any is moved. */
-int loci_window_check_spans(struct loco_window *win, int rank, const struct loco_span *spans,
-                            size_t n)
+static __attribute__((noinline)) int check_each(struct loco_window *win, int rank,
+                                                const struct loco_span *spans, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t offset = spans[i].offset, mem_offset;
@@ -55,6 +55,19 @@ int loci_window_check_spans(struct loco_window *win, int rank, const struct loco
         }
     }
     return LOCO_OK;
+}
+
+static bool is_inside(const struct loci_memkey *key, const struct loco_span *span)
+{
+    return span->len <= key->len && span->offset <= key->len - span->len;
+}
+
+int loci_window_check_spans(struct loco_window *win, int rank, const struct loco_span *spans,
+                            size_t n)
+{
+    if (n == 1 && spans->len > 0 && win->kind != LOCO_WINDOW_DYNAMIC)
+        return is_inside(&win->target[rank].mem.key, spans) ? LOCO_OK : LOCO_ERR_RANGE;
+    return check_each(win, rank, spans, n);
 }
 
 /* ---- operations in a chain ---- */
@@ -155,10 +168,9 @@ static int move_run(struct loco_window *win, int rank, enum loci_op_kind kind,
         .local = span->local, .len = span->len, .awaited = is_awaited(kind, ack),
         .untold = ack == LOCO_UNTIL_FLUSH,
     };
-    const struct loci_memkey *key = &op.mem->key;
     loco_ack_t nobodys = LOCO_ACK_INIT;
 
-    if (span->len > key->len || span->offset > key->len - span->len)
+    if (!is_inside(&op.mem->key, span))
         return LOCO_ERR_RANGE;
     return loci_post_spans(win->rt, &op, 1, op.untold ? &nobodys : ack);
 }
@@ -201,8 +213,8 @@ int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
 
 /* ---- the calls ---- */
 
-static int put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
-                      const struct loco_span *spans, size_t n, loco_ack_t *ack)
+int loci_window_put_or_get(struct loco_window *win, int rank, enum loci_op_kind kind,
+                           const struct loco_span *spans, size_t n, loco_ack_t *ack)
 {
     int status = loci_window_check(win, rank);
 
@@ -234,7 +246,7 @@ int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans,
             return LOCO_OK;
         }
     }
-    return put_or_get(win, rank, LOCI_WRITE, spans, n, ack);
+    return loci_window_put_or_get(win, rank, LOCI_WRITE, spans, n, ack);
 }
 
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
@@ -249,5 +261,5 @@ int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans,
             return LOCO_OK;
         }
     }
-    return put_or_get(win, rank, LOCI_READ, spans, n, ack);
+    return loci_window_put_or_get(win, rank, LOCI_READ, spans, n, ack);
 }

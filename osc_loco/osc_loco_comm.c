@@ -335,11 +335,27 @@ column_way(bool puts, void *array, int array_count, const struct ompi_datatype_t
 
 /* ---- one call ---- */
 
-static int put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
-               int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-               struct ompi_win_t *win, loco_ack_t *ack)
+/* Whether it is one run between equal types, as most are that go to where nothing is mapped: the
+ * library needs no more than that run. */
+static inline bool is_one_run(const void *origin, int origin_count,
+                              const struct ompi_datatype_t *origin_type, int target,
+                              ptrdiff_t disp, int target_count,
+                              const struct ompi_datatype_t *target_type,
+                              const struct ompi_osc_loco_module *module, struct loco_span *run)
 {
-    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    if (origin_type != target_type || origin_count != target_count
+        || !is_dense(origin_type, origin_count, &run->len) || run->len == 0)
+        return false;
+    run->local = (void *)(uintptr_t)origin;
+    run->offset = ompi_osc_loco_offset(module, target, disp);
+    return true;
+}
+
+static __attribute__((noinline))
+int put_any(const void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
+            ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+            struct ompi_osc_loco_module *module, loco_ack_t *ack)
+{
     struct transfer t = {
         .module = module, .move = loco_window_put, .target = target, .ack = ack,
         .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
@@ -347,17 +363,14 @@ static int put(const void *origin, int origin_count, struct ompi_datatype_t *ori
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT,
-                                                      move(&t, &t.local, &t.remote)),
-                              ack == LOCO_UNTIL_FLUSH ? "MPI_Put" : "MPI_Rput", target, disp,
-                              target_count, target_type, NULL);
+    return move(&t, &t.local, &t.remote);
 }
 
-static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
-               ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-               struct ompi_win_t *win, loco_ack_t *ack)
+static __attribute__((noinline))
+int get_any(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
+            ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+            struct ompi_osc_loco_module *module, loco_ack_t *ack)
 {
-    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     struct transfer t = {
         .module = module, .move = loco_window_get, .target = target, .ack = ack,
         .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
@@ -365,8 +378,47 @@ static int get(void *origin, int origin_count, struct ompi_datatype_t *origin_ty
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET,
-                                                      move(&t, &t.remote, &t.local)),
+    return move(&t, &t.remote, &t.local);
+}
+
+static inline __attribute__((always_inline))
+int put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+        int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+        struct ompi_win_t *win, loco_ack_t *ack)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    struct loco_span run;
+    int rc;
+
+    if (is_one_run(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                   module, &run))
+        rc = ompi_osc_loco_class(loci_window_put_or_get(window_of(module), target, LOCI_WRITE,
+                                                        &run, 1, ack));
+    else
+        rc = put_any(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                     module, ack);
+    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT, rc),
+                              ack == LOCO_UNTIL_FLUSH ? "MPI_Put" : "MPI_Rput", target, disp,
+                              target_count, target_type, NULL);
+}
+
+static inline __attribute__((always_inline))
+int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
+        ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+        struct ompi_win_t *win, loco_ack_t *ack)
+{
+    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    struct loco_span run;
+    int rc;
+
+    if (is_one_run(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                   module, &run))
+        rc = ompi_osc_loco_class(loci_window_put_or_get(window_of(module), target, LOCI_READ,
+                                                        &run, 1, ack));
+    else
+        rc = get_any(origin, origin_count, origin_type, target, disp, target_count, target_type,
+                     module, ack);
+    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET, rc),
                               ack == LOCO_UNTIL_FLUSH ? "MPI_Get" : "MPI_Rget", target, disp,
                               target_count, target_type, NULL);
 }
