@@ -431,9 +431,7 @@ int loci_window_end(struct loco_window *win)
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
         return LOCO_ERR_STATE;
-    finished = loci_fence_process(win->rt, -1, &win->group);
-    if (finished == LOCO_OK)
-        finished = loci_finish_reads(win->rt, -1, &win->group);
+    finished = loci_finish(win->rt, -1, &win->group);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
     /* Where the survivors could not agree, the memory is kept: somebody may still write there. Of a
      * few members each waits for each, and only the dead have not come. */

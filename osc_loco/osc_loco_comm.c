@@ -337,7 +337,7 @@ column_way(bool puts, void *array, int array_count, const struct ompi_datatype_t
 
 /* Whether it is one run between equal types, as most are that go to where nothing is mapped: the
  * library needs no more than that run. */
-static inline bool is_one_run(const void *origin, int origin_count,
+static inline bool is_one_run(void *origin, int origin_count,
                               const struct ompi_datatype_t *origin_type, int target,
                               ptrdiff_t disp, int target_count,
                               const struct ompi_datatype_t *target_type,
@@ -346,81 +346,52 @@ static inline bool is_one_run(const void *origin, int origin_count,
     if (origin_type != target_type || origin_count != target_count
         || !is_dense(origin_type, origin_count, &run->len) || run->len == 0)
         return false;
-    run->local = (void *)(uintptr_t)origin;
+    run->local = origin;
     run->offset = ompi_osc_loco_offset(module, target, disp);
     return true;
 }
 
+/* Whatever the types and places are. */
 static __attribute__((noinline))
-int put_any(const void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
-            ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-            struct ompi_osc_loco_module *module, loco_ack_t *ack)
+int put_or_get_any(bool puts, void *origin, int origin_count,
+                   struct ompi_datatype_t *origin_type, int target, ptrdiff_t disp,
+                   int target_count, struct ompi_datatype_t *target_type,
+                   struct ompi_osc_loco_module *module, loco_ack_t *ack)
 {
     struct transfer t = {
-        .module = module, .move = loco_window_put, .target = target, .ack = ack,
+        .module = module, .move = puts ? loco_window_put : loco_window_get, .target = target,
+        .ack = ack,
         .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
         .remote = { target_type, (size_t)target_count,
                     ompi_osc_loco_offset(module, target, disp) },
     };
 
-    return move(&t, &t.local, &t.remote);
+    return puts ? move(&t, &t.local, &t.remote) : move(&t, &t.remote, &t.local);
 }
 
-static __attribute__((noinline))
-int get_any(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
-            ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-            struct ompi_osc_loco_module *module, loco_ack_t *ack)
-{
-    struct transfer t = {
-        .module = module, .move = loco_window_get, .target = target, .ack = ack,
-        .local = { origin_type, (size_t)origin_count, (uint64_t)(uintptr_t)origin },
-        .remote = { target_type, (size_t)target_count,
-                    ompi_osc_loco_offset(module, target, disp) },
-    };
-
-    return move(&t, &t.remote, &t.local);
-}
-
+/* MPI_Put and MPI_Rput, and of !puts MPI_Get and MPI_Rget. */
 static inline __attribute__((always_inline))
-int put(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
-        int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-        struct ompi_win_t *win, loco_ack_t *ack)
+int put_or_get(bool puts, void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+               int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+               struct ompi_win_t *win, loco_ack_t *ack)
 {
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    bool flushed = ack == LOCO_UNTIL_FLUSH;
     struct loco_span run;
     int rc;
 
     if (is_one_run(origin, origin_count, origin_type, target, disp, target_count, target_type,
                    module, &run))
-        rc = ompi_osc_loco_class(loci_window_put_or_get(window_of(module), target, LOCI_WRITE,
-                                                        &run, 1, ack));
+        rc = ompi_osc_loco_class(loci_window_put_or_get(window_of(module), target,
+                                                        puts ? LOCI_WRITE : LOCI_READ, &run, 1,
+                                                        ack));
     else
-        rc = put_any(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                     module, ack);
-    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_PUT, rc),
-                              ack == LOCO_UNTIL_FLUSH ? "MPI_Put" : "MPI_Rput", target, disp,
-                              target_count, target_type, NULL);
-}
-
-static inline __attribute__((always_inline))
-int get(void *origin, int origin_count, struct ompi_datatype_t *origin_type, int target,
-        ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
-        struct ompi_win_t *win, loco_ack_t *ack)
-{
-    struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
-    struct loco_span run;
-    int rc;
-
-    if (is_one_run(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                   module, &run))
-        rc = ompi_osc_loco_class(loci_window_put_or_get(window_of(module), target, LOCI_READ,
-                                                        &run, 1, ack));
-    else
-        rc = get_any(origin, origin_count, origin_type, target, disp, target_count, target_type,
-                     module, ack);
-    return ompi_osc_loco_told(win, ompi_osc_loco_slow(module, LOCI_STATS_PATH_GET, rc),
-                              ack == LOCO_UNTIL_FLUSH ? "MPI_Get" : "MPI_Rget", target, disp,
-                              target_count, target_type, NULL);
+        rc = put_or_get_any(puts, origin, origin_count, origin_type, target, disp, target_count,
+                            target_type, module, ack);
+    rc = ompi_osc_loco_slow(module, puts ? LOCI_STATS_PATH_PUT : LOCI_STATS_PATH_GET, rc);
+    return ompi_osc_loco_told(win, rc, puts ? flushed ? "MPI_Put" : "MPI_Rput"
+                                            : flushed ? "MPI_Get" : "MPI_Rget",
+                              target, disp, target_count, target_type, NULL);
 }
 
 /* With the arguments of the call, so that these need not be kept beside what the short way does. */
@@ -432,8 +403,8 @@ int put_long(const void *origin, int origin_count, struct ompi_datatype_t *origi
     if (column_way(true, (void *)(uintptr_t)origin, origin_count, origin_type, target, disp,
                    target_count, target_type, ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
-    return put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-               LOCO_UNTIL_FLUSH);
+    return put_or_get(true, (void *)(uintptr_t)origin, origin_count, origin_type, target, disp,
+                      target_count, target_type, win, LOCO_UNTIL_FLUSH);
 }
 
 static __attribute__((noinline)) ON_A_LINE
@@ -444,8 +415,8 @@ int get_long(void *origin, int origin_count, struct ompi_datatype_t *origin_type
     if (column_way(false, origin, origin_count, origin_type, target, disp, target_count,
                    target_type, ompi_osc_loco_window(win)))
         return MPI_SUCCESS;
-    return get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-               LOCO_UNTIL_FLUSH);
+    return put_or_get(false, origin, origin_count, origin_type, target, disp, target_count,
+                      target_type, win, LOCO_UNTIL_FLUSH);
 }
 
 ON_A_LINE
@@ -508,8 +479,8 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
         *request = &ompi_request_empty;
         return copy(remote, origin, len);
     }
-    rc = put(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-             &ack);
+    rc = put_or_get(true, (void *)(uintptr_t)origin, origin_count, origin_type, target, disp,
+                    target_count, target_type, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
 }
 
@@ -533,7 +504,7 @@ int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *o
         *request = &ompi_request_empty;
         return copy(origin, remote, len);
     }
-    rc = get(origin, origin_count, origin_type, target, disp, target_count, target_type, win,
-             &ack);
+    rc = put_or_get(false, origin, origin_count, origin_type, target, disp, target_count,
+                    target_type, win, &ack);
     return ompi_osc_loco_request(win, rc, &ack, request);
 }

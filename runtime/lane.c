@@ -250,7 +250,7 @@ static bool places_writes(const struct loci_op *op)
 
 /* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
  * lane that seems to have more writes costs a fence at most. */
-static inline void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
+static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
 {
     const uint64_t before = atomic_load_explicit(&lane->written, memory_order_relaxed);
     uint64_t written = before;
@@ -268,7 +268,7 @@ static inline void count_before_post(struct loci_lane *lane, struct loci_op *ops
 }
 
 /* Under the same lock, without which nobody is told that they are complete. */
-static inline void count_reads(struct loci_lane *lane, const struct loci_op *ops, int n)
+static void count_reads(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
     uint64_t reads = 0;
 
@@ -284,7 +284,7 @@ static uint64_t places_of(const struct loci_op *op)
 }
 
 /* The last of them that places says all: places only grow along a chain. */
-static inline void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
+static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int n)
 {
     while (n > 0 && places_of(&ops[n - 1]) == 0)
         n--;
@@ -292,7 +292,7 @@ static inline void raise_placing(struct loci_lane *lane, const struct loci_op *o
         raise_to(&lane->placing, places_of(&ops[n - 1]));
 }
 
-static inline int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
+static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
 {
     struct loco_runtime *rt = lane->thread->rt;
     int status;
@@ -312,8 +312,8 @@ static inline int try_post(struct loci_lane *lane, struct loci_op *ops, int n, i
 
 /* Operations that were taken, from `oldest` to `seq`: those in flight join the ack; of the others
  * the slots are free. */
-static inline void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t oldest,
-                          uint64_t seq, const struct loci_op *ops, int n, loco_ack_t *ack)
+static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t oldest, uint64_t seq,
+                   const struct loci_op *ops, int n, loco_ack_t *ack)
 {
     for (int i = 0; i < n; i++) {
         struct loci_slot *slot = ops[i].slot;
@@ -330,10 +330,9 @@ static inline void settle(struct loci_lane *lane, struct loci_thread *self, uint
 /* At most LOCI_CHAIN, each with a slot of its own: should the chain break, all that is in flight
  * can be waited for. A thread has more slots than that, so those it holds here while it waits for
  * the last of them do not keep it from coming; nothing else of this thread does meanwhile. Acks get
- * the numbers of the youngest and the oldest for all. One operation has its own, without loops. */
-static inline __attribute__((always_inline)) int
-post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
-          loco_ack_t *ack)
+ * the numbers of the youngest and the oldest for all. */
+static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
+                     loco_ack_t *ack)
 {
     struct loco_runtime *rt = lane->thread->rt;
     unsigned rounds = 0;

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /* A lock between threads of this process, for what every operation on a lane takes twice: in line,
- * an atomic to take it and one to give it back, where a pthread mutex is two calls of sixty
- * instructions. Who finds it taken sleeps until it is given back. It knows no owner, is not
- * recursive and not fair. All zero is a lock that is free.
+ * an atomic to take it and one to give it back, where a pthread mutex is two calls, of sixty
+ * instructions together. Who finds it taken sleeps until it is given back. It knows no owner, is
+ * not recursive and not fair. All zero is a lock that is free.
  *
  * Algorithm: U. Drepper, "Futexes Are Tricky", 2011, mutex 2. The word says 0 free, 1 taken, 2
  * taken, and somebody may sleep. Who has slept takes it as 2, for there may be others: a wake too
