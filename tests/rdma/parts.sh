@@ -443,9 +443,9 @@ part_mpi() {
     mpi 4 2 meetings --only two_targets --flavor allocate
 }
 
-# The same programs with four ranks, on as many nodes and on two. Four ranks on the machine's two
-# processors take four times as long as two. In a dynamic window each element of an accumulate is an atomic:
-# those of 65,536 words, from three ranks, took more than half of the time for which the target is away.
+# The same programs with four ranks, on as many nodes and on two. On the machine's two processors they take
+# longer than two ranks, putget four times. In a dynamic window each element of an accumulate is an atomic:
+# 16,384 from each of three ranks took more than half of the time for which the target is away.
 part_mpi_four() {
     export TL_ONE_OF="${TL_ONE_OF-3}"
     progress_options='--words 16384'
