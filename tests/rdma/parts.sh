@@ -449,8 +449,9 @@ part_mpi() {
 part_mpi_four() {
     export TL_ONE_OF="${TL_ONE_OF-3}"
     progress_options='--words 16384'
-    mpi_all 4 1
-    mpi_all 4 2
+    for ranks_a_node in ${RANKS_A_NODE:-1 2}; do
+        mpi_all 4 "$ranks_a_node"
+    done
 }
 
 # As `mpi`, with one packet in a hundred lost. What a process waits for then is mostly the time after which
