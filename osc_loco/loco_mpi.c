@@ -20,10 +20,10 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 
-#include "log.h"
+#include "base/region.h"
 #include "loco_mpi.h"
 #include "loco_mpi_memory.h"
-#include "region.h"
+#include "observe/log.h"
 #include "runtime.h"
 #include "wait.h"
 

@@ -3,7 +3,7 @@
 #define OMPI_OSC_LOCO_H
 
 /* The component is a translator: MPI's arguments, types and errors to a loco_window_t and back.
- * It has no protocol of its own; all that a window does is in channels/window.c.
+ * It has no protocol of its own; all that a window does is in channels/window/window.c.
  *
  * Files follow the chapters of the standard: _component (life of component and windows), _info,
  * _comm (put and get), _accumulate, _runs and _types (data types to runs and elements), _request,
@@ -35,9 +35,9 @@
 #endif
 
 #include "loco_mpi.h"
-#include "log.h"
-#include "tunables.h"
-#include "window.h"
+#include "observe/log.h"
+#include "observe/tunables.h"
+#include "window/window.h"
 
 /* ---- component (osc_loco_component.c) ---- */
 

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#include "observe.h"
+#include "observe/observe.h"
 
 #define COMPONENT (&mca_osc_loco_component)
 #define OBSERVERS (&mca_osc_loco_component.observers)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "observe.h"
+#include "observe/observe.h"
 #include "opal/mca/base/mca_base_pvar.h"
 
 #define COMPONENT (&mca_osc_loco_component)

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-#include "endpoint.h"
-#include "memory.h"
-#include "observe.h"
+#include "memory/memory.h"
+#include "names/endpoint.h"
+#include "observe/observe.h"
 #include "place.h"
 #include "runtime.h"
 #include "service.h"

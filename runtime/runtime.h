@@ -16,12 +16,12 @@
 #include <loco/runtime.h>
 #include <loco/status.h>
 
-#include "counters.h"
 #include "fabric/fabric.h"
 #include "lock.h"
-#include "log.h"
-#include "stats.h"
-#include "tunables.h"
+#include "observe/counters.h"
+#include "observe/log.h"
+#include "observe/stats.h"
+#include "observe/tunables.h"
 
 #ifdef LOCO_DEBUG
 #include <assert.h>

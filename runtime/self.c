@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "memory.h"
+#include "memory/memory.h"
 #include "runtime.h"
 
 /* Where the last call of this thread found its context. The cookie tells a runtime from an

@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "observe.h"
+#include "names/control.h"
+#include "observe/observe.h"
 #include "runtime.h"
 #include "wait.h"
 

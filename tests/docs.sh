@@ -113,7 +113,8 @@ messages() {
     END { end() }' "$@"
 }
 
-messages "$srcdir"/runtime/*.c "$srcdir"/runtime/fabric/shm/*.c "$srcdir"/runtime/fabric/verbs/*.c "$srcdir"/channels/*.c \
+messages "$srcdir"/runtime/*.c "$srcdir"/runtime/*/*.c "$srcdir"/runtime/fabric/shm/*.c "$srcdir"/runtime/fabric/verbs/*.c \
+    "$srcdir"/channels/*/*.c "$srcdir"/channels/*/*/*.c \
     "$srcdir"/osc_loco/*.c >"$work/messages"
 enough 30 "$work/messages"
 sed 's/.*/`&`/' "$work/messages" | missing "$guide" >"$work/bad"

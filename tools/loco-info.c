@@ -24,7 +24,7 @@
 #include <loco/runtime.h>
 
 #include "fabric/verbs/device.h"
-#include "tunables.h"
+#include "observe/tunables.h"
 
 #define TEXT 256
 #define MAX_ITEMS (LOCI_TUNABLES_MAX + 64)

@@ -10,8 +10,8 @@
 
 #include <loco/atomic_var.h>
 
-#include "endpoint.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 #include "signature.h"
 
 /* One word, wherever it is. */

@@ -18,7 +18,7 @@
 #include <loco/barrier.h>
 #include <loco/sst.h>
 
-#include "rma.h"
+#include "move/rma.h"
 #include "runtime.h"
 #include "wait.h"
 

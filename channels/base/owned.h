@@ -21,8 +21,8 @@
 
 #include <pthread.h>
 
-#include "endpoint.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 
 struct loci_owned {
     struct loci_endpoint *ep;

@@ -9,11 +9,11 @@
 
 #include <loco/region.h>
 
-#include "endpoint.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 #include "region.h"
-#include "rma.h"
 #include "signature.h"
-#include "window.h"
+#include "window/window.h"
 
 struct loco_region {
     struct loco_runtime *rt;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "kv_index.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "wait.h"
 
 /* ---- life ---- */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/signature.h"
 #include "kv_value.h"
-#include "signature.h"
 
 #define LOCKS 256
 #define LOCKS_MAX (1 << 20)

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "kv_value.h"
-#include "ringbuffer.h"
+#include "streams/ringbuffer.h"
 #include "wait.h"
 
 #define AWAKE_ROUNDS 100u               /* for which nobody is woken, at most */

@@ -10,9 +10,9 @@
 #include <loco/ringbuffer.h>
 #include <loco/ticket_lock.h>
 
-#include "endpoint.h"
 #include "kv_index.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 #include "wait.h"
 #include "worker.h"
 

@@ -8,10 +8,10 @@
 
 #include <stdlib.h>
 
-#include "endpoint.h"
+#include "base/signature.h"
+#include "names/endpoint.h"
 #include "rw_lock.h"
 #include "rw_pair.h"
-#include "signature.h"
 
 /* ORDER is the release's own atomic, in host memory: it is executed there after the writes before
  * it. Of a member's exclusive lock that is the member's word; the group's follows when that is

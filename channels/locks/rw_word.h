@@ -70,7 +70,7 @@
 
 #include <stdint.h>
 
-#include "rma.h"
+#include "move/rma.h"
 #include "runtime.h"
 
 enum loci_rw_mode {

@@ -33,7 +33,7 @@
 
 #include <stdlib.h>
 
-#include "signature.h"
+#include "base/signature.h"
 #include "ticket_lock.h"
 #include "wait.h"
 

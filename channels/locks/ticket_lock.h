@@ -4,8 +4,8 @@
 
 #include <loco/ticket_lock.h>
 
-#include "endpoint.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 
 /* Shared by ticket_lock.c (the protocol, described there) and ticket_state.c (who holds it, and
  * whether somebody in the way is dead). */

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
+#include "base/signature.h"
 #include "queue.h"
-#include "signature.h"
 #include "wait.h"
 
 /* ---- tickets ---- */

@@ -57,8 +57,8 @@
 #include <loco/atomic_var.h>
 #include <loco/queue.h>
 
-#include "endpoint.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 #include "runtime.h"
 
 /* ---- a slot's word: round | who | state ---- */

@@ -68,8 +68,8 @@
 
 #include <stdlib.h>
 
+#include "base/signature.h"
 #include "ringbuffer.h"
-#include "signature.h"
 
 #define CAPACITY_MAX ((size_t)1 << 30)
 

@@ -6,9 +6,9 @@
 
 #include <loco/ringbuffer.h>
 
-#include "endpoint.h"
-#include "rma.h"
-#include "sst.h"
+#include "base/sst.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 
 /* Shared by ringbuffer.c (life, and how it works), ringbuffer_write.c and ringbuffer_read.c. */
 

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "window.h"
-#include "window_flat.h"
+#include "window/acc/window_flat.h"
 
 #define PAGE 4096
 /* From so many bytes on, memory begins at a page, as what programs get of malloc nearly does: a CPU

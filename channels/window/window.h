@@ -30,10 +30,10 @@
 
 #include <loco/window.h>
 
-#include "reduce.h"
-#include "rma.h"
+#include "locks/rw_word.h"
+#include "move/rma.h"
 #include "runtime.h"
-#include "rw_word.h"
+#include "window/acc/reduce.h"
 
 #define LOCI_WINDOW_LOCK 0
 #define LOCI_WINDOW_GROUP 64

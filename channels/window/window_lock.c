@@ -16,7 +16,7 @@
 
 #include "config.h"
 
-#include "rw_pair.h"
+#include "locks/rw_pair.h"
 #include "window_gate.h"
 
 #define NOT_WITH_A_LOCK \

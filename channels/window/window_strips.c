@@ -6,7 +6,7 @@
 
 #include "config.h"
 
-#include "strip.h"
+#include "move/strip.h"
 #include "window.h"
 
 #define SPANS 128

@@ -53,7 +53,7 @@ extern "C" {
  * member, for the others' messages, asleep while there are none; it never calls MPI.
  *
  * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
- * (channels/kvstore.c, kv_index.c).
+ * (channels/kvstore/kvstore.c, kv_index.c).
  * @{ */
 typedef struct loco_kvstore loco_kvstore_t;
 

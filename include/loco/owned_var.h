@@ -31,7 +31,7 @@ extern "C" {
  * Errors: LOCO_ERR_STATE: store or push by another than the owner, or push of a variable made to
  * be pulled; LOCO_ERR_ARG; LOCO_ERR_PEER_DEAD: a copy stays torn since its owner died in the
  * middle, or, of push and pull, that process is dead.
- * Source: LOCO paper, section 5.1.1; the checksum is our own (channels/owned.c).
+ * Source: LOCO paper, section 5.1.1; the checksum is our own (channels/base/owned.c).
  * @{ */
 typedef struct loco_owned_var loco_owned_var_t;
 

@@ -56,7 +56,7 @@ extern "C" {
  * Source: LOCO paper, section 5.4; the ring in which tickets are drawn by fetch-and-add, and a
  * ticket that finds its place passed over is drawn again: Morrison and Afek, "Fast concurrent
  * queues for x86 processors", PPoPP 2013 (LCRQ). That entries of any size are written in place, how
- * waiters sleep and what becomes of the dead is our own: channels/queue.h.
+ * waiters sleep and what becomes of the dead is our own: channels/streams/queue.h.
  * @{ */
 typedef struct loco_queue loco_queue_t;
 

@@ -48,7 +48,7 @@ extern "C" {
  * Source: LOCO paper, section 5.4, after Dragojevic and others, "FaRM: fast remote memory", 2014.
  * Batches are as in Jha and others, "Spindle", 2021: what has come together goes at once, nothing
  * waits for more. How a message becomes visible and how readers sleep is our own, see
- * channels/ringbuffer.c.
+ * channels/streams/ringbuffer.c.
  * @{ */
 typedef struct loco_ringbuffer loco_ringbuffer_t;
 

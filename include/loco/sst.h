@@ -30,7 +30,7 @@ extern "C" {
  * it. To publish data by a column: write data, fence, set, push.
  * Errors: LOCO_ERR_ARG, LOCO_ERR_RANGE (columns), LOCO_ERR_PEER_DEAD (as of owned variables).
  * Source: Jha and others, "Derecho", 2019, as in the LOCO paper, section 5.1.2. One endpoint
- * holds all rows, which are the owned variables of channels/owned.h.
+ * holds all rows, which are the owned variables of channels/base/owned.h.
  * @{ */
 typedef struct loco_sst loco_sst_t;
 

@@ -31,7 +31,7 @@ extern "C" {
  * ordered. LOCO_ORDER is for data that lie at the lock's host.
  * Source: Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory
  * multiprocessors", 1991 (tickets; waiting on one's own memory), as the LOCO paper's section 5.4
- * has it; word and slots are our own, see channels/ticket_lock.c.
+ * has it; word and slots are our own, see channels/locks/ticket_lock.c.
  *
  * Errors of acquire: LOCO_ERR_PEER_DEAD: the holder, or one with an earlier ticket, is dead. The
  * lock stays lost then. A member that dies without a ticket hurts nobody, but a lock whose host

@@ -38,7 +38,7 @@ extern "C" {
  * | _attach, _detach           | yes                                       | no |
  *
  * With one_thread in the specification nothing is concurrent with anything in this process.
- * Source: lock words and counters are our own (channels/window_lock.c, window_active.c), the
+ * Source: lock words and counters are our own (channels/window/window_lock.c, window_active.c), the
  * barrier above 16 members Hensgen, Finkel and Manber, 1988.
  * @{ */
 typedef struct loco_window loco_window_t;

@@ -17,7 +17,7 @@
 
 #include "config.h"
 
-#include "observe.h"
+#include "observe/observe.h"
 #include "rma.h"
 #include "runtime.h"
 #include "wait.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "observe.h"
+#include "observe/observe.h"
 #include "rma.h"
 
 /* AMD's family 19h (Zen 4) copies by string instructions, as C libraries do what is shorter, slower

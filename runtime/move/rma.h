@@ -25,7 +25,7 @@
  * write is not visibility: loco_fence, or a later read or atomic on the same lane, is. */
 
 #include "access.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "runtime.h"
 
 int loci_post_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,

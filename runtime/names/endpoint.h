@@ -2,7 +2,7 @@
 #ifndef LOCI_ENDPOINT_H
 #define LOCI_ENDPOINT_H
 
-#include "memory.h"
+#include "memory/memory.h"
 #include "runtime.h"
 
 /* Endpoints: this process's part of a channel, found by its name.

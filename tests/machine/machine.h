@@ -13,8 +13,8 @@
 
 #include <loco/fork.h>
 
-#include "memory.h"
-#include "rma.h"
+#include "memory/memory.h"
+#include "move/rma.h"
 #include "wait.h"
 
 #define MEMBERS_MAX 16

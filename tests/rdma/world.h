@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "member.h"
-#include "rma.h"
+#include "move/rma.h"
 
 /* What the cases of `contract` stand on. */
 

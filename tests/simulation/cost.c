@@ -8,8 +8,8 @@
 
 #include <loco/loco.h>
 
-#include "cost.h"
-#include "sim.h"
+#include "fabric/sim/cost.h"
+#include "fabric/sim/sim.h"
 
 #define MANY 16
 #define LONG_WRITE ((size_t)64 << 10)

@@ -10,8 +10,8 @@
 #include <loco/loco.h>
 
 #include "counts.h"
-#include "cost.h"
-#include "sim.h"
+#include "fabric/sim/cost.h"
+#include "fabric/sim/sim.h"
 
 #define RECORD 512
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "memory.h"
+#include "memory/memory.h"
 #include "runtime.h"
 #include "weak.h"
 

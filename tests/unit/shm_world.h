@@ -16,7 +16,7 @@
 #include <loco/fork.h>
 
 #include "fabric/shm/shm.h"
-#include "rma.h"
+#include "move/rma.h"
 #include "run.h"
 #include "wait.h"
 

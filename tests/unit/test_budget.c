@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "budget.h"
-#include "memory.h"
+#include "memory/budget.h"
+#include "memory/memory.h"
 
 #define MiB ((size_t)1 << 20)
 #define GiB ((size_t)1 << 30)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control.h"
-#include "endpoint.h"
+#include "names/control.h"
+#include "names/endpoint.h"
 #include "run.h"
 #include "service.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "endpoint.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 #include "run.h"
 #include "wait.h"
 

@@ -10,7 +10,7 @@
 
 #include <loco/loco.h>
 
-#include "endpoint.h"
+#include "names/endpoint.h"
 #include "run.h"
 
 #define FAST 100                /* asked again after 1 ms */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv_index.h"
+#include "kvstore/kv_index.h"
 #include "run.h"
 
 #define KEYS 4096

@@ -10,7 +10,7 @@
 #include <loco/kvstore.h>
 #include <loco/loco.h>
 
-#include "kv_value.h"
+#include "kvstore/kv_value.h"
 #include "run.h"
 
 #define LARGEST LOCO_KVSTORE_VALUE_MAX

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "observe/log.h"
 
 struct heard {
     int lines;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
-#include "rma.h"
+#include "memory/memory.h"
+#include "move/rma.h"
 
 #define MIB ((size_t)1 << 20)
 

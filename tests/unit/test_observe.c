@@ -13,8 +13,8 @@
 #include <loco/barrier.h>
 #include <loco/rw_lock.h>
 
-#include "observe.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "observe/observe.h"
 #include "run.h"
 #include "wait.h"
 

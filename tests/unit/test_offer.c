@@ -14,7 +14,7 @@
 #include <loco/fork.h>
 
 #include "fabric/shm/offer.h"
-#include "rma.h"
+#include "move/rma.h"
 #include "run.h"
 #include "wait.h"
 

@@ -6,8 +6,8 @@
 
 #include <loco/loco.h>
 
-#include "queue.h"
 #include "run.h"
+#include "streams/queue.h"
 
 /* A process dies somewhere in a call; the others use the queue on. */
 

@@ -7,9 +7,9 @@
 
 #include <loco/loco.h>
 
-#include "observe.h"
+#include "locks/rw_lock.h"
+#include "observe/observe.h"
 #include "run.h"
-#include "rw_lock.h"
 
 #define SECOND INT64_C(1000000000)
 #define TICKETS_LEFT 100        /* until they wrap around */

@@ -9,7 +9,7 @@
 #include <signal.h>
 
 #include "fabric/shm/offer.h"
-#include "strip.h"
+#include "move/strip.h"
 
 #define AREA ((size_t)1 << 20)      /* of the target's memory */
 #define CELL 64                     /* bytes; origins own every second one */

@@ -7,8 +7,8 @@
 
 #include <loco/loco.h>
 
+#include "locks/ticket_lock.h"
 #include "run.h"
-#include "ticket_lock.h"
 
 #define SECOND INT64_C(1000000000)
 

@@ -6,7 +6,7 @@
 
 #include <loco/status.h>
 
-#include "tunables.h"
+#include "observe/tunables.h"
 
 /* What the log was told, lines joined. */
 struct heard {

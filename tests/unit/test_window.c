@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "member.h"
-#include "window.h"
+#include "window/window.h"
 
 /* ---- kinds ---- */
 

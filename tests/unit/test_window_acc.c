@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "member.h"
-#include "window.h"
+#include "window/window.h"
 
 struct setting {
     enum loco_window_kind kind;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "member.h"
-#include "window.h"
+#include "window/window.h"
 
 
 /* ---- fence ---- */

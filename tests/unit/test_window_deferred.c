@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "member.h"
-#include "window.h"
+#include "window/window.h"
 
 /* ---- puts ---- */
 

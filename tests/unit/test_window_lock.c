@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "member.h"
-#include "window.h"
+#include "window/window.h"
 
 #define SECOND INT64_C(1000000000)
 

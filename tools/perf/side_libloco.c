@@ -7,7 +7,7 @@
 
 #include <loco/loco.h>
 
-#include "log.h"
+#include "observe/log.h"
 #include "perf.h"
 
 struct side {

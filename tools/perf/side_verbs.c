@@ -16,8 +16,8 @@
 
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/qp.h"
+#include "observe/tunables.h"
 #include "perf.h"
-#include "tunables.h"
 
 #define WORDS 4096                          /* bytes; then what others write, then what we read */
 #define BYTES (WORDS + 2 * PERF_LARGE)

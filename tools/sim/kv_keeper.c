@@ -6,7 +6,7 @@
 
 #include "kv_keeper.h"
 
-#include "kvstore.h"
+#include "kvstore/kvstore.h"
 
 int sim_kv_keeper(const loco_kvstore_t *kv, uint64_t key)
 {

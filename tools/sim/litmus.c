@@ -14,10 +14,10 @@
 
 #include <loco/loco.h>
 
-#include "endpoint.h"
 #include "fabric/sim/sim.h"
 #include "litmus.h"
-#include "rma.h"
+#include "move/rma.h"
+#include "names/endpoint.h"
 
 #define RACE UINT64_C(99)           /* in place of the first value: a race was reported */
 #define POISON UINT64_C(98)         /* a result that was looked at too early */

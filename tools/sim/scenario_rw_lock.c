@@ -7,7 +7,7 @@
 
 #include "scenario_util.h"
 
-#include "rw_lock.h"
+#include "locks/rw_lock.h"
 #include "wait.h"
 
 struct state {

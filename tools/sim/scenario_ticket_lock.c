@@ -7,7 +7,7 @@
 
 #include "scenario_util.h"
 
-#include "ticket_lock.h"
+#include "locks/ticket_lock.h"
 
 #define HANDOVERS 1             /* as in the settings */
 

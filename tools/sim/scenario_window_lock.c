@@ -10,7 +10,7 @@
 #include "scenario_util.h"
 
 #include "wait.h"
-#include "window.h"
+#include "window/window.h"
 
 struct target {
     int readers, writers;       /* who has it, by what its calls returned; all counts as a reader */

@@ -13,7 +13,7 @@
  * which found it free, and this before the reads (an atomic and a read of one queue pair are
  * always in order; LOCO_ORDER for the writes). */
 
-#include "window.h"
+#include "window/window.h"
 
 #define LOCI_ACC_CHAIN_SPANS 15
 

@@ -5,7 +5,7 @@
 /* The lock's way of accumulates (window_acc.c) through a copy: some elements at a time are read,
  * combined with the operands, and exactly their bytes are written. */
 
-#include "window.h"
+#include "window/window.h"
 
 /* Bytes of an element behind its last member: the last element of a window may lack them. */
 static inline size_t loci_acc_padding(const struct loci_type *type)

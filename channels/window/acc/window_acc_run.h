@@ -6,7 +6,7 @@
  * fabric, so many of them handed over, and in flight, together. */
 
 #include "reduce.h"
-#include "window.h"
+#include "window/window.h"
 
 #define LOCI_ACC_RUN_WORDS 64   /* bits of a word */
 

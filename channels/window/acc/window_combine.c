@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "window.h"
+#include "window/window.h"
 
 #define FETCH 0x10000u          /* of what the owner is told: old values, too */
 #define OLD_BYTES 512           /* that are kept at a time */

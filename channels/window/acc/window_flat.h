@@ -4,7 +4,7 @@
 
 /* Flat combining of accumulates on memory that is not mapped; window_flat.c. */
 
-#include "window.h"
+#include "window/window.h"
 
 /* Some elements of a target, side by side: to be combined with an operand, or swapped. */
 struct loci_flat {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "window.h"
+#include "window/window.h"
 #include "window_acc.h"
 #include "window_acc_chain.h"
 #include "window_acc_run.h"

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../service.h"
+#include "service.h"
 #include "offer.h"
 #include "shm.h"
 

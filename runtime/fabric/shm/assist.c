@@ -20,10 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../access.h"
-#include "../../service.h"
-#include "../../wait.h"
+#include "move/access.h"
+#include "service.h"
 #include "shm.h"
+#include "wait.h"
 
 #define SLOTS 8
 #define SLOT_BYTES ((size_t)128 << 10)

@@ -12,12 +12,12 @@
 #include <limits.h>
 #include <string.h>
 
-#include "../../access.h"
-#include "../../memory.h"
-#include "../../service.h"
-#include "../../wait.h"
+#include "memory/memory.h"
+#include "move/access.h"
 #include "offer.h"
+#include "service.h"
 #include "shm.h"
+#include "wait.h"
 
 #define SPANS 128               /* of one system call; more make it no cheaper */
 #define DYING_NS INT64_C(200000000)

@@ -22,10 +22,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../budget.h"
-#include "../../memory.h"
-#include "../../wait.h"
+#include "memory/budget.h"
+#include "memory/memory.h"
 #include "shm.h"
+#include "wait.h"
 
 #define ALIGN ((size_t)2 << 20)             /* a huge page */
 #define FILL_STEP ((size_t)64 << 20)        /* one fallocate; signals wait that long */

@@ -20,8 +20,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "../../service.h"
-#include "../../wait.h"
+#include "service.h"
+#include "wait.h"
 #include "shm.h"
 
 #define BACKLOG 4096

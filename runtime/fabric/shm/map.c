@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../memory.h"
-#include "../../service.h"
-#include "../../wait.h"
+#include "memory/memory.h"
 #include "offer.h"
+#include "service.h"
 #include "shm.h"
+#include "wait.h"
 
 /* ---- descriptors ---- */
 

@@ -42,10 +42,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../access.h"
-#include "../../service.h"
-#include "../../wait.h"
+#include "move/access.h"
 #include "offer.h"
+#include "service.h"
+#include "wait.h"
 
 #define SLOTS_TRIED 4
 #define SPANS 128

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../service.h"
+#include "service.h"
 #include "shm.h"
 
 #define PARKED_MANY 65536

@@ -13,8 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "../../service.h"
-#include "../../wait.h"
+#include "service.h"
+#include "wait.h"
 #include "offer.h"
 #include "shm.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "../../runtime.h"
+#include "runtime.h"
 
 /* The fabric of one node.
  *

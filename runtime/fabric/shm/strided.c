@@ -21,10 +21,10 @@
 
 #include <string.h>
 
-#include "../../service.h"
-#include "../../strip.h"
-#include "../../wait.h"
+#include "move/strip.h"
 #include "offer.h"
+#include "service.h"
+#include "wait.h"
 
 #define BLOCK_NS 160            /* about what process_vm_* take for a block */
 #define CALL_NS 400             /* and for a call */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "names.h"
+#include "names/names.h"
 #include "world.h"
 
 /* ---- whose memory ---- */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "memory.h"
+#include "memory/memory.h"
 #include "place.h"
 #include "world.h"
 

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../service.h"
-#include "../../wait.h"
+#include "service.h"
+#include "wait.h"
 #include "qp.h"
 #include "verbs.h"
 

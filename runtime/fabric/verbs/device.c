@@ -16,9 +16,9 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 
-#include "../../tunables.h"
 #include "choose.h"
 #include "near.h"
+#include "observe/tunables.h"
 
 #define GIDS 1024               /* of all ports; NVIDIA's have 256 each */
 #define SOFT_ROCE 0xffffff      /* its vendor */

@@ -16,8 +16,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "../../service.h"
-#include "../../wait.h"
+#include "service.h"
+#include "wait.h"
 #include "link.h"
 
 #define QUEUE_MANY 4096                     /* messages from which on threads wait */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../service.h"
+#include "service.h"
 #include "link.h"
 #include "qp.h"
 

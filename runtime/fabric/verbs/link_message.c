@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../service.h"
+#include "service.h"
 #include "link.h"
 
 #define PAGE 4096

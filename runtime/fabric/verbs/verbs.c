@@ -12,12 +12,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../../rma.h"
-#include "../../service.h"
-#include "../../wait.h"
 #include "../shm/shm.h"
 #include "link.h"
+#include "move/rma.h"
 #include "qp.h"
+#include "service.h"
+#include "wait.h"
 
 #define PAGE 4096
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../../runtime.h"
+#include "runtime.h"
 #include "device.h"
 
 /* The fabric of RDMA devices, over reliable connections.
