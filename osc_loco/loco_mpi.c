@@ -20,12 +20,12 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 
-#include "base/region.h"
 #include "loco_mpi.h"
 #include "loco_mpi_memory.h"
 #include "observe/log.h"
 #include "runtime.h"
 #include "wait.h"
+#include "window/window.h"
 
 /* All that this process has once. */
 struct loci_mpi {
@@ -379,5 +379,5 @@ int loco_win_region(MPI_Win win, loco_region_t **region)
     loco_window_t *window;
     int status = loco_win_window(win, &window);
 
-    return status == LOCO_OK ? loci_region_of_window(window, region) : status;
+    return status == LOCO_OK ? loci_window_region(window, region) : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Regions: names and bounds around rma.h. A region is an endpoint's, or a view of a window's
- * memory, whose parts may differ in length. */
+/* Regions: names and bounds around rma.h. A region is an endpoint's, or a view of memory that
+ * another object has, whose parts may differ in length. */
 
 #include "config.h"
 
@@ -13,12 +13,11 @@
 #include "names/endpoint.h"
 #include "region.h"
 #include "signature.h"
-#include "window/window.h"
 
 struct loco_region {
     struct loco_runtime *rt;
     struct loci_endpoint *ep;       /* NULL: a view */
-    struct loco_window *win;        /* of a view; else NULL */
+    struct loci_region_view view;   /* where `ep` is NULL */
     size_t len;                     /* of the own part */
 };
 
@@ -46,18 +45,16 @@ int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
     return LOCO_OK;
 }
 
-int loci_region_of_window(struct loco_window *win, loco_region_t **out)
+int loci_region_of_view(struct loco_runtime *rt, const struct loci_region_view *view,
+                        loco_region_t **out)
 {
-    loco_region_t *region;
+    loco_region_t *region = calloc(1, sizeof *region);
 
-    if (win->kind == LOCO_WINDOW_DYNAMIC)
-        return LOCO_ERR_ARG;
-    region = calloc(1, sizeof *region);
     if (region == NULL)
         return LOCO_ERR_NO_MEMORY;
-    region->rt = win->rt;
-    region->win = win;
-    region->len = win->target[win->group.rank].mem.key.len;
+    region->rt = rt;
+    region->view = *view;
+    region->len = view->part(view->owner, view->rank)->key.len;
     *out = region;
     return LOCO_OK;
 }
@@ -74,7 +71,7 @@ void loco_region_destroy(loco_region_t *region)
 void *loco_region_local(const loco_region_t *region)
 {
     if (region->ep == NULL)
-        return region->win->base;
+        return region->view.base;
     return loci_mem_ptr(loci_endpoint_mem(region->ep, region->ep->group.rank, 0));
 }
 
@@ -83,14 +80,20 @@ size_t loco_region_len(const loco_region_t *region)
     return region->len;
 }
 
+static struct loci_mem *part(const loco_region_t *region, int rank)
+{
+    return region->ep != NULL ? loci_endpoint_mem(region->ep, rank, 0)
+                              : region->view.part(region->view.owner, rank);
+}
+
 /* The length of that rank's part. */
 static int part_len(const loco_region_t *region, int rank, uint64_t *len)
 {
-    int size = region->ep != NULL ? region->ep->group.size : region->win->group.size;
+    int size = region->ep != NULL ? region->ep->group.size : region->view.size;
 
     if (rank < 0 || rank >= size)
         return LOCO_ERR_ARG;
-    *len = region->ep != NULL ? region->len : region->win->target[rank].mem.key.len;
+    *len = region->ep != NULL ? region->len : part(region, rank)->key.len;
     return LOCO_OK;
 }
 
@@ -107,12 +110,6 @@ static int check(const loco_region_t *region, int rank, uint64_t offset, size_t 
 static int check_word(const loco_region_t *region, int rank, uint64_t offset)
 {
     return offset % 8 != 0 ? LOCO_ERR_ARG : check(region, rank, offset, 8);
-}
-
-static struct loci_mem *part(const loco_region_t *region, int rank)
-{
-    return region->ep != NULL ? loci_endpoint_mem(region->ep, rank, 0)
-                              : &region->win->target[rank].mem;
 }
 
 /* The blocking forms are the others with no ack: rma.h waits then. */

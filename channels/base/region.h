@@ -4,10 +4,18 @@
 
 #include <loco/region.h>
 
-struct loco_window;
+struct loci_mem;
 
-/* A region over a window's memory, its members' parts by rank; local. It must not outlive the
- * window. LOCO_ERR_ARG for a dynamic one, LOCO_ERR_NO_MEMORY. */
-int loci_region_of_window(struct loco_window *win, loco_region_t **region);
+/* Memory that another object has, one part a member, by rank. */
+struct loci_region_view {
+    void *owner;
+    struct loci_mem *(*part)(void *owner, int rank);
+    void *base;                     /* this process's part */
+    int rank, size;
+};
+
+/* A region over it; local. It must not outlive the owner. LOCO_ERR_NO_MEMORY. */
+int loci_region_of_view(struct loco_runtime *rt, const struct loci_region_view *view,
+                        loco_region_t **region);
 
 #endif

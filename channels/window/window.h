@@ -28,6 +28,7 @@
  * on single targets. A fence opens an epoch that has no access bit yet: the first operation sets
  * it, on the slow path, and from then on a lock is an error until the next fence. */
 
+#include <loco/region.h>
 #include <loco/window.h>
 
 #include "locks/rw_word.h"
@@ -666,5 +667,9 @@ static inline bool loci_window_swap_word(const struct loco_window *win, int rank
     memcpy(result, &old, sizeof old);
     return true;
 }
+
+/* window_region.c: the window's memory as a region, which must not outlive it; local. LOCO_ERR_ARG
+ * for a dynamic one, LOCO_ERR_NO_MEMORY. */
+int loci_window_region(struct loco_window *win, loco_region_t **region);
 
 #endif
