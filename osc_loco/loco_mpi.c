@@ -36,9 +36,10 @@ struct loci_mpi {
 
     _Atomic(pthread_t) caller;          /* the thread that may call MPI; 0: none now */
 
-    pthread_mutex_t component_lock;     /* of the two below, and held while the log is told */
+    pthread_mutex_t component_lock;     /* of the three below, and held while the log is told */
     const struct loci_mpi_component *component;
     bool log_to_stderr;                 /* LOCO_LOG is in the environment */
+    int native_users;                   /* native opens without their close: they hear the log */
 
     struct loci_mpi_memory memory;
 };
@@ -167,13 +168,14 @@ static uint64_t identity(void)
     return (uint64_t)name->jobid << 32 | name->vpid;
 }
 
-/* The component may be unloaded while native channels live, so the runtime's log is told here. */
+/* The component may be unloaded while native channels live, so the runtime's log is told here. A
+ * job that only makes windows hears of errors from MPI, unless it asks for more. */
 static void log_line(void *ctx, int level, const char *text)
 {
     (void)ctx;
     pthread_mutex_lock(&process.component_lock);
     if ((process.component == NULL || !process.component->log(level, text))
-        && process.log_to_stderr)
+        && (process.log_to_stderr || process.native_users > 0))
         loci_log_stderr(NULL, level, text);
     pthread_mutex_unlock(&process.component_lock);
 }
@@ -301,6 +303,14 @@ static int take_group(loco_runtime_t *rt, loco_group_t *group)
     return status;
 }
 
+/* Not under process.lock, which is held while the runtime opens and says what is wrong. */
+static void count_native(int change)
+{
+    pthread_mutex_lock(&process.component_lock);
+    process.native_users += change;
+    pthread_mutex_unlock(&process.component_lock);
+}
+
 static int open_over(MPI_Comm comm, const struct loco_exchange *exchange, loco_runtime_t **out)
 {
     loco_group_t *group = NULL;
@@ -330,15 +340,20 @@ int loco_runtime_open_mpi(MPI_Comm comm, loco_runtime_t **rt)
         || loco_exchange_mpi(comm, &exchange) != LOCO_OK)
         return LOCO_ERR_ARG;
     loci_mpi_enter();
+    count_native(1);
     status = open_over(comm, &exchange, rt);
+    if (status != LOCO_OK)
+        count_native(-1);
     loci_mpi_leave();
     return status;
 }
 
 void loco_runtime_close_mpi(loco_runtime_t *rt)
 {
-    if (rt != NULL)
-        loci_mpi_close();
+    if (rt == NULL)
+        return;
+    loci_mpi_close();
+    count_native(-1);
 }
 
 /* ---- windows ---- */

@@ -8,9 +8,12 @@ extern "C" {
 
 /** \defgroup log What the library has to say
  *
- * Nothing goes to stderr unasked. A program gives a hook to loco_runtime_open (struct
- * loco_bootstrap); without one, LOCO_LOG=LEVEL in the environment sends the lines to stderr.
- * LOCO_LOG chooses the level in both cases; the default with a hook is `warn`.
+ * Errors and warnings of a native program go to stderr, a line each. LOCO_LOG in the environment
+ * chooses another level; LOCO_LOG=none is silence. A program that gives a hook to
+ * loco_runtime_open (struct loco_bootstrap) gets all lines of that level itself, and none goes to
+ * stderr. An MPI program that calls loco_runtime_open_mpi hears them on stderr, too, unless
+ * osc_base_verbose of Open MPI takes them; one that only makes MPI windows hears what MPI's error
+ * handlers say.
  * @{ */
 enum loco_log_level {
     LOCO_LOG_NONE = 0,

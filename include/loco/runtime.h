@@ -50,7 +50,7 @@ struct loco_exchange {
 struct loco_bootstrap {
     uint64_t identity;
     struct loco_exchange exchange;
-    loco_log_fn *log;               /**< hears what goes wrong (log.h); NULL: nobody */
+    loco_log_fn *log;               /**< hears what goes wrong (log.h); NULL: stderr */
     void *log_ctx;
     const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: stronger than
                                          the environment; NULL: none */

@@ -9,7 +9,7 @@
 /* Where a runtime's lines go. All zero is silent. Written while the runtime opens, before there
  * is a second thread; read-only afterwards. */
 struct loci_log {
-    loco_log_fn *fn;            /* NULL: nobody listens */
+    loco_log_fn *fn;            /* NULL: nobody listens (yet: loci_tunables_load) */
     void *ctx;
     int level;                  /* enum loco_log_level: this and graver ones */
 };

@@ -86,7 +86,7 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_OFFERS", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(offers),
       "let a process that is waiting anyway do small copies of its user memory for its peers" },
     { "LOCO_LOG", "warn", LOCI_TUNABLE_CHOICE, 0, 0, "none|error|warn|info|debug", FIELD(log),
-      "what is logged; set in the environment, it goes to stderr where no hook takes it" },
+      "what is logged; lines go to stderr where the program gives no hook" },
     { "LOCO_STATS", "no", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(stats),
       "a table of what each process did, at its end: yes (to stderr), no, or a file; %r in its "
       "name is the rank, %p the process" },
@@ -404,11 +404,11 @@ static int load_log(struct loci_tunables *t, struct loci_log *log)
     const char *text = getenv(row->name);
     int rc = LOCO_OK;
 
+    if (log->fn == NULL)
+        log->fn = loci_log_stderr;
     log->level = t->log;
     if (text == NULL)
         return LOCO_OK;
-    if (log->fn == NULL)
-        log->fn = loci_log_stderr;
     rc = set_row(t, row, text, LOCI_FROM_ENVIRONMENT, log);
     log->level = t->log;
     return rc;

@@ -88,8 +88,8 @@ const struct loci_tunable_row *loci_tunables_rows(size_t *n);
 /* That of this name, `len` letters long; NULL: there is none. */
 const struct loci_tunable_row *loci_tunables_row(const char *name, size_t len);
 
-/* Defaults, then what the environment says; sets log->level, and with LOCO_LOG in the
- * environment and no hook sends the log to stderr. LOCO_ERR_ARG where a variable is wrong: the
+/* Defaults, then what the environment says; sets log->level, and without a hook sends the log to
+ * stderr. LOCO_ERR_ARG where a variable is wrong: the
  * log is told variable, value and what is allowed; all wrong ones are named. */
 int loci_tunables_load(struct loci_tunables *t, struct loci_log *log);
 /* Tell the log of variables that look like tunables and are none (tunables_unknown.c). */

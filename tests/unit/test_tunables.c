@@ -162,13 +162,14 @@ Test(tunables, log_level_is_heeded_before_the_rest)
     cr_assert_eq(heard.lines, 0);
 }
 
-Test(tunables, log_goes_to_stderr_only_when_asked)
+Test(tunables, log_goes_to_stderr_without_a_hook)
 {
     struct loci_tunables t;
     struct loci_log log = { NULL, NULL, 0 };
 
     cr_assert_eq(loci_tunables_load(&t, &log), LOCO_OK);
-    cr_assert(log.fn == NULL);
+    cr_assert(log.fn == loci_log_stderr);
+    cr_assert_eq(log.level, LOCO_LOG_WARN);
     setenv("LOCO_LOG", "info", 1);
     cr_assert_eq(loci_tunables_load(&t, &log), LOCO_OK);
     cr_assert(log.fn == loci_log_stderr);
