@@ -12,7 +12,6 @@
 
 #include "move/rma.h"
 #include "names/endpoint.h"
-#include "signature.h"
 
 /* One word, wherever it is. */
 struct place {
@@ -60,7 +59,7 @@ int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *n
 {
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("atomic_var", (uint64_t)host, 0, 0), .nregions = 1,
+        .type = "atomic_var", .property = { { "host", (uint64_t)host } }, .nregions = 1,
         .region = { { "value", sizeof(uint64_t), 0, host } },
     };
     loco_atomic_var_t *var;
@@ -177,7 +176,8 @@ int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char 
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("atomic_array", count, (uint64_t)host, 0), .nregions = 1,
+        .type = "atomic_array", .nregions = 1,
+        .property = { { "count", count }, { "host", (uint64_t)host } },
     };
     loco_atomic_array_t *array;
     uint64_t size;

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include <loco/barrier.h>
-#include <loco/sst.h>
 
 #include "move/rma.h"
 #include "runtime.h"
+#include "sst.h"
 #include "wait.h"
 
 struct loco_barrier {
@@ -61,8 +61,8 @@ int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name
     }
     barrier->steps = steps_for(loco_group_size(group));
     atomic_flag_clear(&barrier->busy);
-    status = loco_sst_create(rt, parent, name, group, barrier->steps > 0 ? barrier->steps : 1,
-                             LOCO_SST_COLUMNS, &barrier->arrived);
+    status = loci_sst_create(rt, "barrier", parent, name, group,
+                             barrier->steps > 0 ? barrier->steps : 1, LOCO_SST_COLUMNS, &barrier->arrived);
     if (status != LOCO_OK) {
         loco_group_destroy(barrier->group);
         free(barrier);

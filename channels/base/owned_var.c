@@ -10,7 +10,6 @@
 #include <loco/owned_var.h>
 
 #include "owned.h"
-#include "signature.h"
 
 struct loco_owned_var {
     struct loci_owned reg;
@@ -41,7 +40,8 @@ int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *na
     bool checked = size > 8;
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("owned_var", (uint64_t)owner, size, mode), .nregions = 1,
+        .type = "owned_var", .nregions = 1,
+        .property = { { "owner", (uint64_t)owner }, { "size", size }, { "mode", mode } },
         .region = { { "copy", loci_owned_size(words, checked), 0, LOCI_FROM_ALL } },
     };
     struct loco_owned_var *var;

@@ -12,7 +12,6 @@
 #include "move/rma.h"
 #include "names/endpoint.h"
 #include "region.h"
-#include "signature.h"
 
 struct loco_region {
     struct loco_runtime *rt;
@@ -26,7 +25,7 @@ int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
 {
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("region", 0, 0, 0), .nregions = 1,
+        .type = "region", .nregions = 1,
         .region = { { "data", len, 0, LOCI_FROM_ALL } },
     };
     loco_region_t *region = calloc(1, sizeof *region);

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "owned.h"
-#include "signature.h"
 #include "sst.h"
 
 struct loco_sst {
@@ -46,19 +45,18 @@ static int open_rows(struct loco_sst *sst, size_t stride)
     return LOCO_OK;
 }
 
-int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
+int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **out)
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("sst", (uint64_t)columns, (uint64_t)flags, 0), .nregions = 1,
+        .type = type, .nregions = 1,
+        .property = { { "columns", (uint64_t)columns }, { "flags", (uint64_t)flags } },
     };
     struct loco_sst *sst;
     size_t stride, size;
     int status;
 
-    if (group == NULL || columns < 1 || (flags & ~LOCO_SST_ROWS) != 0)
-        return LOCO_ERR_ARG;
     size = (size_t)loco_group_size(group);
     stride = (loci_owned_size((size_t)columns, flags & LOCO_SST_ROWS) + LOCI_CACHE_LINE - 1)
              / LOCI_CACHE_LINE * LOCI_CACHE_LINE;
@@ -88,6 +86,14 @@ no_endpoint:
         free(sst->row);
     free(sst);
     return status;
+}
+
+int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
+                    const loco_group_t *group, int columns, int flags, loco_sst_t **sst)
+{
+    if (group == NULL || columns < 1 || (flags & ~LOCO_SST_ROWS) != 0)
+        return LOCO_ERR_ARG;
+    return loci_sst_create(rt, "sst", parent, name, group, columns, flags, sst);
 }
 
 void loco_sst_destroy(loco_sst_t *sst)

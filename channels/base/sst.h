@@ -4,6 +4,11 @@
 
 #include <loco/sst.h>
 
+/* A table that is a channel of another type, so that the two do not take each other for their own.
+ * `type` is a literal (endpoint.h); the rest is checked by the caller. */
+int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
+                    const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
+
 /* Whether that rank's memory is known here, so that its row may be pushed there: for who does not
  * wait for the runtime to be ready. */
 bool loci_sst_knows(const loco_sst_t *sst, int rank);

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "base/signature.h"
 #include "kv_value.h"
 
 #define LOCKS 256
@@ -60,7 +59,9 @@ static int open_parts(struct loco_kvstore *kv, const char *parent, const char *n
 {
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("kvstore", o->value_bytes, o->capacity, (uint64_t)o->locks),
+        .type = "kvstore",
+        .property = { { "value_bytes", o->value_bytes }, { "capacity", o->capacity },
+                      { "locks", (uint64_t)o->locks }, { "tracker_bytes", o->tracker_bytes } },
         .nregions = 1,
         .region = { { "values", o->capacity * kv->stride, 0, LOCI_FROM_ALL } },
     };

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 
-#include "base/signature.h"
 #include "names/endpoint.h"
 #include "rw_lock.h"
 #include "rw_pair.h"
@@ -61,7 +60,7 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
 {
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("rw_lock", (uint64_t)host, 0, 0), .nregions = 1,
+        .type = "rw_lock", .property = { { "host", (uint64_t)host } }, .nregions = 1,
         .region = { { "word", sizeof(uint64_t), 0, host } }, .words = 1,
     };
     struct loco_rw_lock *lock;
@@ -180,7 +179,7 @@ int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *nam
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("rw_group", (uint64_t)count, 0, 0), .nregions = 2,
+        .type = "rw_group", .property = { { "count", (uint64_t)count } }, .nregions = 2,
         .region = { [ALL_WORD] = { "all", sizeof(uint64_t), 0, 0 } },
         .words = 1u << ALL_WORD | 1u << MEMBER_WORDS,
     };

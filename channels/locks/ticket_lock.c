@@ -33,7 +33,6 @@
 
 #include <stdlib.h>
 
-#include "base/signature.h"
 #include "ticket_lock.h"
 #include "wait.h"
 
@@ -360,7 +359,8 @@ static int create(loco_runtime_t *rt, const char *parent, const char *name,
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("ticket_lock", (uint64_t)count, (uint64_t)first_host, 0),
+        .type = "ticket_lock",
+        .property = { { "count", (uint64_t)count }, { "host", (uint64_t)first_host } },
         .nregions = 2, .words = 1u << LOCI_TICKET_RECORDS,
     };
     struct loco_ticket_array *array;

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "base/signature.h"
 #include "queue.h"
 #include "wait.h"
 
@@ -303,8 +302,9 @@ static int make_slots(struct loco_queue *q, const char *parent, const char *name
 {
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("queue", q->entry_bytes, q->capacity, (uint64_t)q->flags),
-        .nregions = 2,
+        .type = "queue", .nregions = 2,
+        .property = { { "entry_bytes", q->entry_bytes }, { "capacity", q->capacity },
+                      { "flags", (uint64_t)q->flags } },
         .region = {
             [LOCI_QUEUE_SLOTS] = { "slots", (q->capacity + q->size - 1) / q->size * q->stride, 0,
                                    LOCI_FROM_ALL },

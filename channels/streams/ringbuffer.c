@@ -68,7 +68,6 @@
 
 #include <stdlib.h>
 
-#include "base/signature.h"
 #include "ringbuffer.h"
 
 #define CAPACITY_MAX ((size_t)1 << 30)
@@ -118,8 +117,9 @@ int loco_ringbuffer_create(loco_runtime_t *rt, const char *parent, const char *n
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
-        .signature = loci_signature("ringbuffer", (uint64_t)writer, capacity, (uint64_t)flags),
-        .nregions = 2,
+        .type = "ringbuffer", .nregions = 2,
+        .property = { { "writer", (uint64_t)writer }, { "capacity", capacity },
+                      { "flags", (uint64_t)flags } },
     };
     struct loco_ringbuffer *rb;
     int status;

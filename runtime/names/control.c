@@ -56,6 +56,8 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "no endpoint number";
     if (!is_text(m->name, sizeof m->name))
         return "bad name";
+    if (memchr(m->channel, '\0', sizeof m->channel) == NULL)
+        return "bad type of channel";
     return NULL;
 }
 
@@ -140,7 +142,9 @@ void loci_control_describe(const struct loci_entry *e, enum loci_control_type ty
     m->rank = ep->group.rank;
     m->from = e->number;
     m->to = to;
-    m->signature = ep->spec.signature;
+    snprintf(m->channel, sizeof m->channel, "%s", ep->spec.type);
+    for (int i = 0; i < LOCI_PROPERTIES_MAX; i++)
+        m->property[i] = ep->spec.property[i].value;
     m->members = e->members;
     m->size = (uint32_t)ep->group.size;
     memcpy(m->name, ep->name, sizeof m->name);
@@ -211,6 +215,29 @@ static bool region_differs(const struct loci_entry *e, const struct loci_control
     return true;
 }
 
+/* Of two channels of one type the properties have the same names. */
+static bool channel_differs(const struct loci_entry *e, const struct loci_control *m, char *text,
+                            size_t len)
+{
+    const struct loci_endpoint_spec *spec = &e->ep.spec;
+    int here = e->ep.group.rank;
+
+    if (strcmp(m->channel, spec->type) != 0) {
+        snprintf(text, len, "its type is %s at rank %d (here) and %s at rank %d", spec->type, here,
+                 m->channel, m->rank);
+        return true;
+    }
+    for (int i = 0; i < LOCI_PROPERTIES_MAX; i++)
+        if (m->property[i] != spec->property[i].value) {
+            snprintf(text, len, "%s is %lld at rank %d (here) and %lld at rank %d",
+                     spec->property[i].name != NULL ? spec->property[i].name : "a property",
+                     (long long)spec->property[i].value, here, (long long)m->property[i],
+                     m->rank);
+            return true;
+        }
+    return false;
+}
+
 bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,
                           char *text, size_t len)
 {
@@ -223,10 +250,8 @@ bool loci_control_differs(const struct loci_entry *e, int peer, const struct loc
     else if (m->members != e->members || ep->group.peer[m->rank] != peer)
         snprintf(text, len, "the group has other members, or another order, at rank %d (here) "
                  "than at rank %d", here, m->rank);
-    else if (m->signature != ep->spec.signature)
-        snprintf(text, len, "type or parameters differ between rank %d (here, signature %llx) "
-                 "and rank %d (%llx)", here, (unsigned long long)ep->spec.signature, m->rank,
-                 (unsigned long long)m->signature);
+    else if (channel_differs(e, m, text, len))
+        return true;
     else if (m->nregions != (uint32_t)ep->spec.nregions)
         snprintf(text, len, "%d regions at rank %d (here) and %u at rank %d", ep->spec.nregions,
                  here, m->nregions, m->rank);

@@ -10,7 +10,7 @@
  * is believed before loci_control_parse has looked at all of it. */
 
 #define LOCI_CONTROL_MAGIC UINT32_C(0x4f434f4c)
-#define LOCI_CONTROL_VERSION 1
+#define LOCI_CONTROL_VERSION 2
 
 /* Joins and rejects want an answer; their sender may send them again until it has one. */
 enum loci_control_type {
@@ -39,12 +39,13 @@ struct loci_control {
     int32_t rank;               /* the sender's in the group; of a gone, the receiver's */
     uint64_t from;              /* which of the sender's endpoints; never used twice */
     uint64_t to;                /* which of the receiver's it is for; 0 in a join: any */
-    uint64_t signature;
     uint64_t members;           /* hash of the group's identities in order */
     uint32_t size;              /* of the group */
     uint32_t nregions;
     uint64_t checksum;          /* of all the rest */
     char name[LOCI_NAME_MAX];
+    char channel[LOCI_TYPE_NAME];       /* its type; and its properties */
+    uint64_t property[LOCI_PROPERTIES_MAX];
     struct loci_control_region region[LOCI_REGIONS_MAX];
 };
 

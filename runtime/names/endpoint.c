@@ -29,6 +29,7 @@ static int full_name(const struct loci_endpoint_spec *spec, char *name)
 
 static int check_spec(const struct loci_endpoint_spec *spec)
 {
+    LOCO_ASSERT(spec->type != NULL && strlen(spec->type) < LOCI_TYPE_NAME);
     if (spec->group == NULL || spec->group->rank < 0 || spec->nregions < 0
         || spec->nregions > LOCI_REGIONS_MAX)
         return LOCO_ERR_ARG;

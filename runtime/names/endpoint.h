@@ -25,6 +25,8 @@
 #define LOCI_NAME_MAX 128       /* bytes of a full name with its end: "parent/child" */
 #define LOCI_REGION_NAME 32     /* bytes of a region's name with its end */
 #define LOCI_REGIONS_MAX 8
+#define LOCI_TYPE_NAME 16       /* bytes of a channel's type with its end */
+#define LOCI_PROPERTIES_MAX 4
 #define LOCI_FROM_ALL (-1)      /* every member provides this region */
 
 struct loci_region_spec {
@@ -34,12 +36,19 @@ struct loci_region_spec {
     int from;                   /* group rank of the only member that provides it, or ALL */
 };
 
+/* A parameter of the channel that must be the same at all members. */
+struct loci_property {
+    const char *name;           /* as in the public header: "capacity"; NULL: no more of them */
+    uint64_t value;             /* a negative one as its two's complement */
+};
+
 struct loci_endpoint;
 
 struct loci_endpoint_spec {
     const char *parent;         /* full name of the parent channel, or NULL */
     const char *name;
-    uint64_t signature;         /* of the channel's type and parameters; must be equal at all */
+    const char *type;           /* of the channel: "queue"; the same at all, as are properties. */
+    struct loci_property property[LOCI_PROPERTIES_MAX];     /* These texts are not copied */
     const struct loco_group *group;     /* copied; this process is in it */
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];

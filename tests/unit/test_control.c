@@ -18,8 +18,9 @@ static struct loci_control valid(enum loci_control_type type, unsigned nregions)
     struct loci_control m = {
         .magic = LOCI_CONTROL_MAGIC, .version = LOCI_CONTROL_VERSION, .type = (uint16_t)type,
         .len = (uint32_t)loci_control_len(nregions), .rank = 1, .from = 3,
-        .to = type == LOCI_CONTROL_JOIN ? 0 : 1, .signature = 7, .members = 9, .size = 2,
-        .nregions = nregions, .name = "fuzz",
+        .to = type == LOCI_CONTROL_JOIN ? 0 : 1, .members = 9, .size = 2,
+        .nregions = nregions, .name = "fuzz", .channel = "test",
+        .property = { 7 },
     };
 
     for (unsigned i = 0; i < nregions; i++) {
@@ -93,6 +94,7 @@ Test(control, refuses_each_kind_of_wrong_head)
     REFUSED_CONNECT(m.to = 0);
     REFUSED(m.name[0] = '\0');
     REFUSED(memset(m.name, 'x', sizeof m.name));
+    REFUSED(memset(m.channel, 'x', sizeof m.channel));
 }
 
 Test(control, refuses_each_kind_of_wrong_region)
@@ -199,7 +201,8 @@ static bool in_range(const struct loci_control *m)
 {
     bool right = m->rank >= 0 && (uint32_t)m->rank < m->size && m->size <= LOCI_MAX_PEERS
                  && m->nregions <= LOCI_REGIONS_MAX && m->len == loci_control_len(m->nregions)
-                 && strnlen(m->name, LOCI_NAME_MAX) < LOCI_NAME_MAX && m->from != 0;
+                 && strnlen(m->name, LOCI_NAME_MAX) < LOCI_NAME_MAX && m->from != 0
+                 && strnlen(m->channel, LOCI_TYPE_NAME) < LOCI_TYPE_NAME;
 
     for (unsigned i = 0; i < m->nregions; i++) {
         const struct loci_control_region *r = &m->region[i];
@@ -233,7 +236,8 @@ Test(control, what_is_believed_is_in_range)
 static int fuzz_body(loco_runtime_t *rt, int rank, void *arg)
 {
     struct loci_endpoint_spec spec = {
-        .name = "fuzz", .signature = 7, .group = loco_everyone(rt), .nregions = 2,
+        .name = "fuzz", .type = "test", .property = { { "width", 7 } },
+        .group = loco_everyone(rt), .nregions = 2,
         .region = { { "data0", 64, 0, LOCI_FROM_ALL }, { "root1", 64, 0, 0 } },
     };
     uint64_t state = 987654321;

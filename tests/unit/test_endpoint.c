@@ -14,7 +14,8 @@
 static struct loci_endpoint_spec spec_of(loco_runtime_t *rt, const char *name, size_t len)
 {
     return (struct loci_endpoint_spec){
-        .name = name, .signature = 7, .group = loco_everyone(rt), .nregions = 2,
+        .name = name, .type = "test", .property = { { "width", 7 } },
+        .group = loco_everyone(rt), .nregions = 2,
         .region = { { "data", len, 0, LOCI_FROM_ALL }, { "root", 64, 0, 0 } },
     };
 }
@@ -249,11 +250,13 @@ static int mismatch_body(loco_runtime_t *rt, int rank, void *arg)
         if (kind == 1)
             spec.region[1].name = "toor";
         if (kind == 2)
-            spec.signature = 8;
+            spec.property[0].value = 8;
         if (kind == 3)
             spec.nregions = 1;
         if (kind == 4)
             spec.region[1].from = 1;
+        if (kind == 5)
+            spec.type = "other";
         usleep(10000);
     }
     CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
@@ -270,11 +273,41 @@ static int mismatch_body(loco_runtime_t *rt, int rank, void *arg)
 
 Test(endpoint, what_differs_is_an_error_at_both_ends)
 {
-    for (int kind = 0; kind < 5; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         cr_assert_eq(run_on(RUN_WEAK, 2, (uint64_t)kind, NULL, mismatch_body, &kind), 0,
                      "kind %d", kind);
         cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, mismatch_body, &kind), 0, "kind %d", kind);
     }
+}
+
+/* The line that says what differs, as rank 0 and rank 1 each have it. */
+static int said_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const char *const said[][2] = {
+        { "width is 7 at rank 0 (here) and -8 at rank 1", "width is -8 at rank 1 (here) and 7 at "
+          "rank 0" },
+        { "its type is test at rank 0 (here) and other at rank 1", "its type is other at rank 1 "
+          "(here) and test at rank 0" },
+    };
+    struct loci_endpoint_spec spec = spec_of(rt, "s", 64);
+    int which = *(int *)arg;
+    struct loci_endpoint *ep;
+
+    if (rank == 1 && which == 0)
+        spec.property[0].value = (uint64_t)-8;
+    if (rank == 1 && which == 1)
+        spec.type = "other";
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_EQ(loci_endpoint_ready(ep, run_limit(10 * SECOND)), LOCO_ERR_MISMATCH);
+    CHECK(weak_logged(rt, said[which][rank]) >= 1);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+Test(endpoint, a_type_or_property_that_differs_is_named)
+{
+    for (int which = 0; which < 2; which++)
+        cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, said_body, &which), 0);
 }
 
 static int named_body(loco_runtime_t *rt, int rank, void *arg)

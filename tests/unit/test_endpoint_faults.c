@@ -40,7 +40,8 @@ static void run_all(int n, weak_fn *fn)
 static struct loci_endpoint_spec spec_of(loco_runtime_t *rt, const char *name, size_t len)
 {
     return (struct loci_endpoint_spec){
-        .name = name, .signature = 7, .group = loco_everyone(rt), .nregions = 2,
+        .name = name, .type = "test", .property = { { "width", 7 } },
+        .group = loco_everyone(rt), .nregions = 2,
         .region = { { "data", len, 0, LOCI_FROM_ALL }, { "root", 64, 0, 0 } },
     };
 }

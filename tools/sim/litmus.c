@@ -637,7 +637,7 @@ static void final_value(struct lit *l, struct litmus_run *run)
 static int body(loco_runtime_t *rt, int rank, void *arg)
 {
     const struct loci_endpoint_spec spec = {
-        .name = "litmus", .group = loco_everyone(rt), .signature = 1, .nregions = 2,
+        .name = "litmus", .group = loco_everyone(rt), .type = "litmus", .nregions = 2,
         .region = { [IN_HOST] = { "words", WORDS * sizeof(uint64_t), 0, LOCI_FROM_ALL },
                     [IN_DEVICE] = { "device", WORDS * sizeof(uint64_t), 0, LOCI_FROM_ALL } },
         .words = 1u << IN_DEVICE,
