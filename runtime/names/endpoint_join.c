@@ -20,6 +20,10 @@
  *             endpoint of B
  *   gone                            nothing
  *
+ * and where A is no member of B's group
+ *   join, connect, connected        reject: only A's endpoint can fail by it
+ *   reject, gone                    gone, nothing
+ *
  * A member is missed until both have the other's keys and know it; and an endpoint that differs
  * fails once all who differ from it know that. So whoever is ready or has failed may destroy its
  * endpoint and make another: no member needs the old one. If the last word to a member is lost,
@@ -146,13 +150,13 @@ static int import(struct loci_entry *e, int peer, const struct loci_control *m)
     return LOCO_OK;
 }
 
-/* Its endpoint differs from ours. One that is no member cannot be waited for: it is told once. */
+/* A member's endpoint differs from ours. */
 static void meet_differing(struct loci_entry *e, int rank, const struct loci_control *m,
                            const char *text)
 {
-    if (rank < 0 ? !e->mismatch : e->member[rank].number != m->from)
+    if (e->member[rank].number != m->from)
         log_mismatch(e, text);
-    if (rank >= 0 && e->member[rank].number == 0) {
+    if (e->member[rank].number == 0) {
         e->member[rank].number = m->from;
         e->member[rank].differs = true;
         e->untold++;
@@ -216,7 +220,7 @@ static void on_reject(struct loci_entry *e, int peer, int rank, const struct loc
     char text[512];
 
     r->answer = LOCI_CONTROL_GONE;
-    if (rank >= 0 && is_connected(e, rank))
+    if (is_connected(e, rank))
         return;                         /* it said before that it fits */
     if (!loci_control_differs(e, peer, m, text, sizeof text))
         snprintf(text, sizeof text, "rank %d says so", m->rank);
@@ -242,17 +246,34 @@ static bool is_of_other_time(const struct loci_entry *e, int peer, int rank,
  * differs from it as well may be told by nobody else. The others are for the next of its name. */
 static bool is_answered(struct loci_entry *e, int rank, const struct loci_control *m)
 {
-    struct loci_member *member = rank < 0 ? NULL : &e->member[rank];
+    struct loci_member *member = &e->member[rank];
 
-    if (member != NULL && (!has_failed(e) || member->heard == 0))
+    if (!has_failed(e) || member->heard == 0)
         member->heard = m->from;
-    return !has_failed(e) || m->type == LOCI_CONTROL_REJECT
-           || (member != NULL && member->heard == m->from);
+    return !has_failed(e) || m->type == LOCI_CONTROL_REJECT || member->heard == m->from;
 }
 
 static bool is_question(const struct loci_control *m)
 {
     return m->type == LOCI_CONTROL_JOIN || m->type == LOCI_CONTROL_REJECT;
+}
+
+/* A process that is no member of ours says something of an endpoint of its own. Our members do not
+ * wait for it, and it can neither connect to this endpoint nor fail it: they stay as they are, ready
+ * or not. It is told that it differs, each time that it asks, since nothing of it is kept here. */
+static void meet_stranger(const struct loci_entry *e, int peer, const struct loci_control *m,
+                          struct reaction *r)
+{
+    char text[512];
+
+    if (m->type == LOCI_CONTROL_GONE)
+        return;
+    r->answer = m->type == LOCI_CONTROL_REJECT ? LOCI_CONTROL_GONE : LOCI_CONTROL_REJECT;
+    if (r->answer == LOCI_CONTROL_REJECT
+        && loci_control_differs(e, peer, m, text, sizeof text))
+        LOCI_LOG(e->ep.rt, LOCO_LOG_INFO, "endpoint %s: process %llx is no member of its group "
+                 "and is refused: %s", e->ep.name,
+                 (unsigned long long)loci_peer(e->ep.rt, peer)->address.identity, text);
 }
 
 static void react(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
@@ -263,7 +284,11 @@ static void react(struct loci_entry *e, int peer, int rank, const struct loci_co
             r->answer = LOCI_CONTROL_GONE;
         return;
     }
-    if ((rank >= 0 && is_of_other_time(e, peer, rank, m, r)) || !is_answered(e, rank, m))
+    if (rank < 0) {
+        meet_stranger(e, peer, m, r);
+        return;
+    }
+    if (is_of_other_time(e, peer, rank, m, r) || !is_answered(e, rank, m))
         return;
     switch (m->type) {
     case LOCI_CONTROL_JOIN:
@@ -277,7 +302,7 @@ static void react(struct loci_entry *e, int peer, int rank, const struct loci_co
         on_reject(e, peer, rank, m, r);
         break;
     default:
-        r->knows = rank >= 0;
+        r->knows = true;
         break;
     }
 }
@@ -304,7 +329,7 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
         e->ep.spec.on_connect(&e->ep, rank, e->ep.spec.ctx);
     pthread_mutex_lock(&names->lock);
     e->mismatch |= r.mismatch;
-    if (r.knows && rank >= 0)
+    if (r.knows)
         set_knows(e, rank);
     settle_mismatch(e);
 }

@@ -372,6 +372,76 @@ Test(endpoint, bad_names_are_refused)
     cr_assert_eq(run_on(RUN_WEAK, 1, 3, NULL, names_body, NULL), 0);
 }
 
+/* ---- a newcomer ---- */
+
+/* Rank 2 makes it over all three, the members without it. It comes before the members,
+ * between them, or when they are ready. */
+enum { FIRST, BETWEEN, LAST, TIMES };
+
+struct newcomer {
+    int time;
+    _Atomic int *steps, *refused;
+};
+
+static int be_newcomer(loco_runtime_t *rt, const struct newcomer *n)
+{
+    static const int steps_before[TIMES] = { 0, 1, 2 };
+    struct loci_endpoint_spec spec = spec_of(rt, "club", 256);
+    struct loci_endpoint *ep;
+
+    CHECK_OK(run_await(n->steps, steps_before[n->time]));
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    atomic_fetch_add(n->steps, 1);
+    CHECK_EQ(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)), LOCO_ERR_MISMATCH);
+    atomic_fetch_add(n->refused, 1);
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+static int be_member(loco_runtime_t *rt, int rank, const loco_group_t *members,
+                     const struct newcomer *n)
+{
+    static const int steps_before[TIMES][2] = { { 1, 1 }, { 0, 2 }, { 0, 0 } };
+    struct loci_endpoint_spec spec = spec_of(rt, "club", 256);
+    struct loci_endpoint *ep;
+
+    spec.group = members;
+    CHECK_OK(run_await(n->steps, steps_before[n->time][rank]));
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    if (n->time == BETWEEN)
+        atomic_fetch_add(n->steps, 1);
+    CHECK_OK(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)));
+    if (n->time == LAST)
+        atomic_fetch_add(n->steps, 1);
+    CHECK_OK(run_await(n->refused, 1));
+    CHECK_OK(loco_runtime_wait_ready(rt, run_limit(10 * SECOND)));
+    CHECK_OK(everybody_is_here(rt, ep));
+    loci_endpoint_destroy(ep);
+    return 0;
+}
+
+static int newcomer_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_group_t *members;
+    int result;
+
+    CHECK_OK(loco_group_subset(loco_everyone(rt), 2, (const int[]){ 0, 1 }, &members));
+    result = rank == 2 ? be_newcomer(rt, arg) : be_member(rt, rank, members, arg);
+    loco_group_destroy(members);
+    return result;
+}
+
+Test(endpoint, a_newcomer_that_does_not_fit_is_refused_alone)
+{
+    for (int time = 0; time < TIMES; time++)
+        for (int fabric = 0; fabric < 2; fabric++) {
+            struct newcomer n = { time, run_counter(), run_counter() };
+
+            cr_assert_eq(run_on(fabric == 0 ? RUN_WEAK : RUN_SHM, 3, (uint64_t)time, NULL,
+                                newcomer_body, &n), 0, "time %d", time);
+        }
+}
+
 /* ---- waiting in vain ---- */
 
 static int timeout_body(loco_runtime_t *rt, int rank, void *arg)
