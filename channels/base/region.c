@@ -62,8 +62,10 @@ void loco_region_destroy(loco_region_t *region)
 {
     if (region == NULL)
         return;
-    if (region->ep != NULL)
+    if (region->ep != NULL) {
+        loci_renew_own(region->rt, loci_endpoint_mem(region->ep, region->ep->group.rank, 0));
         loci_endpoint_destroy(region->ep);
+    }
     free(region);
 }
 

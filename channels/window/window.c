@@ -338,6 +338,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->one_thread = spec->one_thread;
     win->under_way = -1;
     win->no_locks = spec->no_locks;
+    win->contiguous = spec->kind == LOCO_WINDOW_SHARED && !spec->noncontiguous;
     win->synchronous = rt->ops->synchronous;
     win->notes_stores = win->synchronous && win->one_thread && win->kind != LOCO_WINDOW_SHARED;
     return win;
@@ -423,6 +424,28 @@ int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
     return loci_window_create_behind(rt, exchange, spec, 0, out);
 }
 
+/* What the program had pointers to is as new before its owner, behind the barrier, gives it to
+ * another window. Contiguous parts are one range: a pointer into it is one to all. */
+static void renew_memory(struct loco_window *win)
+{
+    unsigned char *from = NULL;
+    size_t len = 0;
+
+    loci_renew_own(win->rt, &win->own);
+    for (int i = 0; win->contiguous && i < win->group.size; i++) {
+        from = from == NULL ? loci_mem_ptr(&win->target[i].mem) : from;
+        len += win->target[i].mem.key.len;
+    }
+    if (from != NULL && win->group.rank != 0)
+        loci_renew(win->rt, from, len);
+    for (int i = 0; win->queried && !win->contiguous && i < win->group.size; i++) {
+        struct loci_mem *mem = &win->target[i].mem;
+
+        if (i != win->group.rank && mem->key.kind == LOCI_MEM_POOL && loci_mem_ptr(mem) != NULL)
+            loci_renew(win->rt, loci_mem_ptr(mem), mem->key.len);
+    }
+}
+
 int loci_window_end(struct loco_window *win)
 {
     uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
@@ -432,6 +455,7 @@ int loci_window_end(struct loco_window *win)
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
         return LOCO_ERR_STATE;
     finished = loci_finish(win->rt, -1, &win->group);
+    renew_memory(win);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
     /* Where the survivors could not agree, the memory is kept: somebody may still write there. Of a
      * few members each waits for each, and only the dead have not come. */
@@ -495,6 +519,8 @@ int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_u
         p = loci_mem_map(win->rt, &t->mem);
         if (p == NULL)
             return LOCO_ERR_SHARED;
+        if (rank != win->group.rank)
+            atomic_store_explicit(&win->queried, true, memory_order_relaxed);
     }
     if (size != NULL)
         *size = t->mem.key.len;

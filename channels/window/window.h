@@ -128,6 +128,8 @@ struct loco_window {
                                            of the fabric there */
 
     void *memory;                       /* all this is in */
+    bool contiguous;                    /* all parts are in the memory of rank 0 */
+    _Atomic bool queried;               /* the program has pointers to parts of others */
     struct loci_mem own;                /* local handles of what this member gave */
     struct loci_mem own_control;
     void *base;

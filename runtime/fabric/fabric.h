@@ -170,6 +170,9 @@ struct loci_fabric_ops {
     int (*extent_create)(struct loci_fabric *fabric, struct loci_extent *extent);
     int (*extent_grow)(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
     void (*extent_destroy)(struct loci_fabric *fabric, struct loci_extent *extent);
+    /* Nullable. Pages that the program had a pointer to are about to be used again: undo what it
+     * has made of them. base and len are whole pages of an extent, own or mapped. */
+    int (*renew)(struct loci_fabric *fabric, void *base, size_t len);
     /* User memory: checks nothing but that it can be registered. */
     int (*user_add)(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key);
     void (*user_remove)(struct loci_fabric *fabric, const struct loci_memkey *key);

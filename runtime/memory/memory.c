@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "memory.h"
 
@@ -303,6 +304,38 @@ void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
         return;
     atomic_init(&mine->ptr, NULL);
     atomic_init(&mine->word, NULL);
+    mine->key.kind = LOCI_MEM_NONE;
+}
+
+/* ---- what programs make of it ---- */
+
+static int renew(struct loco_runtime *rt, void *ptr, size_t len)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *from = ptr, *to = from + len;
+
+    from += (page - (uintptr_t)from % page) % page;
+    to -= (uintptr_t)to % page;
+    if (rt->ops->renew == NULL || from >= to)
+        return LOCO_OK;
+    return rt->ops->renew(rt->fabric, from, (size_t)(to - from));
+}
+
+void loci_renew(struct loco_runtime *rt, void *ptr, size_t len)
+{
+    if (renew(rt, ptr, len) != LOCO_OK)
+        LOCI_LOG(rt, LOCO_LOG_WARN, "%zu bytes of a peer's memory at %p cannot be made as new: %m",
+                 len, ptr);
+}
+
+void loci_renew_own(struct loco_runtime *rt, struct loci_mem *mine)
+{
+    unsigned char *ptr = atomic_load_explicit(&mine->ptr, memory_order_relaxed);
+
+    if (mine->key.kind != LOCI_MEM_POOL || renew(rt, ptr, mine->key.len) == LOCO_OK)
+        return;
+    LOCI_LOG(rt, LOCO_LOG_WARN, "%llu bytes of memory at %p cannot be made as new, and are not used "
+             "again: %m", (unsigned long long)mine->key.len, (void *)ptr);
     mine->key.kind = LOCI_MEM_NONE;
 }
 

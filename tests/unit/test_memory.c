@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memory/memory.h"
 #include "move/rma.h"
@@ -83,6 +84,51 @@ Test(memory, bad_requests_are_refused)
     loci_free(rt, &a);
     cr_assert_eq(loci_alloc(rt, 40 * MIB, 0, &b), LOCO_OK, "what came back can be had again");
     memset(ptr_of(&b), 1, 40 * MIB);
+    loci_free(rt, &b);
+    loco_runtime_close(rt);
+}
+
+/* The pages that lie inside: a program cannot change others without harm to their other owners. */
+Test(memory, what_was_protected_is_as_new)
+{
+    const size_t page = 4096;
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem a, b;
+    unsigned char *was;
+
+    cr_assert_eq(loci_alloc(rt, 3 * page, 0, &a), LOCO_OK);
+    cr_assert_eq(loci_alloc(rt, 100, 0, &b), LOCO_OK);
+    was = ptr_of(&a);
+    cr_assert_eq(mprotect(was + page - (uintptr_t)was % page, page, PROT_NONE), 0);
+    loci_renew_own(rt, &b);
+    loci_renew_own(rt, &a);
+    loci_free(rt, &a);
+    cr_assert_eq(loci_alloc(rt, 3 * page, 0, &a), LOCO_OK);
+    cr_expect_eq(ptr_of(&a), was);
+    memset(was, 1, 3 * page);
+    cr_assert_eq(mprotect(was + page - (uintptr_t)was % page, page, PROT_READ), 0);
+    loci_renew(rt, was, 3 * page);
+    memset(was, 1, 3 * page);
+    loci_free(rt, &a);
+    loci_free(rt, &b);
+    loco_runtime_close(rt);
+}
+
+Test(memory, what_is_no_longer_mapped_is_not_used_again)
+{
+    const size_t page = 4096;
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem a, b;
+    unsigned char *was;
+
+    cr_assert_eq(loci_alloc(rt, page, page, &a), LOCO_OK);
+    was = ptr_of(&a);
+    cr_assert_eq(munmap(was, page), 0);
+    loci_renew_own(rt, &a);
+    loci_free(rt, &a);
+    cr_assert_eq(loci_alloc(rt, page, page, &b), LOCO_OK);
+    cr_expect_neq(ptr_of(&b), was);
+    memset(ptr_of(&b), 1, page);
     loci_free(rt, &b);
     loco_runtime_close(rt);
 }

@@ -308,6 +308,18 @@ void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *ext
     extent->fabric_data = NULL;
 }
 
+/* What a program does to its window's memory lasts longer than the window: it may have taken the
+ * right to write from a table that it has filled, or have hidden it from its children. Both calls
+ * return at once where nothing was changed. Locks (mlock) stay: they hurt nobody, and to undo them
+ * would undo the program's mlockall. */
+int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len)
+{
+    (void)fabric;
+    if (mprotect(base, len, PROT_READ | PROT_WRITE) != 0)
+        return LOCO_ERR_SYSTEM;
+    return madvise(base, len, MADV_DOFORK) == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
+}
+
 static bool add_mapper(struct shm_extent *e, struct shm_peer *p)
 {
     struct shm_peer **more;

@@ -362,6 +362,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .extent_create = loci_shm_extent_create,
     .extent_grow = loci_shm_extent_grow,
     .extent_destroy = loci_shm_extent_destroy,
+    .renew = loci_shm_renew,
     .user_add = shm_user_add,
     .user_remove = shm_user_remove,
     .map = loci_shm_map,

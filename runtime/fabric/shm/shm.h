@@ -211,6 +211,7 @@ struct shm_message {
 int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
 int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
 void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
+int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len);
 /* An inode that all processes of this node see, to lock while asking for memory. */
 int loci_shm_budget_open(void);
 /* Whether the system gives memory files huge pages only where madvise asks for them. */

@@ -298,6 +298,7 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
     .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
     .peer_remove = verbs_peer_remove, .extent_create = loci_verbs_extent_create,                  \
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
+    .renew = loci_shm_renew,                                                                      \
     .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove,                       \
     .words_take = loci_verbs_words_take, .words_give = loci_verbs_words_give, .map = verbs_map,   \
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
