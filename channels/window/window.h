@@ -275,13 +275,12 @@ int loci_window_combine_by_target(struct loco_window *win, int rank,
 bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len);
 
 /* window_deferred.c: whether a put or get of one run may be deferred, after all checks; to do that;
- * and to send all that was: before anything that others may see, or that touches the same memory in
- * another way, or, if gets are among them, before local buffers are looked at. */
+ * and to send all that was: before anything that touches the same memory in another way, and in each
+ * synchronization call. */
 bool loci_window_may_defer(const struct loco_window *win, int rank, enum loci_op_kind kind,
                            size_t len, const loco_ack_t *ack);
 int loci_window_defer(struct loco_window *win, int rank, enum loci_op_kind kind,
                       const struct loco_span *span);
-bool loci_window_has_deferred_gets(const struct loco_window *win);
 void loci_window_deferred_free(struct loco_window *win);
 int loci_window_send_deferred(struct loco_window *win);
 static inline int loci_window_send(struct loco_window *win)

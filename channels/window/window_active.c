@@ -441,6 +441,7 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
     p->origins = n;
     if (n > 0)
         memcpy(p->origin, ranks, (size_t)n * sizeof ranks[0]);
+    status = loci_window_send(win);
     take_turn(win, &p->poster);
     for (int i = 0; i < n; i++) {
         int told = tell(win, ranks[i], loci_window_posted(win->group.rank),
@@ -570,16 +571,17 @@ int loco_window_wait(loco_window_t *win)
 {
     struct loci_pscw *p = atomic_load_explicit(&win->pscw, memory_order_acquire);
     struct count_wait wait;
-    int status;
+    int status, sent;
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
         return LOCO_ERR_STATE;
     wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
+    sent = loci_window_send(win);
     status = wait_for_counts(&wait, "the completes of a window's members");
     if (status != LOCO_OK)
         break_up(p);
     end_exposure(win, p);
-    return status;
+    return status == LOCO_OK ? sent : status;
 }
 
 int loco_window_test(loco_window_t *win, bool *done)
@@ -590,6 +592,10 @@ int loco_window_test(loco_window_t *win, bool *done)
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
         return LOCO_ERR_STATE;
+    /* What cannot be sent is told, and the exposure epoch goes on. */
+    status = loci_window_send(win);
+    if (status != LOCO_OK)
+        return status;
     wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
     if (all_counted(&wait)) {
         end_exposure(win, p);

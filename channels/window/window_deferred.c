@@ -2,10 +2,15 @@
 
 /* Short puts and gets that wait to be sent together.
  *
+ * They wait until the next synchronization call on the window, whichever it is, and no longer: from
+ * then on the target may poll for what was put, and the origin need not call anything any more. A
+ * flush_local is such a call, and so is the wait for a request: puts that have an ack of their own
+ * are never deferred.
+ *
  * One into or from memory that the user brought costs a system call, which takes many of them as
  * well as one. So where one thread calls, such puts are copied to lists of this process, one for
  * each member that they go to, and sent: when a list is full, before anything else is done in the
- * window, or when the origin says that they must be complete at the target. Gets that are
+ * window, or when the origin synchronizes. Gets that are
  * LOCO_UNTIL_FLUSH make such lists as well; but the first after a flush goes at once, for where it
  * is the only one a list costs more than it saves.
  *
@@ -68,21 +73,13 @@ int loci_window_send_deferred(struct loco_window *win)
     return status;
 }
 
-bool loci_window_has_deferred_gets(const struct loco_window *win)
-{
-    const struct loci_deferred *d = win->deferred;
-
-    for (int i = 0; win->deferred_runs != 0 && i < d->nused; i++)
-        if (d->list[d->used[i]]->kind == LOCI_READ)
-            return true;
-    return false;
-}
-
 bool loci_window_may_defer(const struct loco_window *win, int rank, enum loci_op_kind kind,
                            size_t len, const loco_ack_t *ack)
 {
+    bool copied = kind == LOCI_WRITE && ack == NULL;
+
     if (len > RUN_LEN || !win->one_thread || rank == win->group.rank
-        || (kind == LOCI_READ && ack != LOCO_UNTIL_FLUSH))
+        || (ack != LOCO_UNTIL_FLUSH && !copied))
         return false;
     if (win->synchronous)
         return win->kind == LOCO_WINDOW_CREATE && (kind == LOCI_WRITE || win->under_way >= 0);

@@ -150,6 +150,9 @@ int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int
         return LOCO_ERR_STATE;
     }
     status = loci_window_check_alive(win, rank);
+    /* Whoever holds this lock may wait for what was put to another member. */
+    if (status == LOCO_OK)
+        status = loci_window_send(win);
     if (status == LOCO_OK)
         status = acquire(win, rank, &epoch);
     atomic_store_explicit(&t->epoch, status == LOCO_OK ? epoch : 0, memory_order_release);
@@ -245,21 +248,17 @@ int loco_window_flush_all(loco_window_t *win)
     return is_passive(win) ? finish_traffic(win, -1) : LOCO_ERR_STATE;
 }
 
-static int send_gets(struct loco_window *win)
-{
-    return loci_window_has_deferred_gets(win) ? loci_window_send_deferred(win) : LOCO_OK;
-}
-
-/* What a synchronous fabric has been given is complete at the origin, and puts that wait to be
- * given are copies. Of others, the acks of operations in flight are with whoever started them, so
- * all is placed instead. */
+/* What a synchronous fabric has been given is complete at the origin. Of others, the acks of
+ * operations in flight are with whoever started them, so all is placed instead. Puts that wait to be
+ * given are copies, but this is the last call that their origin may make: the target may poll for
+ * them from here on. */
 int loco_window_flush_local(loco_window_t *win, int rank)
 {
     if (!win->synchronous)
         return loco_window_flush(win, rank);
     if (!loci_window_has(win, rank))
         return LOCO_ERR_ARG;
-    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? send_gets(win)
+    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? loci_window_send(win)
                                                                     : LOCO_ERR_STATE;
 }
 
@@ -267,12 +266,13 @@ int loco_window_flush_local_all(loco_window_t *win)
 {
     if (!win->synchronous)
         return loco_window_flush_all(win);
-    return is_passive(win) ? send_gets(win) : LOCO_ERR_STATE;
+    return is_passive(win) ? loci_window_send(win) : LOCO_ERR_STATE;
 }
 
 int loco_window_sync(loco_window_t *win)
 {
-    (void)win;
+    int status = loci_window_send(win);
+
     atomic_thread_fence(memory_order_seq_cst);
-    return LOCO_OK;
+    return status;
 }

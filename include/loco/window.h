@@ -108,8 +108,10 @@ struct loco_span {
 /** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is
  * inside the target's part and the target is in an access epoch. With `ack` NULL the call
  * returns when local buffers may be reused, else when posted. Remote completion: flush, unlock,
- * complete, fence, by whatever thread, which also wait for gets; until then, short puts of a window
- * with `one_thread` may wait for each other. With LOCO_UNTIL_FLUSH local buffers are in use until
+ * complete, fence, by whatever thread, which also wait for gets. Short puts of a window with
+ * `one_thread` that have no ack of their own may wait for each other until the next call below that
+ * synchronizes, sync and flush_local among them: a target may poll for what was put from then on.
+ * With LOCO_UNTIL_FLUSH local buffers are in use until
  * one of those calls, or flush_local, which then tells of a failure, too: what MPI_Put and MPI_Get
  * mean. (Within a node, and where a window is DYNAMIC, it may well be done when the call returns.)
  */
@@ -227,12 +229,14 @@ int loco_window_unlock_all(loco_window_t *win);
 int loco_window_flush(loco_window_t *win, int rank);
 int loco_window_flush_all(loco_window_t *win);
 
-/** The same, but only until local buffers may be reused and results are there. */
+/** The same, but only until local buffers may be reused and results are there. What was begun is on
+ * its way then, and arrives though this process makes no other call. */
 int loco_window_flush_local(loco_window_t *win, int rank);
 int loco_window_flush_local_all(loco_window_t *win);
 
 /** Make the stores of this process to its own part and those of others visible to each other (a
- * memory barrier). Local. */
+ * memory barrier). Waits for nobody; puts that waited for each other are sent, and how that went is
+ * the status. */
 int loco_window_sync(loco_window_t *win);
 
 /** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told, and

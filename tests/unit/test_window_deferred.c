@@ -198,3 +198,98 @@ Test(window_deferred, gets_that_wait_are_there_in_time)
         for (int n = 1; n <= MEMBERS_MOST; n *= 2)
             ON_EACH_FABRIC(n, gets_body, &one_thread[i]);
 }
+
+/* ---- what was begun arrives ---- */
+
+/* Each call that synchronizes sends what waited: a target that polls from then on need not wait for
+ * another call of the origin's. A request of one's own is such a call, too. */
+enum way { FLUSH_LOCAL, FLUSH_LOCAL_ALL, FLUSH, FLUSH_ALL, SYNC, LOCK, POST, TEST, ACK, WAYS };
+
+static int put_one(loco_runtime_t *rt, loco_window_t *win, int rank, uint64_t *word, enum way way)
+{
+    struct loco_span span = { word, 8, 8 };
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    if (way != ACK)
+        return loco_window_put(win, rank, &span, 1, LOCO_UNTIL_FLUSH);
+    CHECK_OK(loco_window_put(win, rank, &span, 1, &ack));
+    return loco_ack_wait(rt, &ack);
+}
+
+static int synchronize(struct member *m, loco_window_t *win, int right, enum way way)
+{
+    bool done;
+
+    switch (way) {
+    case FLUSH_LOCAL: return loco_window_flush_local(win, right);
+    case FLUSH_LOCAL_ALL: return loco_window_flush_local_all(win);
+    case FLUSH: return loco_window_flush(win, right);
+    case FLUSH_ALL: return loco_window_flush_all(win);
+    case SYNC: return loco_window_sync(win);
+    case LOCK: return loco_window_lock(win, LOCO_LOCK_SHARED, m->rank, LOCO_ASSERT_NOCHECK);
+    case POST: return loco_window_post(win, 0, NULL, 0);
+    case TEST: return loco_window_test(win, &done);
+    default: return LOCO_OK;
+    }
+}
+
+/* The end of what `synchronize` began. */
+static int unwind(struct member *m, loco_window_t *win, enum way way)
+{
+    if (way == LOCK)
+        CHECK_OK(loco_window_unlock(win, m->rank));
+    if (way == POST)
+        CHECK_OK(loco_window_wait(win));
+    return 0;
+}
+
+/* Over a fabric that is not synchronous, what was posted is placed in its own time; a flush_local
+ * waits for that there. */
+static bool has_arrived(const loco_window_t *win, const uint64_t *word, uint64_t value,
+                        enum way way)
+{
+    return *word == value || (!win->synchronous && way > FLUSH_ALL);
+}
+
+static int begun_body(struct member *m)
+{
+    int right = (m->rank + 1) % m->n;
+    uint64_t *word, x, memory[2] = { 0 };
+    struct loco_window_spec spec = { .base = memory, .size = sizeof memory, .one_thread = true };
+    char mine = 0, all[8];
+    loco_window_t *win;
+
+    for (int way = 0; way < WAYS; way++) {
+        spec.kind = *(enum loco_window_kind *)m->arg;
+        CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+        word = (uint64_t *)loco_window_base(win) + 1;
+        *word = 0;
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        if (way == TEST)
+            CHECK_OK(loco_window_post(win, 0, NULL, 0));
+        CHECK_OK(loco_window_lock(win, LOCO_LOCK_SHARED, right, LOCO_ASSERT_NOCHECK));
+        for (x = 1; x <= 3; x++) {      /* over a device the second one would wait for the first */
+            CHECK_OK(put_one(m->rt, win, right, &x, (enum way)way));
+            CHECK_EQ(way == ACK ? win->deferred_runs : 0, 0);
+        }
+        CHECK_OK(synchronize(m, win, right, (enum way)way));
+        CHECK_EQ(win->deferred_runs, 0);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        CHECK(has_arrived(win, word, 3, (enum way)way));
+        CHECK_EQ(unwind(m, win, (enum way)way), 0);
+        CHECK_OK(loco_window_unlock(win, right));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        CHECK_EQ(*word, 3);
+        CHECK_OK(loco_window_destroy(win));
+    }
+    return 0;
+}
+
+Test(window_deferred, each_call_that_synchronizes_sends_what_waits)
+{
+    enum loco_window_kind kind[] = { LOCO_WINDOW_CREATE, LOCO_WINDOW_ALLOCATE };
+
+    for (int i = 0; i < 2; i++)
+        for (int n = 2; n <= 3; n++)
+            ON_EACH_FABRIC(n, begun_body, &kind[i]);
+}
