@@ -219,10 +219,13 @@ static int stopped(void)
     return there;
 }
 
+/* Seconds after which readers give up, and a writer that they starve is let in. */
+#define READ 30.0
+
 /* All but rank 0 hold a lock of their own for good, and take one of rank 0 again and again. */
 static void read_until_stopped(struct tl_win *w)
 {
-    double until = tl_now() + 8 * tl_scale();
+    double until = tl_now() + READ * tl_scale();
 
     lock(w, MPI_LOCK_SHARED, w->rank);
     tl_barrier();
@@ -249,7 +252,7 @@ static void writer_among_nested_readers(int flavor)
         tl_wait_quietly(IN_LINE);
         start = tl_now();
         write_once(&w, 0);
-        tl_true(tl_now() - start < 2 * tl_scale(), "a writer waited for %.1f s", tl_now() - start);
+        tl_true(tl_now() - start < READ / 2 * tl_scale(), "a writer waited for %.1f s", tl_now() - start);
         for (int i = 1; i < w.size; i++)
             MPI_Send(NULL, 0, MPI_BYTE, i, STOP, MPI_COMM_WORLD);
     }

@@ -37,7 +37,7 @@ struct member {
 /* 0 to go on, 1 when the dead is in the way, -1: wrong. */
 static int judge(int status, int64_t start)
 {
-    if (run_now() - start > run_limit(CALL_LIMIT)) {
+    if (run_too_long(start, CALL_LIMIT)) {
         fprintf(stderr, "a call took %lld ms\n", (long long)((run_now() - start) / 1000000));
         return -1;
     }

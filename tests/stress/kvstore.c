@@ -80,7 +80,7 @@ static int returned(struct worker *w, struct loci_op *o, int status, int no, uin
 {
     uint64_t now = stamp(w->s);
 
-    if (run_now() - start > run_limit(CALL_LIMIT))
+    if (run_too_long(start, CALL_LIMIT))
         return wrong(w, "a call took too long", status);
     if (status == LOCO_ERR_PEER_DEAD && w->s->victim >= 0)
         return 0;

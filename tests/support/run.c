@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "run.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,45 @@ static double scale_of_time(void)
 int64_t run_limit(int64_t ns)
 {
     return (int64_t)((double)ns * scale_of_time());
+}
+
+/* Adds what the kernel says of one thread: nanoseconds on a CPU, then in a queue for one. */
+static void add_thread(const char *id, double *ran, double *queued)
+{
+    unsigned long long run, wait;
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", id);
+    f = fopen(path, "r");
+    if (f == NULL)
+        return;
+    if (fscanf(f, "%llu %llu", &run, &wait) == 2) {
+        *ran += (double)run;
+        *queued += (double)wait;
+    }
+    fclose(f);
+}
+
+/* Of the time that threads of this process could run, the part that they did. 1 if that is not told. */
+static double part_that_ran(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    double ran = 0, queued = 0;
+
+    for (struct dirent *e; tasks != NULL && (e = readdir(tasks)) != NULL;)
+        if (e->d_name[0] != '.')
+            add_thread(e->d_name, &ran, &queued);
+    if (tasks != NULL)
+        closedir(tasks);
+    return ran > 0 ? ran / (ran + queued) : 1;
+}
+
+bool run_too_long(int64_t start, int64_t ns)
+{
+    int64_t took = run_now() - start;
+
+    return took > run_limit(ns) && (double)took * part_that_ran() > (double)run_limit(ns);
 }
 
 bool run_shares(void)

@@ -47,6 +47,10 @@ int run_threads(int n, run_thread_fn *fn, void *arg);
 /* Nanoseconds that something may take: as many, times TEST_SCALE of the environment, by which a
  * build with a sanitizer is slower. */
 int64_t run_limit(int64_t ns);
+/* Whether something that began at `start`, of run_now(), has taken longer than run_limit(ns). Of what it
+ * took, only the part counts for which threads of this process that could run did run: on a busy machine
+ * all takes longer. */
+bool run_too_long(int64_t start, int64_t ns);
 /* Rounds of a long loop: `normal`, fewer by TEST_SCALE. */
 int run_rounds(int normal);
 /* Whether processes of RUN_SHM share memory: not where the environment gives all data to a

@@ -77,7 +77,7 @@ static int begin_a_call(loco_queue_t *q, enum role role)
 
 static int in_time(int status, int64_t start)
 {
-    if (run_now() - start > run_limit(5 * SECOND)) {
+    if (run_too_long(start, 5 * SECOND)) {
         fprintf(stderr, "a call took %lld ms\n", (long long)((run_now() - start) / 1000000));
         return 1;
     }
