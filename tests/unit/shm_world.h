@@ -142,6 +142,17 @@ static inline int leave(struct world *w)
     return 0;
 }
 
+/* Nothing is there any more, nor does anything else get the place: a file that has no bytes. */
+static inline int hole(void *at, size_t len)
+{
+    int fd = memfd_create("hole", MFD_CLOEXEC);
+
+    NEED(fd >= 0);
+    NEED(mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at);
+    NEED(close(fd) == 0);
+    return 0;
+}
+
 /* Run fn in n members: all must return 0. */
 static inline void run(int n, loco_fork_fn *fn, const struct setup *setup)
 {

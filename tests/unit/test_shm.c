@@ -362,7 +362,7 @@ static int copies_from_what_is_not_there(const struct loco_bootstrap *boot, void
 
     NEED(enter(&w, boot, arg) == 0);
     if (w.me == 1)
-        NEED(munmap(w.memory, LEN) == 0);
+        NEED(hole(w.memory, LEN) == 0);
     NEED(together(&w) == LOCO_OK);
     if (w.me == 0) {
         NEED(loci_read(w.rt, &w.users[1], 0, bytes, 64, NULL) == LOCO_ERR_SYSTEM);
@@ -374,6 +374,7 @@ static int copies_from_what_is_not_there(const struct loco_bootstrap *boot, void
 Test(shm, unmapped_memory_of_the_user_is_an_error)
 {
     run(2, copies_from_what_is_not_there, &plain);
+    run(2, copies_from_what_is_not_there, &never);
 }
 
 /* ---- nodes ---- */

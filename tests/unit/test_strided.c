@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "fabric/shm/offer.h"
+#include "fabric/shm/own.h"
 #include "move/strip.h"
 
 #define AREA ((size_t)1 << 20)      /* of the target's memory */
@@ -406,7 +407,8 @@ Test(strided, stays_inside_registered_memory)
         { at, 8, 8, 0 }, { 0, 8, 8, 4 }, { UINT64_MAX, 8, 8, 1 }, { at, 512, 0, 100 },
     };
     const struct loci_strip good = { at + 1016, 8, -16, 64 };
-    struct shm_slot *slot = calloc(1, sizeof *slot + SHM_SLOT_BODY);
+    struct shm_fabric f = { .scratch = NULL };
+    struct shm_slot *slot = (struct shm_slot *)(void *)loci_shm_scratch(&f);
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         const struct loci_strip both[2] = { good, wrong[i] };
@@ -415,23 +417,23 @@ Test(strided, stays_inside_registered_memory)
         memcpy(slot->body, both, sizeof both);
         slot->op = LOCI_WRITE | SHM_STRIDED;
         slot->nspans = 2;
-        cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_RANGE, "%zu", i);
+        cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_RANGE, "%zu", i);
         cr_assert_eq(memcmp(memory, expected, sizeof memory), 0, "%zu", i);
     }
     memset(slot->body, 0xff, SHM_SLOT_BODY);
     memcpy(slot->body, &good, sizeof good);
     slot->nspans = UINT16_MAX;
-    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_RANGE);
+    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_RANGE);
     slot->nspans = 1;
     slot->op = LOCI_FETCH_ADD | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_ERR_PROTOCOL);
+    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_PROTOCOL);
     cr_assert_eq(memcmp(memory, expected, sizeof memory), 0);
     slot->op = LOCI_WRITE | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(NULL, &user, slot), LOCO_OK);
+    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_OK);
     cr_assert_eq(memory[1024 + 1016], 0xff);
     cr_assert_eq(memory[1024 + 8], 0xff);
     cr_assert_eq(memory[1024 + 0], 0);
-    free(slot);
+    loci_shm_scratch_close(&f);
 }
 
 /* ---- deaths ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Copies through the owner's service thread, where the system forbids process_vm_readv/writev.
+/* Copies through the owner's service thread, where the system forbids process_vm_readv/writev, or
+ * cannot copy memory of that kind for another process.
  *
  * The requester makes an area of slots per owner and sends its descriptor once. For each request
  * a thread takes a slot, puts the data of a write there, and sends the spans over the control
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "move/access.h"
+#include "own.h"
 #include "service.h"
 #include "shm.h"
 #include "wait.h"
@@ -36,6 +38,7 @@ struct slot {
     _Alignas(64) unsigned char data[];
 };
 #define SLOT_DATA (SLOT_BYTES - offsetof(struct slot, data))
+_Static_assert(SLOT_BYTES <= SHM_SCRATCH, "the owner's copy of a slot's data fits");
 
 struct shm_area {
     unsigned char *base;
@@ -283,6 +286,13 @@ static int copied(struct shm_peer *p, const struct plan *plan, const struct shm_
 {
     int status = slot->status;
 
+    if (status == LOCO_ERR_SYSTEM) {
+        LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "memory of process %016llx is not there, or may "
+                 "not be %s: see what its window was made of",
+                 (unsigned long long)p->peer->address.identity,
+                 copy->op == LOCI_READ ? "read" : "written");
+        return status;
+    }
     if (status != LOCO_OK) {
         LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx does not copy for us: %s",
                  (unsigned long long)p->peer->address.identity, loco_strerror(status));
@@ -398,7 +408,7 @@ static unsigned char *registered(struct shm_fabric *f, const struct shm_copy *co
     return NULL;
 }
 
-static bool is_inside(const struct shm_copy *copy, uint64_t base, uint64_t len)
+static bool is_inside(const struct shm_copy *copy, uint64_t base, uint64_t len, size_t *bytes)
 {
     uint64_t sum = 0;
 
@@ -410,6 +420,7 @@ static bool is_inside(const struct shm_copy *copy, uint64_t base, uint64_t len)
             return false;
         sum += s->len;
     }
+    *bytes = sum;
     return true;
 }
 
@@ -457,27 +468,29 @@ void loci_shm_as_another_process(bool begin)
 }
 #endif
 
-static int do_copy(const struct shm_copy *copy, unsigned char *memory, uint64_t base,
-                   struct slot *slot)
+/* Under fabric->lock. By way of the system, so that a fault is a status (own.c). */
+static int do_copy(struct shm_fabric *f, const struct shm_copy *copy, unsigned char *memory,
+                   uint64_t base, size_t bytes, struct slot *slot)
 {
-    unsigned char *data = slot->data;
+    unsigned char *packed = loci_shm_scratch(f);
+    struct shm_own own;
+    int status;
 
     if (copy->op == LOCI_FETCH_ADD || copy->op == LOCI_COMPARE_SWAP)
         return do_atomic(copy, memory + (copy->nspans > 0 ? copy->span[0].at - base : 0), slot);
     if (copy->op != LOCI_WRITE && copy->op != LOCI_READ)
         return LOCO_ERR_PROTOCOL;
-    loci_shm_as_another_process(true);
-    for (uint32_t i = 0; i < copy->nspans; i++) {
-        unsigned char *at = memory + (copy->span[i].at - base);
-
-        if (copy->op == LOCI_WRITE)
-            loci_copy_in(at, data, copy->span[i].len);
-        else
-            loci_copy_out(data, at, copy->span[i].len);
-        data += copy->span[i].len;
-    }
-    loci_shm_as_another_process(false);
-    return LOCO_OK;
+    if (packed == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    if (copy->op == LOCI_WRITE)
+        memcpy(packed, slot->data, bytes);
+    loci_shm_own_begin(&own, f, copy->op == LOCI_WRITE, packed);
+    for (uint32_t i = 0; i < copy->nspans; i++)
+        loci_shm_own_add(&own, (uintptr_t)memory + (copy->span[i].at - base), copy->span[i].len);
+    status = loci_shm_own_end(&own);
+    if (copy->op == LOCI_READ && status == LOCO_OK)
+        memcpy(slot->data, packed, bytes);
+    return status;
 }
 
 void loci_shm_copy_wanted(struct shm_peer *p, const struct shm_copy *copy)
@@ -486,6 +499,7 @@ void loci_shm_copy_wanted(struct shm_peer *p, const struct shm_copy *copy)
     uint64_t base = 0, len = 0;
     unsigned char *memory;
     struct slot *slot;
+    size_t bytes = 0;
     int status = LOCO_ERR_RANGE;
 
     if (p->its_area == NULL || copy->slot >= SLOTS) {
@@ -497,8 +511,8 @@ void loci_shm_copy_wanted(struct shm_peer *p, const struct shm_copy *copy)
     /* The lock keeps the memory registered while it is touched. */
     pthread_mutex_lock(&f->lock);
     memory = registered(f, copy, &base, &len);
-    if (memory != NULL && is_inside(copy, base, len))
-        status = do_copy(copy, memory, base, slot);
+    if (memory != NULL && is_inside(copy, base, len, &bytes))
+        status = do_copy(f, copy, memory, base, bytes, slot);
     pthread_mutex_unlock(&f->lock);
     slot->status = status;
     atomic_store_explicit(&slot->done, 1, memory_order_release);

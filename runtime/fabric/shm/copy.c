@@ -2,8 +2,8 @@
 
 /* Posted operations: those on memory that is not mapped. The user's memory is copied with
  * process_vm_readv and _writev, a whole run of the chain at once, what is short in a faster way
- * (peek.c); what the system forbids, the owner's service thread does (assist.c). Whether it is
- * forbidden is tried once per peer. Before that, what is small is offered to the owner, who may be
+ * (peek.c); what the system forbids, or cannot do, the owner's service thread does (assist.c). Whether
+ * it is forbidden is tried once per peer. Before that, what is small is offered to the owner, who may be
  * waiting anyway (offer.c), and of what is large the owner may do a part (share.c). */
 
 #include "config.h"
@@ -17,10 +17,8 @@
 #include "offer.h"
 #include "service.h"
 #include "shm.h"
-#include "wait.h"
 
 #define SPANS 128               /* of one system call; more make it no cheaper */
-#define DYING_NS INT64_C(200000000)
 _Static_assert(SPANS <= IOV_MAX, "a call takes that many");
 
 /* ---- mapped after all ---- */
@@ -127,29 +125,18 @@ static bool means_forbidden(int error)
     return error == EPERM || error == EACCES || error == ENOSYS || error == EINVAL;
 }
 
-static int never(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
-/* A process that is being killed loses its memory a little before its pidfd tells. */
-static bool is_dying(struct shm_peer *p)
-{
-    const struct loci_reason why = {
-        .what = "the end of a peer", .peer = p->peer->index, .timeout_ns = DYING_NS,
-    };
-
-    return !loci_service_is_self(p->fabric->rt)
-           && loci_wait(p->fabric->rt, &why, never, NULL) == LOCO_ERR_PEER_DEAD;
-}
-
+/* Why the system did not copy. LOCO_ERR_AGAIN: the owner should: it is forbidden here, or this is
+ * memory that the system copies for nobody but its owner; whether it is none at all, the owner says,
+ * too. (A process that is being killed loses its memory a little before its pidfd tells: who asks
+ * it then hears of its end.) */
 static int copy_failed(struct shm_peer *p, int error)
 {
     struct loco_runtime *rt = p->fabric->rt;
 
-    if (error == ESRCH || (error == EFAULT && is_dying(p)))
+    if (error == ESRCH)
         return LOCO_ERR_PEER_DEAD;
+    if (error == EFAULT && !loci_service_is_self(rt))
+        return LOCO_ERR_AGAIN;
     errno = error;
     if (means_forbidden(error)) {
         LOCI_LOG(rt, LOCO_LOG_INFO, "process_vm_readv/writev with process %016llx: %m; its "

@@ -20,7 +20,8 @@
  *
  * One of the two compare and swaps from READY succeeds, so each copy is done once, by one of them.
  * From READY on the origin does not write to the slot, and the target checks a copy of the spans,
- * so what it checks is what it uses. fabric->lock keeps the memory registered meanwhile.
+ * so what it checks is what it uses. fabric->lock keeps the memory registered meanwhile. The target
+ * has the system touch that memory (own.c): a fault there is a status, and the origin's.
  *
  * When an origin ends, the target's service thread frees the slots with its token, under the lock
  * that is held while a slot is TAKEN: the dead write nothing any more, and the target is not in
@@ -44,6 +45,7 @@
 
 #include "move/access.h"
 #include "offer.h"
+#include "own.h"
 #include "service.h"
 #include "wait.h"
 
@@ -443,7 +445,7 @@ static bool take_spans(const struct shm_slot *slot, const struct shm_user *user,
     return true;
 }
 
-/* Add or compare and swap at a word of some size: one load, one store, under the origin's lock. */
+/* Add or compare and swap in a copy of a word of some size, under the origin's lock. */
 #define UPDATE(name, type)                                                                  \
     static uint64_t name(unsigned op, unsigned char *at, const struct update *u)            \
     {                                                                                       \
@@ -460,22 +462,42 @@ UPDATE(update16, uint16_t)
 UPDATE(update32, uint32_t)
 UPDATE(update64, uint64_t)
 
-static int update_offered(struct shm_slot *slot, unsigned op, const struct shm_span *span)
+static int copy_one(struct shm_fabric *f, bool writes, const struct shm_span *span,
+                    const unsigned char *packed)
 {
-    unsigned char *at = (unsigned char *)(uintptr_t)span->at;
-    int status = LOCO_OK;
-    struct update u;
+    struct shm_own own;
 
+    loci_shm_own_begin(&own, f, writes, packed);
+    loci_shm_own_add(&own, span->at, span->len);
+    return loci_shm_own_end(&own);
+}
+
+/* What cannot be written has not changed. */
+static int update_offered(struct shm_fabric *f, struct shm_slot *slot, unsigned op,
+                          const struct shm_span *span)
+{
+    unsigned char *word = loci_shm_scratch(f);
+    uint64_t before, after;
+    struct update u;
+    int status;
+
+    if (span->len > sizeof before)
+        return LOCO_ERR_UNSUPPORTED;
     memcpy(&u, slot->body, sizeof u);
-    loci_shm_as_another_process(true);
+    status = word == NULL ? LOCO_ERR_NO_MEMORY : copy_one(f, false, span, word);
+    if (status != LOCO_OK)
+        return status;
+    memcpy(&before, word, sizeof before);
     switch (span->len) {
-    case 1: u.old = update8(op, at, &u); break;
-    case 2: u.old = update16(op, at, &u); break;
-    case 4: u.old = update32(op, at, &u); break;
-    case 8: u.old = update64(op, at, &u); break;
-    default: status = LOCO_ERR_UNSUPPORTED;
+    case 1: u.old = update8(op, word, &u); break;
+    case 2: u.old = update16(op, word, &u); break;
+    case 4: u.old = update32(op, word, &u); break;
+    case 8: u.old = update64(op, word, &u); break;
+    default: return LOCO_ERR_UNSUPPORTED;
     }
-    loci_shm_as_another_process(false);
+    memcpy(&after, word, sizeof after);
+    if (after != before)
+        status = copy_one(f, true, span, word);
     memcpy(slot->body, &u, sizeof u);
     return status;
 }
@@ -485,31 +507,23 @@ static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t to
 {
     const struct shm_user *user = loci_shm_user(f, slot->number);
     unsigned n = slot->nspans, op = slot->op;
-    unsigned char *data = slot->body + n * sizeof(struct shm_span);
     struct shm_span spans[SPANS];
+    struct shm_own own;
 
     if (user != NULL && (op & SHM_STRIDED) != 0)
-        return loci_shm_strided_help(f->rt, user, slot);
+        return loci_shm_strided_help(f, user, slot);
     if (user != NULL && n == 0)
         return loci_shm_share_help(f, user, slot, token);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))
         return LOCO_ERR_RANGE;
     if ((op == LOCI_FETCH_ADD || op == LOCI_COMPARE_SWAP) && n == 1)
-        return update_offered(slot, op, &spans[0]);
+        return update_offered(f, slot, op, &spans[0]);
     if (op != LOCI_WRITE && op != LOCI_READ)
         return LOCO_ERR_PROTOCOL;
-    loci_shm_as_another_process(true);
-    for (unsigned i = 0; i < n; i++) {
-        unsigned char *at = (unsigned char *)(uintptr_t)spans[i].at;
-
-        if (op == LOCI_WRITE)
-            loci_copy_in(at, data, spans[i].len);
-        else
-            loci_copy_out(data, at, spans[i].len);
-        data += spans[i].len;
-    }
-    loci_shm_as_another_process(false);
-    return LOCO_OK;
+    loci_shm_own_begin(&own, f, op == LOCI_WRITE, slot->body + n * sizeof(struct shm_span));
+    for (unsigned i = 0; i < n; i++)
+        loci_shm_own_add(&own, spans[i].at, spans[i].len);
+    return loci_shm_own_end(&own);
 }
 
 static void help_slot(struct shm_fabric *f, struct shm_slot *slot)

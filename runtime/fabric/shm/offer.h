@@ -74,7 +74,7 @@ int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
                      const struct loci_strided *op);
 int loci_shm_combine(struct loci_fabric *fabric, struct loci_peer *peer,
                      const struct loci_strided *op);
-int loci_shm_strided_help(struct loco_runtime *rt, const struct shm_user *user,
+int loci_shm_strided_help(struct shm_fabric *f, const struct shm_user *user,
                           struct shm_slot *slot);
 
 /* Slots of this process's page that are not free. */

@@ -16,6 +16,7 @@
 #include "service.h"
 #include "wait.h"
 #include "offer.h"
+#include "own.h"
 #include "shm.h"
 
 #define GOODBYE_NS INT64_C(1000000000)      /* to get the goodbyes out */
@@ -113,6 +114,7 @@ static void free_fabric(struct shm_fabric *f)
     const int fds[] = { f->listen_fd, f->timer_fd, f->budget_fd };
 
     loci_shm_offers_close(f);
+    loci_shm_scratch_close(f);
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -19,6 +19,7 @@
  *   peek.c     short copies, /proc/PID/mem
  *   offer.c    small copies by a peer that is waiting anyway
  *   assist.c   copies through the owner's service thread
+ *   own.c      own memory, touched for peers
  *   link.c     control sockets: connecting, sending
  *   receive.c  control sockets: accepting, checking, handing on
  *   alive.c    who is alive
@@ -144,6 +145,8 @@ struct shm_fabric {
     struct shm_user *users;
     size_t nusers, users_room;
     uint32_t users_made;
+    unsigned char *scratch;             /* NULL: not used yet; own.c */
+    int scratch_fd;
     struct shm_call *calls;
     uint64_t calls_made;
 };

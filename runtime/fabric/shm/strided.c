@@ -15,7 +15,8 @@
  * thrown away. Writes must not: another origin may write there.
  *
  * The target's side is as with all offers: the strips are copied before they are checked, so that
- * what is checked is what is used, under fabric->lock, which keeps the memory registered. */
+ * what is checked is what is used, under fabric->lock, which keeps the memory registered, and by
+ * way of the system, so that a fault is a status (own.c). */
 
 #include "config.h"
 
@@ -23,6 +24,7 @@
 
 #include "move/strip.h"
 #include "offer.h"
+#include "own.h"
 #include "service.h"
 #include "wait.h"
 
@@ -32,6 +34,8 @@
 #define DENSE 1024              /* bytes from block to block that are read faster than skipped */
 #define DENSE_BYTES_PER_NS 8
 #define BOUNCE 32768
+#define COMBINED_IN_PART LOCO_ERR_SYSTEM    /* of a slot: by the target, who could write no more */
+_Static_assert(SHM_SLOT_BODY <= SHM_SCRATCH, "what is combined fits");
 
 /* ---- origin, alone ---- */
 
@@ -158,7 +162,9 @@ static int offer(struct shm_peer *p, const struct loci_strided *op, bool combine
     if (status != LOCO_OK)
         return status;
     /* What the target refuses, the system may still do, or say why not. */
-    status = slot->status == LOCO_OK ? LOCO_OK : LOCO_ERR_AGAIN;
+    status = slot->status;
+    if (status != LOCO_OK && (!combine || status != COMBINED_IN_PART))
+        status = LOCO_ERR_AGAIN;
     if (status == LOCO_OK && to != NULL)
         memcpy(to, slot->body + (size_t)op->n * sizeof *op->strips, op->bytes);
     loci_shm_slot_free(slot);
@@ -210,30 +216,48 @@ static bool take_strips(const struct shm_slot *slot, const struct shm_user *user
     return true;
 }
 
-/* All strips are as they should be: from the first byte on it is done to the end. */
-static int combine(struct loco_runtime *rt, uint32_t what, const struct loci_strip *strips,
+static int copy_strips(const struct shm_fabric *f, const struct loci_strip *strips, unsigned n,
+                       bool writes, const unsigned char *packed)
+{
+    struct shm_own own;
+
+    loci_shm_own_begin(&own, f, writes, packed);
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t at = strips[i].at;
+
+        for (uint64_t k = 0; k < strips[i].blocks; k++, at += (uint64_t)strips[i].stride)
+            loci_shm_own_add(&own, at, strips[i].len);
+    }
+    return loci_shm_own_end(&own);
+}
+
+/* Combined in a copy, under the origin's lock. All strips are as they should be, or nothing is done;
+ * what cannot be read is what the origin will be told of, too. But once some may be written, nobody
+ * may do it again: COMBINED_IN_PART is the end of it. */
+static int combine(struct shm_fabric *f, uint32_t what, const struct loci_strip *strips,
                    unsigned n, unsigned char *data)
 {
     /* Acquire: pairs with the release of whoever made the first window. */
-    loci_combine_fn *fn = atomic_load_explicit(&rt->combine, memory_order_acquire);
+    loci_combine_fn *fn = atomic_load_explicit(&f->rt->combine, memory_order_acquire);
+    unsigned char *copy = loci_shm_scratch(f), *at = copy;
+    int status;
 
     for (unsigned i = 0; i < n; i++)
         if (fn == NULL || !fn(what, NULL, NULL, strips[i].len))
             return LOCO_ERR_UNSUPPORTED;
-    loci_shm_as_another_process(true);
-    for (unsigned i = 0; i < n; i++) {
-        unsigned char *at = (unsigned char *)(uintptr_t)strips[i].at;
-
-        for (uint64_t k = 0; k < strips[i].blocks; k++, at += strips[i].stride) {
+    status = copy == NULL ? LOCO_ERR_NO_MEMORY : copy_strips(f, strips, n, false, copy);
+    if (status != LOCO_OK)
+        return status;
+    for (unsigned i = 0; i < n; i++)
+        for (uint64_t k = 0; k < strips[i].blocks; k++) {
             fn(what, at, data, strips[i].len);
+            at += strips[i].len;
             data += strips[i].len;
         }
-    }
-    loci_shm_as_another_process(false);
-    return LOCO_OK;
+    return copy_strips(f, strips, n, true, copy) == LOCO_OK ? LOCO_OK : COMBINED_IN_PART;
 }
 
-int loci_shm_strided_help(struct loco_runtime *rt, const struct shm_user *user,
+int loci_shm_strided_help(struct shm_fabric *f, const struct shm_user *user,
                           struct shm_slot *slot)
 {
     const unsigned n = slot->nspans;
@@ -245,13 +269,8 @@ int loci_shm_strided_help(struct loco_runtime *rt, const struct shm_user *user,
     if (n > LOCI_STRIDED_STRIPS || !take_strips(slot, user, strips, n))
         return LOCO_ERR_RANGE;
     if (op == (SHM_COMBINE | SHM_STRIDED))
-        return combine(rt, what, strips, n, data);
+        return combine(f, what, strips, n, data);
     if (op != (LOCI_WRITE | SHM_STRIDED) && op != (LOCI_READ | SHM_STRIDED))
         return LOCO_ERR_PROTOCOL;
-    loci_shm_as_another_process(true);
-    for (unsigned i = 0; i < n; i++)
-        data = loci_strip_copy(&strips[i], (unsigned char *)(uintptr_t)strips[i].at, data,
-                               op == (LOCI_WRITE | SHM_STRIDED));
-    loci_shm_as_another_process(false);
-    return LOCO_OK;
+    return copy_strips(f, strips, n, op == (LOCI_WRITE | SHM_STRIDED), data);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_SHM_OWN_H
+#define LOCI_SHM_OWN_H
+
+#include "shm.h"
+
+/* This process's own memory, touched for its peers: what is not there, or may not be touched so, is
+ * a status and no signal; own.c. All under fabric->lock. */
+
+#define SHM_OWN_SPANS 128               /* of one system call */
+#define SHM_SCRATCH ((size_t)128 << 10) /* bytes */
+
+/* A copy between spans of that memory and bytes that lie packed in a memory file of ours. */
+struct shm_own {
+    bool writes;                        /* to the spans */
+    int fd;
+    off_t at;                           /* in the file, of the first span of iov */
+    int n, status;
+    size_t bytes;                       /* of iov */
+    struct iovec iov[SHM_OWN_SPANS];
+};
+
+/* `packed` lies in the page of offers, or in the scratch. */
+void loci_shm_own_begin(struct shm_own *own, const struct shm_fabric *f, bool writes,
+                        const unsigned char *packed);
+void loci_shm_own_add(struct shm_own *own, uint64_t at, size_t len);
+/* LOCO_OK, or LOCO_ERR_SYSTEM: some of it cannot be touched; what comes before is copied. */
+int loci_shm_own_end(struct shm_own *own);
+
+/* SHM_SCRATCH bytes that may be `packed`, made on first use; NULL: there is no memory. */
+unsigned char *loci_shm_scratch(struct shm_fabric *f);
+void loci_shm_scratch_close(struct shm_fabric *f);
+
+#endif
