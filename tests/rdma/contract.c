@@ -513,6 +513,8 @@ static const struct test_case {
     { "chain_broken", chain_broken, false, false },
     { "chain_refused", chain_refused, false, false },
     { "mended", mended, false, false },
+    { "protected", guarded, false, false },
+    { "copied", copied, false, false },
     { "placed", placed, false, false },
     { "whole", whole, false, false },
     { "order", order, false, false },

@@ -25,7 +25,7 @@ int together(struct world *w)
     return w->m->exchange.allgather(w->m->exchange.ctx, NULL, 0, NULL);
 }
 
-static int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all)
+int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all)
 {
     struct loci_memkey keys[PEERS];
 

@@ -23,6 +23,8 @@ struct world {
 /* Collective: `len` bytes of each kind at each member. */
 int enter(struct world *w, struct member *m, size_t len);
 int leave(struct world *w);
+/* Everybody's memory of that kind, as this member reaches it. */
+int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all);
 /* All come here. */
 int together(struct world *w);
 int next_of(const struct world *w);
@@ -38,6 +40,10 @@ int chain_refused(struct member *m);
 /* mended.c */
 int mended(struct member *m);
 int unnamed(struct member *m);
+
+/* protected.c */
+int guarded(struct member *m);
+int copied(struct member *m);
 
 /* placed.c */
 int placed(struct member *m);

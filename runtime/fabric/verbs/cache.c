@@ -171,16 +171,18 @@ static struct verbs_registration *use_once(struct verbs_fabric *f, void *base, s
                                            int rights, int least)
 {
     struct verbs_registration *r = calloc(1, sizeof *r);
+    int error;
 
     if (r == NULL)
         return NULL;
     r->mr = reg_mr(f, base, len, rights);
-    if (r->mr == NULL && rights != least
-        && (errno == EFAULT || errno == EACCES || errno == EPERM))
+    if (r->mr == NULL && rights != least && loci_verbs_is_protection(errno))
         r->mr = reg_mr(f, base, len, least);
     if (r->mr != NULL)
         return r;
+    error = errno;
     free(r);
+    errno = error;
     return NULL;
 }
 

@@ -310,6 +310,11 @@ static int make_place_by_acks(struct batch *b, const struct loci_op *op, int num
     return LOCO_IN_PROGRESS;
 }
 
+static bool may_write(const struct loci_memkey *key)
+{
+    return (key->device & (VERBS_REGISTERED | VERBS_READ_ONLY)) == VERBS_REGISTERED;
+}
+
 /* ---- one write ---- */
 
 /* Whatever is not as usual, and all errors but the device's, are the general way's. */
@@ -325,8 +330,8 @@ int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct 
     };
 
     (void)fabric;
-    if (op->len == 0 || op->len > l->max_inline || (key->device & VERBS_REGISTERED) == 0
-        || l->broken || l->rest.len != 0 || !loci_verbs_has_room(l)
+    if (op->len == 0 || op->len > l->max_inline || !may_write(key) || l->broken
+        || l->rest.len != 0 || !loci_verbs_has_room(l)
         || (l->twin != NULL && !loci_verbs_is_idle(l->twin)))
         return LOCO_ERR_AGAIN;
     return loci_verbs_give(l, &wr, &what, op->places != 0 || l->twin != NULL);
@@ -361,6 +366,17 @@ static bool is_long(const struct verbs_lane *l, const struct loci_op *op)
                                      || (op->kind == LOCI_WRITE && op->len > l->max_inline));
 }
 
+/* Known here, so that the device need not be refused it, which would end the connection. */
+static int is_read_only(const struct verbs_lane *l, const struct loci_op *op)
+{
+    const struct loci_peer *peer = l->lane->peer;
+
+    LOCI_LOG(l->thread->fabric->rt, LOCO_LOG_ERROR, "nothing of %zu bytes is written to process "
+             "%016llx (pid %d), which may only read that memory itself", op->len,
+             (unsigned long long)peer->address.identity, (int)peer->address.pid);
+    return LOCO_ERR_RANGE;
+}
+
 /* One operation: into the batch, which has room for it, or past it, if the batch is empty. Whether
  * it is done or in flight, or why not. */
 static int add(struct batch *b, struct loci_op *op, int number)
@@ -387,6 +403,8 @@ static int add(struct batch *b, struct loci_op *op, int number)
     }
     if ((op->mem->key.device & VERBS_REGISTERED) == 0)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
+    if (op->kind != LOCI_READ && !may_write(&op->mem->key))
+        return is_read_only(l, op);
     if (!loci_verbs_has_room(l))
         return LOCO_ERR_AGAIN;
     if (is_long(l, op))

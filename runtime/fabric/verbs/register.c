@@ -13,15 +13,20 @@
 #include <stdlib.h>
 
 #include "../shm/shm.h"
+#include "memory/protection.h"
 #include "verbs.h"
 
 #define ALL_RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE \
                     | IBV_ACCESS_REMOTE_ATOMIC)
 
-static void cannot(struct verbs_fabric *f, size_t len, const char *what)
+/* Says so, and which error it is: of memory that is short, or another. */
+static int cannot(struct verbs_fabric *f, size_t len, const char *what)
 {
+    int status = errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
+
     LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of %s cannot be registered with %s: %m%s", len, what,
              f->port.device, loci_verbs_remedy(errno));
+    return status;
 }
 
 /* ---- extents ---- */
@@ -51,9 +56,9 @@ int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *ext
         mr = ibv_reg_mr_iova(f->pd, extent->base, extent->len, 0, ALL_RIGHTS);
     while (mr == NULL && errno == ENOMEM && loci_verbs_keep_less(f));
     if (mr == NULL) {
-        cannot(f, extent->len, "network memory");
+        status = cannot(f, extent->len, "network memory");
         loci_shm_extent_destroy(verbs_shm(fabric), extent);
-        return LOCO_ERR_NO_MEMORY;
+        return status;
     }
     extent->device = VERBS_REGISTERED | mr->rkey;
     extent->device_data = mr;
@@ -80,7 +85,56 @@ void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *e
     loci_shm_extent_destroy(verbs_shm(fabric), extent);
 }
 
-/* ---- memory that the user brought ---- */
+/* ---- memory that the user brought ----
+ *
+ * A device is told once, of all of it, what peers may do there. What the program itself may not
+ * write peers may read; so what is of both kinds would be served as the lesser, and is refused. */
+
+/* Not a byte of it may be written, and each be read. */
+static bool is_read_only(const struct loci_protection *p)
+{
+    return !p->any_write && p->all_read;
+}
+
+static int refuse(struct verbs_fabric *f, size_t len, const struct loci_protection *p)
+{
+    char why[128] = "it cannot be pinned, as a mapping of a device's memory, or memfd_secret(2)'s";
+
+    if (!p->all_write)
+        loci_protection_text(p, why, sizeof why);
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of the program's memory cannot be registered with "
+             "%s, for their protection: %s%s", len, f->port.device, why,
+             p->any_write && !p->all_write ? ", others may: give each kind a window of its own" : "");
+    return LOCO_ERR_SHARED;
+}
+
+static int register_user(struct verbs_fabric *f, void *base, size_t len, struct verbs_user *user,
+                         uint64_t *device)
+{
+    struct loci_protection p;
+    uint64_t rights = 0;
+
+    user->memory = loci_verbs_register(f, base, len, ALL_RIGHTS, ALL_RIGHTS);
+    if (user->memory == NULL && loci_verbs_is_protection(errno)) {
+        int error = errno;
+
+        if (!loci_protection_of(base, len, &p)) {
+            errno = error;
+            return cannot(f, len, "the program's memory");
+        }
+        if (is_read_only(&p)) {
+            rights = VERBS_READ_ONLY;
+            user->memory = loci_verbs_register(f, base, len, IBV_ACCESS_REMOTE_READ,
+                                               IBV_ACCESS_REMOTE_READ);
+        }
+        if (user->memory == NULL)
+            return refuse(f, len, &p);
+    }
+    if (user->memory == NULL)
+        return cannot(f, len, "the program's memory");
+    *device = VERBS_REGISTERED | rights | user->memory->mr->rkey;
+    return LOCO_OK;
+}
 
 int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key)
@@ -97,16 +151,12 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
         return status;
     }
     user->number = key->extent;
-    if (len > 0) {
-        /* What may not be written can be read by peers all the same. */
-        user->memory = loci_verbs_register(f, base, len, ALL_RIGHTS, IBV_ACCESS_REMOTE_READ);
-        if (user->memory == NULL) {
-            cannot(f, len, "the program's memory");
-            loci_fabric_shm.user_remove(verbs_shm(fabric), key);
-            free(user);
-            return LOCO_ERR_NO_MEMORY;
-        }
-        key->device = VERBS_REGISTERED | user->memory->mr->rkey;
+    if (len > 0)
+        status = register_user(f, base, len, user, &key->device);
+    if (status != LOCO_OK) {
+        loci_fabric_shm.user_remove(verbs_shm(fabric), key);
+        free(user);
+        return status;
     }
     pthread_mutex_lock(&f->lock);
     user->next = f->users;

@@ -78,7 +78,8 @@ struct verbs_request {
     size_t answer;                  /* bytes of an answer that counts in the lane's `unanswered` */
 };
 
-/* A long write or read, of which not all pieces are posted; len 0: there is none. */
+/* A long write or read, of which not all pieces are posted; len 0: there is none. `user` NULL: the
+ * program's memory cannot be registered, and goes through the thread's buffers. */
 struct verbs_long {
     enum loci_op_kind kind;
     unsigned char *local;
@@ -193,6 +194,7 @@ struct verbs_fabric {
     int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
     struct verbs_cache cache;
     struct verbs_words words;
+    _Atomic bool copies;            /* the log was told that long operations go through buffers */
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
 
@@ -204,7 +206,9 @@ struct verbs_fabric {
     uint64_t calls_made;
 };
 
-#define VERBS_REGISTERED (UINT64_C(1) << 32)    /* in loci_memkey.device, beside the rkey */
+/* In loci_memkey.device, beside the rkey. */
+#define VERBS_REGISTERED (UINT64_C(1) << 32)
+#define VERBS_READ_ONLY (UINT64_C(1) << 33)     /* the owner may not write there, so nobody may */
 
 /* verbs.c */
 /* A message to connect.c at the peer. */
@@ -233,6 +237,12 @@ int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key);
 void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
 void loci_verbs_users_close(struct verbs_fabric *f);
+/* Whether memory was not registered for what its pages are, not for their number: they may not be
+ * written, or not be pinned at all. */
+static inline bool loci_verbs_is_protection(int error)
+{
+    return error == EFAULT || error == EACCES || error == EPERM;
+}
 /* Behind the errno of what the device did not do: what helps, where it is the usual limit. */
 static inline const char *loci_verbs_remedy(int error)
 {
