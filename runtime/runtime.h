@@ -102,6 +102,10 @@ struct loci_slot {
     bool awaited, untold;           /* as the operation is */
 };
 
+/* Who was told that writes are lost on a lane that has failed: nobody who counts; another thread
+ * than the lane's, by a fence of the process; all who have to be (lane.c). */
+enum loci_loss { LOCI_LOSS_UNTOLD, LOCI_LOSS_TOLD_OTHERS, LOCI_LOSS_TOLD };
+
 /* written, placing and placed count the lane's writes: writes up to `placed` are placed, those
  * up to `placing` will be when an operation in flight completes; a lane with placed < written is
  * dirty. */
@@ -115,6 +119,7 @@ struct loci_lane {
     _Atomic uint64_t placed;
     _Atomic uint64_t told;          /* writes up to here are placed, or counts; by its thread */
     _Atomic int failed;             /* status of the first operation that failed, or LOCO_OK */
+    _Atomic int loss;               /* enum loci_loss; only where it has failed */
     _Atomic uint64_t reads;         /* posted, of those that are awaited; and complete. They come */
     _Atomic uint64_t reads_done;    /* in the order of their posts */
     _Atomic int read_lost;          /* status of one that was untold, until its thread is told */
@@ -250,6 +255,8 @@ static inline struct loci_lane *loci_lane(struct loci_thread *thread, int peer, 
 
     return lane != NULL ? lane : loci_lane_open(thread, peer, status);
 }
+/* A fence that covers the lane returns its failure to the calling thread. */
+void loci_lane_told(struct loci_lane *lane);
 /* Poll one lane under its thread's lock. Any thread. */
 int loci_lane_poll(struct loci_lane *lane);
 /* A free slot of this thread, polling until there is one; marked with the next sequence number. */

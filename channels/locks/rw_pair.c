@@ -86,9 +86,9 @@ int loci_rw_pair_release(struct loco_runtime *rt, const struct loci_rw *group,
 {
     uint64_t unit = loci_rw_unit(group, LOCI_RW_PART);
     uint64_t name = loci_rw_unit(member, LOCI_RW_EXCLUSIVE);
-    loco_ack_t ack = LOCO_ACK_INIT;
+    loco_ack_t one = LOCO_ACK_INIT, other = LOCO_ACK_INIT;
+    int first, second, lost = LOCO_OK;
     uint64_t old[2];
-    int first, second, done;
 
     atomic_fetch_sub_explicit(group->parts, 1, memory_order_relaxed);
     if (!are_far(group, member) || (!placed && !is_ordered(group, member))) {
@@ -96,8 +96,11 @@ int loci_rw_pair_release(struct loco_runtime *rt, const struct loci_rw *group,
         second = loci_rw_release(rt, group, LOCI_RW_PART);
         return first != LOCO_OK ? first : second;
     }
-    first = loci_add(rt, member->mem, member->offset, 0 - name, &old[0], &ack);
-    second = loci_add(rt, group->mem, group->offset, 0 - unit, &old[1], &ack);
-    done = loco_ack_wait(rt, &ack);
-    return first != LOCO_OK ? first : second != LOCO_OK ? second : done;
+    first = loci_add(rt, member->mem, member->offset, 0 - name, &old[0], &one);
+    second = loci_add(rt, group->mem, group->offset, 0 - unit, &old[1], &other);
+    first = first >= 0 ? loco_ack_wait(rt, &one) : first;
+    second = second >= 0 ? loco_ack_wait(rt, &other) : second;
+    first = loci_add_again(rt, member->mem, member->offset, 0 - name, &old[0], first, &lost);
+    second = loci_add_again(rt, group->mem, group->offset, 0 - unit, &old[1], second, &lost);
+    return first != LOCO_OK ? first : second != LOCO_OK ? second : lost;
 }

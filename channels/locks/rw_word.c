@@ -441,6 +441,17 @@ static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
     return status;
 }
 
+/* ---- release ---- */
+
+int loci_rw_release_far(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode)
+{
+    uint64_t unit = 0 - loci_rw_unit(rw, mode), old;
+    int status = loci_add(rt, rw->mem, rw->offset, unit, &old, NULL), lost = LOCO_OK;
+
+    status = loci_add_again(rt, rw->mem, rw->offset, unit, &old, status, &lost);
+    return status != LOCO_OK ? status : lost;
+}
+
 /* ---- trying ---- */
 
 /* Who tries does not wait: what he saw last is where he sees it the next time. */

@@ -271,15 +271,16 @@ static inline int loci_rw_try(struct loco_runtime *rt, const struct loci_rw *rw,
     return loci_rw_try_slow(rt, rw, mode, tries);
 }
 
-/* Give back what was acquired in that mode. */
+int loci_rw_release_far(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode);
+/* Give back what was acquired in that mode. It is given back, too, where what this thread wrote
+ * before was refused: LOCO_ERR_RANGE then. */
 static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw *rw,
                                   enum loci_rw_mode mode)
 {
     unsigned char *p = loci_mem_word(rw->mem);
-    uint64_t old;
 
     if (p == NULL)
-        return loci_add(rt, rw->mem, rw->offset, 0 - loci_rw_unit(rw, mode), &old, NULL);
+        return loci_rw_release_far(rt, rw, mode);
     loci_rw_give_mapped(rt, p + rw->offset, rw, mode);
     return LOCO_OK;
 }

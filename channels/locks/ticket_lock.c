@@ -210,18 +210,18 @@ static int pass_on(struct loco_ticket_lock *lock, unsigned ticket)
 static int give(struct loco_ticket_lock *lock)
 {
     unsigned next = (lock->ticket + 1) & 0xffff;
-    uint64_t old;
-    int status;
+    uint64_t old, word = lock->record + LOCI_TICKET_WORD;
+    int status, lost = LOCO_OK;
 
     lock->ours = false;
     lock->slot_used = false;
-    status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
-                            release_step(lock), &old, NULL);
+    status = loci_fetch_add(lock->rt, lock->mem, word, release_step(lock), &old, NULL);
+    status = loci_add_again(lock->rt, lock->mem, word, release_step(lock), &old, status, &lost);
     if (status == LOCO_OK && loci_ticket_next(old) != next)
         status = pass_on(lock, next);
     if (status != LOCO_OK)
         lock->lost = status;
-    return status;
+    return status != LOCO_OK ? status : lost;
 }
 
 /* The fence of a release. Where no atomic to the host follows, or one that orders nothing,

@@ -49,11 +49,19 @@ static bool has_come(const unsigned char *counter, uint64_t least)
     return false;
 }
 
-/* Nobody waits for `sent` but who is about to leave. */
+/* Nobody waits for `sent` but who is about to leave. What this thread has lost on its way to that
+ * member is an error of its own, told here if it was not before; the member, which is alive, waits
+ * for the counter all the same. */
 static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count,
                 loco_ack_t *sent)
 {
-    return loci_tell64(win->rt, &win->control[rank], offset, count, sent);
+    int status = loci_tell64(win->rt, &win->control[rank], offset, count, sent), again;
+
+    if (status >= 0 || status == LOCO_ERR_PEER_DEAD)
+        return status;
+    loci_fence_peer(win->rt, LOCO_FENCE_THREAD, win->group.peer[rank]);
+    again = loci_tell64(win->rt, &win->control[rank], offset, count, sent);
+    return again == LOCO_ERR_PEER_DEAD ? again : status;
 }
 
 /* Threads write by lanes of their own, so of two rounds of one counter that two of them wrote the
@@ -92,15 +100,16 @@ static int order_or_fence(struct loco_window *win, int rank, uint64_t offset, st
     if (!loci_can_order(win->rt, &win->control[rank]))
         return loci_fence_data(win->rt, win->group.peer[rank], NULL);
     status = loci_add(win->rt, &win->control[rank], offset, 1, &o->old, &o->ack);
-    if (status >= 0) {
-        o->rank = rank;
-        o->offset = offset;
-    }
+    if (status < 0)     /* a fence says whether that was for what is lost, which is told by it */
+        return loci_fence_data(win->rt, win->group.peer[rank], NULL);
+    o->rank = rank;
+    o->offset = offset;
     return status;
 }
 
 /* The counter is `count` now. Where the atomic was flushed behind what the peer refused, this
- * member fails, but the others do not wait for it. */
+ * member fails, but the others do not wait for it. Before this one waits for them: it may be the
+ * same with each of two. */
 static int ordered_done(struct loco_window *win, struct ordered *o, uint64_t count, int status)
 {
     int done = o->rank < 0 ? LOCO_OK : loco_ack_wait(win->rt, &o->ack);
@@ -238,11 +247,12 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told
         .win = win, .arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0),
     };
     loco_ack_t sent = LOCO_ACK_INIT;
-    int status = tell_members(win, who, told, &sent);
+    int lost = tell_members(win, who, told, &sent), status;
 
-    if (status != LOCO_OK)
-        return status;
+    if (lost == LOCO_ERR_PEER_DEAD)
+        return lost;
     status = wait_for_members(&wait, who);
+    status = status == LOCO_OK ? lost : status;
     if (who != LOCI_BARRIER_ALL)
         loco_ack_wait(win->rt, &sent);
     return status == LOCO_OK && wait.missing ? LOCO_ERR_PEER_DEAD : status;
@@ -282,17 +292,21 @@ static int dissemination_barrier(struct loco_window *win, enum loci_barrier who)
         .win = win, .arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0),
     };
     loco_ack_t sent = LOCO_ACK_INIT;
-    int n = win->group.size, status = LOCO_OK;
+    int n = win->group.size, status = LOCO_OK, lost = LOCO_OK;
 
     for (int64_t step = 1; status == LOCO_OK && step < n; step *= 2, wait.next++) {
-        status = tell(win, (int)((win->group.rank + step) % n), loci_window_arrived(wait.next),
-                      win->round, &sent);
-        if (status == LOCO_OK)
+        int told = tell(win, (int)((win->group.rank + step) % n), loci_window_arrived(wait.next),
+                        win->round, &sent);
+
+        lost = lost == LOCO_OK && told < 0 ? told : lost;
+        if (told != LOCO_ERR_PEER_DEAD)
             status = loci_wait(win->rt, &why, heard, &wait);
+        else
+            status = told;
     }
     if (who != LOCI_BARRIER_ALL)
         loco_ack_wait(win->rt, &sent);
-    return status;
+    return status == LOCO_OK ? lost : status;
 }
 
 static int meet(struct loco_window *win, enum loci_barrier who, int told)
@@ -350,10 +364,10 @@ int loco_window_fence(loco_window_t *win, int asserts)
     if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
         placed = finish_fence_epoch(win, &ordered);
     status = status == LOCO_OK ? placed : status;
+    status = ordered_done(win, &ordered, win->round + 1, status);
     /* Neither an end nor a beginning of anybody's epoch: nothing to meet for. */
     if ((asserts & idle) != idle)
         met = meet(win, LOCI_BARRIER_ALL, ordered.rank);
-    status = ordered_done(win, &ordered, win->round, status);
     loci_window_change(win, 0, 0, 0, next);
     return status == LOCO_OK ? met : status;
 }

@@ -187,8 +187,9 @@ struct loci_fabric_ops {
     /* Lanes. A fabric that needs no state of its own leaves these NULL. */
     int (*lane_open)(struct loci_fabric *fabric, struct loci_lane *lane);
     void (*lane_close)(struct loci_fabric *fabric, struct loci_lane *lane);
-    /* Make a lane that has failed as if it were new, unless writes are lost that nobody waits for;
-     * nullable: it stays as it is. Called by any thread, one at a time, without the lane's lock.
+    /* Make a lane that has failed as if it were new, unless writes are lost of which not all have
+     * been told who have to be (lane->loss is not LOCI_LOSS_TOLD): LOCO_ERR_STATE. Nullable: it
+     * stays as it is. Called by any thread, one at a time, without the lane's lock.
      * LOCO_ERR_AGAIN: something is in flight still, poll. On any error it is what it was. */
     int (*lane_mend)(struct loci_fabric *fabric, struct loci_lane *lane);
     /* The runtime closes, its lanes next. A fabric that says LOCO_OK of writes that its device may

@@ -158,6 +158,8 @@ FOR_EACH_CALLER int if_dirty(struct loci_lane *lane, const struct towards *to, e
     if (lane_is_clean(lane, what) || is_nobodys(lane, to, what))
         return status;
     one = step(lane, met);
+    if (one != LOCO_OK && what != READS)
+        loci_lane_told(lane);
     /* It may have gone meanwhile. */
     return status == LOCO_OK && one != LOCO_OK && !is_nobodys(lane, to, what) ? one : status;
 }

@@ -143,11 +143,23 @@ void loci_slot_done(struct loci_slot *slot, int status)
 
 /* ---- mending ----
  *
- * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. If
- * nothing is lost, since who posted what was refused or flushed behind it has been told, or will
- * be, it is made anew by whoever posts on it next: its thread, or one that fences for all, for the
- * lane's own may have nothing more to do. One does, others wait. If writes are lost, which nobody
- * waits for, it stays as it is: fences fail, of whatever thread, and so do its own operations.
+ * After a refusal the queue pair is of no use, while the peer is there and no memory is harmed. It
+ * is made anew by whoever posts on it next: its thread, or one that fences for all, for the lane's
+ * own may have nothing more to do. One does, others wait.
+ *
+ * Where nothing is lost, that is at once: who posted what was refused or flushed behind it has been
+ * told, or will be. Writes that nobody waits for may be lost, though, and until that is told
+ * nothing may go by the lane: what is written now may say that they are there. Whose they are is
+ * told by its next fence, as it would be that they are placed: all writes on a lane are its
+ * thread's. Until then its operations fail, and so do fences of others for the process, which are
+ * told as well. A
+ * thread that leaves fences to another, as one that puts while another calls MPI_Win_fence, has its
+ * own next operation fail instead: `loss` says that the other was told. With LOCI_LOSS_TOLD the
+ * lane is mended. A lane whose thread has gone has nobody but the others.
+ *
+ * `loss` is written under the lane's lock, and only while `failed` is set: who tells of an older
+ * failure than the lane's finds it mended, and leaves it alone. A loss that is not told yet is of
+ * this failure, since nothing is posted after one.
  *
  * What was placing the lane's writes may be gone as well, and others may be waiting for it. So
  * mending ends with a place on the new connection. */
@@ -158,6 +170,30 @@ static bool may_mend(const struct loci_lane *lane)
 
     return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD
            && lane->thread->rt->ops->lane_mend != NULL;
+}
+
+/* Under the lock. */
+static void tell_loss(struct loci_lane *lane, bool by_fence)
+{
+    struct loci_thread *thread = lane->thread;
+    bool own = thread == loci_self(thread->rt)
+               || !atomic_load_explicit(&thread->in_use, memory_order_relaxed);
+    int loss = atomic_load_explicit(&lane->loss, memory_order_relaxed);
+
+    if (!may_mend(lane))
+        return;
+    if (own && (by_fence || loss != LOCI_LOSS_UNTOLD))
+        loss = LOCI_LOSS_TOLD;
+    else if (by_fence && loss == LOCI_LOSS_UNTOLD)
+        loss = LOCI_LOSS_TOLD_OTHERS;
+    atomic_store_explicit(&lane->loss, loss, memory_order_relaxed);
+}
+
+void loci_lane_told(struct loci_lane *lane)
+{
+    loci_lock_take(&lane->thread->lock);
+    tell_loss(lane, true);
+    loci_lock_give(&lane->thread->lock);
 }
 
 /* 1, 0 while something is in flight on it still, or why not; as loci_wait wants it. */
@@ -214,6 +250,7 @@ static void mend(struct loci_lane *lane)
         /* Under the lock, as it was set: nobody sees the old connection without the failure. */
         loci_lock_take(&lane->thread->lock);
         atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
+        atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
         loci_lock_give(&lane->thread->lock);
     }
     atomic_store_explicit(&lane->mending, false, memory_order_release);
@@ -305,6 +342,8 @@ static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *pos
         status = rt->ops->post(rt->fabric, lane, ops, n, posted);
         raise_placing(lane, ops, *posted);
         count_reads(lane, ops, *posted);
+    } else {
+        tell_loss(lane, false);
     }
     loci_lock_give(&lane->thread->lock);
     return status;

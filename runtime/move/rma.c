@@ -183,6 +183,17 @@ int loci_post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset
     return post_add(rt, mem, offset, add, room, true, ack);
 }
 
+int loci_add_again(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                   uint64_t *old, int status, int *lost)
+{
+    /* Of nothing behind a refusal anything is done; of other failures that is not known. */
+    if (status != LOCO_ERR_RANGE)
+        return status;
+    *lost = status;
+    loci_fence_peer(rt, LOCO_FENCE_THREAD, mem->peer);
+    return loci_fetch_add(rt, mem, offset, add, old, NULL);
+}
+
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack)
 {

@@ -188,6 +188,13 @@ static inline int loci_add(struct loco_runtime *rt, struct loci_mem *mem, uint64
                                       : loci_fetch_add(rt, mem, offset, add, room, ack);
 }
 
+/* An addition that others wait for, as that a lock is given back, came to `status`. Where it was
+ * not done, flushed behind what the peer refused, it is done again, for the others are not to wait
+ * for ever; before that this thread is told what it has lost there, *lost. Returns what became of
+ * the addition. */
+int loci_add_again(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint64_t add,
+                   uint64_t *old, int status, int *lost);
+
 static inline int loci_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                                     uint64_t expected, uint64_t desired, uint64_t *old,
                                     loco_ack_t *ack)

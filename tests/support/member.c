@@ -79,6 +79,12 @@ static int run_process(const struct loco_bootstrap *boot, void *arg)
 
 int member_run(enum run_fabric fabric, int n, member_fn *fn, void *arg, int *statuses)
 {
+    return member_run_seed(fabric, n, 1, fn, arg, statuses);
+}
+
+int member_run_seed(enum run_fabric fabric, int n, uint64_t seed, member_fn *fn, void *arg,
+                    int *statuses)
+{
     static struct job job;
 
     if (n > MEMBERS_MAX)
@@ -88,7 +94,7 @@ int member_run(enum run_fabric fabric, int n, member_fn *fn, void *arg, int *sta
     job.arg = arg;
     job.meeting.n = n;
     if (fabric == RUN_WEAK)
-        return weak_run(n, 1, NULL, run_thread, &job);
+        return weak_run(n, seed, NULL, run_thread, &job);
     return loco_fork_run(n, run_process, &job, statuses);
 }
 

@@ -23,6 +23,9 @@ typedef int member_fn(struct member *m);
 /* Run fn in n processes, over shm, or in n threads over the weak fabric. 0 if all returned 0.
  * `statuses` (RUN_SHM; n ints, or NULL): as of loco_fork_wait. */
 int member_run(enum run_fabric fabric, int n, member_fn *fn, void *arg, int *statuses);
+/* The same with another seed than 1 for the weak fabric. */
+int member_run_seed(enum run_fabric fabric, int n, uint64_t seed, member_fn *fn, void *arg,
+                    int *statuses);
 
 /* The same over each of them, in a test of Criterion's. */
 #define ON_EACH_FABRIC(n, fn, arg)                                                              \

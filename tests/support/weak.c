@@ -152,10 +152,18 @@ static const struct loci_fabric_ops weak_ops = {
     .map = map,
     .lane_open = weak_lane_open,
     .lane_close = weak_lane_close,
+    .lane_mend = weak_lane_mend,
     .post = weak_post,
     .poll = weak_poll,
     .control_send = weak_control_send,
 };
+
+void weak_refuse_later(loco_runtime_t *rt)
+{
+    pthread_mutex_lock(&rt->fabric->world->lock);
+    rt->fabric->refused_later = true;
+    pthread_mutex_unlock(&rt->fabric->world->lock);
+}
 
 void weak_hold(loco_runtime_t *rt, int to, bool held)
 {

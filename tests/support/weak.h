@@ -58,6 +58,10 @@ void weak_die(loco_runtime_t *rt);
  * placed or executed) until it is let go. */
 void weak_hold(loco_runtime_t *rt, int to, bool held);
 
+/* From now on operations of this process on memory that is not there are posted, and refused by
+ * the target's device: they fail, and all behind them on their lane is flushed. */
+void weak_refuse_later(loco_runtime_t *rt);
+
 /* Lines logged in all runtimes of this run so far that contain `text`. */
 int weak_logged(loco_runtime_t *rt, const char *text);
 

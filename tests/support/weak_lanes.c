@@ -199,6 +199,10 @@ static void advance(struct weak_lane *lane)
     if (lane->from->held[lane->to->rank])
         return;
     for (struct pending *p = lane->first; p != NULL; p = p->next) {
+        if (p->refused) {
+            lane->refused = true;
+            break;
+        }
         if (p->op.kind == LOCI_WRITE) {
             if (p->stage == POSTED && weak_draw(world) % 2 == 0) {
                 read_source(p);
@@ -298,7 +302,8 @@ static int post_one(struct weak_lane *lane, const struct loci_op *op)
 
     if (atomic_load(&lane->to->dead) || atomic_load(&lane->from->dead))
         return LOCO_ERR_PEER_DEAD;
-    if (op->kind != LOCI_PLACE && (target = resolve(lane->to, op)) == NULL)
+    if (op->kind != LOCI_PLACE && (target = resolve(lane->to, op)) == NULL
+        && !lane->from->refused_later)
         return LOCO_ERR_RANGE;
     for (; *end != NULL; end = &(*end)->next)
         depth++;
@@ -308,6 +313,7 @@ static int post_one(struct weak_lane *lane, const struct loci_op *op)
     if (p == NULL)
         return LOCO_ERR_NO_MEMORY;
     p->target = target;
+    p->refused = op->kind != LOCI_PLACE && target == NULL;
     *end = p;
     return LOCO_IN_PROGRESS;
 }
@@ -328,6 +334,46 @@ int weak_post(struct loci_fabric *f, struct loci_lane *lane, struct loci_op *ops
     return status;
 }
 
+/* The refused operation, the lane's first now, and all behind it. */
+static int flush(struct weak_lane *lane, struct pending **link)
+{
+    int told = 0;
+
+    while (*link != NULL) {
+        struct pending *p = *link;
+
+        *link = p->next;
+        lane->lost = lane->lost || p->op.kind == LOCI_WRITE;
+        loci_slot_done(p->op.slot, LOCO_ERR_RANGE);
+        weak_drop(lane, p);
+        told++;
+    }
+    return told;
+}
+
+/* What was told before is placed: the next connection's writes come after it. */
+int weak_lane_mend(struct loci_fabric *f, struct loci_lane *lane)
+{
+    struct weak_lane *w = lane->fabric_data;
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&f->world->lock);
+    for (struct pending *p = w->first; p != NULL; p = p->next)
+        if (p->stage != TOLD)
+            status = LOCO_ERR_AGAIN;
+    if (w->lost && atomic_load(&lane->loss) != LOCI_LOSS_TOLD)
+        status = LOCO_ERR_STATE;
+    if (status == LOCO_OK) {
+        for (struct pending *p = w->first; p != NULL; p = p->next)
+            if (p->placed < p->op.len)
+                place(w, p, true);
+        prune(w);
+        w->refused = w->lost = false;
+    }
+    pthread_mutex_unlock(&f->world->lock);
+    return status;
+}
+
 /* Tell slots, in order. Of a dead peer: all fail. */
 static int tell(struct weak_lane *lane)
 {
@@ -338,6 +384,8 @@ static int tell(struct weak_lane *lane)
     while (*link != NULL) {
         struct pending *p = *link;
 
+        if (p->refused && lane->refused && !dead)
+            return told + flush(lane, link);
         if (p->stage < SENT && !dead)
             break;
         if (p->stage != TOLD) {

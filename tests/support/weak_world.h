@@ -30,6 +30,7 @@ struct pending {
     unsigned char *data;        /* of a write, once its source was read */
     size_t placed;              /* bytes of it */
     uint64_t word;              /* a source given by value */
+    bool refused;               /* its memory is not there */
 };
 
 struct weak_lane {
@@ -38,6 +39,8 @@ struct weak_lane {
     struct loci_fabric *from, *to;
     struct pending *first;
     bool swap_failed;           /* the last atomic that was executed was a swap, and did */
+    bool refused;               /* the target's device has refused one: nothing behind it is done */
+    bool lost;                  /* writes, by that */
 };
 
 /* An atomic that a member's device has begun. */
@@ -66,6 +69,7 @@ struct loci_fabric {            /* one member */
     struct loci_peer *peer[WEAK_MEMBERS];
     struct device device;
     bool held[WEAK_MEMBERS];    /* what goes to these; under the lock */
+    bool refused_later;         /* what has no memory is posted all the same; under the lock */
     _Atomic bool dead;
 };
 
@@ -93,6 +97,7 @@ uint64_t weak_draw(struct weak_world *world);
 
 int weak_lane_open(struct loci_fabric *f, struct loci_lane *lane);
 void weak_lane_close(struct loci_fabric *f, struct loci_lane *lane);
+int weak_lane_mend(struct loci_fabric *f, struct loci_lane *lane);
 int weak_post(struct loci_fabric *f, struct loci_lane *lane, struct loci_op *ops, int n,
               int *posted);
 int weak_poll(struct loci_fabric *f, struct loci_lane *lane);

@@ -12,7 +12,7 @@
  * A lane that has failed is replaced by a new one, when all its requests are retired: what a device
  * completes of a queue pair in the error state ends with the last that was posted, so nobody asks
  * for the old one's requests any more. It is not where that cannot be known, nor where writes are
- * lost. */
+ * lost and who wrote them does not know yet (move/lane.c). */
 
 #include "config.h"
 
@@ -420,7 +420,8 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
 
     loci_lock_take(&lane->thread->lock);
     retired = is_retired(old);
-    lost = has_lost(old);
+    lost = has_lost(old)
+           && atomic_load_explicit(&lane->loss, memory_order_relaxed) != LOCI_LOSS_TOLD;
     loci_lock_give(&lane->thread->lock);
     if (lost)
         return LOCO_ERR_STATE;

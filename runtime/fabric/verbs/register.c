@@ -104,7 +104,8 @@ static int refuse(struct verbs_fabric *f, size_t len, const struct loci_protecti
         loci_protection_text(p, why, sizeof why);
     LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of the program's memory cannot be registered with "
              "%s, for their protection: %s%s", len, f->port.device, why,
-             p->any_write && !p->all_write ? ", others may: give each kind a window of its own" : "");
+             p->any_write && !p->all_write ? ", others may: give each kind a window of its own"
+                                           : "");
     return LOCO_ERR_SHARED;
 }
 
