@@ -23,6 +23,7 @@
 #include "loco_mpi.h"
 #include "loco_mpi_memory.h"
 #include "observe/log.h"
+#include "observe/mistake.h"
 #include "runtime.h"
 #include "wait.h"
 #include "window/window.h"
@@ -129,7 +130,8 @@ static int allgather(void *ctx, const void *mine, size_t len, void *all)
 int loco_exchange_mpi(MPI_Comm comm, struct loco_exchange *exchange)
 {
     if (comm == NULL || ompi_comm_invalid(comm) || OMPI_COMM_IS_INTER(comm))
-        return LOCO_ERR_ARG;
+        return loci_mistake(NULL, LOCO_ERR_ARG, "loco_exchange_mpi", NULL,
+                            "the communicator is none, or an intercommunicator");
     exchange->ctx = comm;
     exchange->rank = ompi_comm_rank(comm);
     exchange->size = ompi_comm_size(comm);
@@ -336,9 +338,12 @@ int loco_runtime_open_mpi(MPI_Comm comm, loco_runtime_t **rt)
     struct loco_exchange exchange;
     int status;
 
-    if (ompi_mpi_state < OMPI_MPI_STATE_INIT_COMPLETED || !mpi_is_up()
-        || loco_exchange_mpi(comm, &exchange) != LOCO_OK)
-        return LOCO_ERR_ARG;
+    if (ompi_mpi_state < OMPI_MPI_STATE_INIT_COMPLETED || !mpi_is_up())
+        return loci_mistake(NULL, LOCO_ERR_ARG, "loco_runtime_open_mpi", NULL,
+                            "it is called outside of MPI_Init and MPI_Finalize");
+    status = loco_exchange_mpi(comm, &exchange);
+    if (status != LOCO_OK)
+        return status;
     loci_mpi_enter();
     count_native(1);
     status = open_over(comm, &exchange, rt);

@@ -28,6 +28,8 @@
 
 #include <loco/fork.h>
 
+#include "observe/mistake.h"
+
 #define MEMBERS_MAX 4096
 #define PIECE 4096                  /* bytes that a member gives per round */
 #define LOOK_EVERY 256              /* rounds of waiting between looks at a member's life */
@@ -236,8 +238,10 @@ int loco_fork_start(int n, loco_fork_fn *fn, void *arg, loco_fork_t **out)
     loco_fork_t *job;
     int status;
 
-    if (n < 1 || n > MEMBERS_MAX || fn == NULL)
-        return LOCO_ERR_ARG;
+    if (n < 1 || n > MEMBERS_MAX)
+        return loci_bad_arg(NULL, "loco_fork_start", NULL, "n", n, "1 to %d", MEMBERS_MAX);
+    if (fn == NULL)
+        return loci_null_arg(NULL, "loco_fork_start", NULL, "fn");
     job = malloc(sizeof *job);
     if (job == NULL)
         return LOCO_ERR_NO_MEMORY;

@@ -10,7 +10,7 @@ const char *loco_strerror(int status)
     case LOCO_ERR_RANGE: return "offset and length reach outside the region";
     case LOCO_ERR_STATE: return "not allowed in this state";
     case LOCO_ERR_NAME: return "name in use, empty or too long";
-    case LOCO_ERR_MISMATCH: return "endpoints of one name differ in regions, sizes or types";
+    case LOCO_ERR_MISMATCH: return "members differ in what they make together";
     case LOCO_ERR_SHARED: return "that memory cannot be shared with this process";
     case LOCO_ERR_ATTACH: return "no attached memory there, or it overlaps what is attached";
     case LOCO_ERR_NO_MEMORY: return "less memory is left than was asked for";

@@ -12,6 +12,7 @@
 
 #include "move/rma.h"
 #include "names/endpoint.h"
+#include "observe/mistake.h"
 
 /* One word, wherever it is. */
 struct place {
@@ -65,8 +66,11 @@ int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *n
     loco_atomic_var_t *var;
     int status;
 
-    if (group == NULL || host < 0 || host >= loco_group_size(group))
-        return LOCO_ERR_ARG;
+    status = loci_check_group(rt, "loco_atomic_var_create", name, group);
+    if (status == LOCO_OK)
+        status = loci_check_rank(rt, "loco_atomic_var_create", name, "host", host, group->size);
+    if (status != LOCO_OK)
+        return status;
     var = calloc(1, sizeof *var);
     if (var == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -170,6 +174,21 @@ static int power_of_two(uint64_t size)
     return (size & (size - 1)) == 0 ? __builtin_ctzll(size) : -1;
 }
 
+static int check_array(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                       uint64_t count, int host)
+{
+    const char *call = "loco_atomic_array_create";
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK && (host < LOCO_ATOMIC_STRIPED || host >= group->size))
+        status = loci_bad_arg(rt, call, name, "host", host, "0 to %d, or LOCO_ATOMIC_STRIPED",
+                              group->size - 1);
+    if (status == LOCO_OK && (count < 1 || count > SIZE_MAX / 16))
+        status = loci_bad_arg(rt, call, name, "count", (long long)count, "1 to %zu",
+                              SIZE_MAX / 16);
+    return status;
+}
+
 int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, uint64_t count, int host,
                              loco_atomic_array_t **out)
@@ -183,9 +202,9 @@ int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char 
     uint64_t size;
     int status;
 
-    if (group == NULL || host < LOCO_ATOMIC_STRIPED || host >= loco_group_size(group)
-        || count < 1 || count > SIZE_MAX / 16)
-        return LOCO_ERR_ARG;
+    status = check_array(rt, name, group, count, host);
+    if (status != LOCO_OK)
+        return status;
     size = (uint64_t)loco_group_size(group);
     spec.region[0] = (struct loci_region_spec){
         "values", (host < 0 ? (count + size - 1) / size : count) * sizeof(uint64_t), 0,

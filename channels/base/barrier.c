@@ -18,6 +18,7 @@
 #include <loco/barrier.h>
 
 #include "move/rma.h"
+#include "observe/mistake.h"
 #include "runtime.h"
 #include "sst.h"
 #include "wait.h"
@@ -48,8 +49,9 @@ int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name
     loco_barrier_t *barrier;
     int status;
 
-    if (group == NULL)
-        return LOCO_ERR_ARG;
+    status = loci_check_group(rt, "loco_barrier_create", name, group);
+    if (status != LOCO_OK)
+        return status;
     barrier = calloc(1, sizeof *barrier);
     if (barrier == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -188,7 +190,9 @@ int loco_barrier_wait(loco_barrier_t *barrier)
     int status;
 
     if (atomic_flag_test_and_set_explicit(&barrier->busy, memory_order_acquire))
-        return LOCO_ERR_STATE;
+        return loci_mistake(barrier->rt, LOCO_ERR_STATE, "loco_barrier_wait",
+                            loci_sst_name(barrier->arrived),
+                            "another thread of this process is in it");
     status = loci_fence_process(barrier->rt, -1, barrier->group);
     barrier->round++;
     if (status == LOCO_OK)

@@ -9,6 +9,7 @@
 
 #include <loco/owned_var.h>
 
+#include "observe/mistake.h"
 #include "owned.h"
 
 struct loco_owned_var {
@@ -32,6 +33,22 @@ static int open_var(struct loco_owned_var *var)
     return status;
 }
 
+static int check_arguments(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                           int owner, size_t size, enum loco_owned_mode mode)
+{
+    const char *call = "loco_owned_var_create";
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK)
+        status = loci_check_rank(rt, call, name, "owner", owner, group->size);
+    if (status == LOCO_OK && (size == 0 || size > SIZE_MAX / 2))
+        status = loci_bad_arg(rt, call, name, "size", (long long)size, "1 to %zu", SIZE_MAX / 2);
+    if (status == LOCO_OK && mode != LOCO_OWNED_PUSH && mode != LOCO_OWNED_PULL)
+        status = loci_bad_arg(rt, call, name, "mode", (long long)mode,
+                              "LOCO_OWNED_PUSH or LOCO_OWNED_PULL");
+    return status;
+}
+
 int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, int owner, size_t size,
                           enum loco_owned_mode mode, loco_owned_var_t **out)
@@ -47,9 +64,9 @@ int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *na
     struct loco_owned_var *var;
     int status;
 
-    if (group == NULL || owner < 0 || owner >= loco_group_size(group) || size == 0
-        || size > SIZE_MAX / 2 || (mode != LOCO_OWNED_PUSH && mode != LOCO_OWNED_PULL))
-        return LOCO_ERR_ARG;
+    status = check_arguments(rt, name, group, owner, size, mode);
+    if (status != LOCO_OK)
+        return status;
     var = calloc(1, sizeof *var);
     if (var == NULL)
         return LOCO_ERR_NO_MEMORY;

@@ -11,6 +11,7 @@
 
 #include "move/rma.h"
 #include "names/endpoint.h"
+#include "observe/mistake.h"
 #include "region.h"
 
 struct loco_region {
@@ -28,9 +29,12 @@ int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
         .type = "region", .nregions = 1,
         .region = { { "data", len, 0, LOCI_FROM_ALL } },
     };
-    loco_region_t *region = calloc(1, sizeof *region);
-    int status;
+    int status = loci_check_group(rt, "loco_region_create", name, group);
+    loco_region_t *region;
 
+    if (status != LOCO_OK)
+        return status;
+    region = calloc(1, sizeof *region);
     if (region == NULL)
         return LOCO_ERR_NO_MEMORY;
     region->rt = rt;

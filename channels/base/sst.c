@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "observe/mistake.h"
 #include "owned.h"
 #include "sst.h"
 
@@ -91,8 +92,15 @@ no_endpoint:
 int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **sst)
 {
-    if (group == NULL || columns < 1 || (flags & ~LOCO_SST_ROWS) != 0)
-        return LOCO_ERR_ARG;
+    const char *call = "loco_sst_create";
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK && columns < 1)
+        status = loci_bad_arg(rt, call, name, "columns", columns, "at least 1");
+    if (status == LOCO_OK && (flags & ~LOCO_SST_ROWS) != 0)
+        status = loci_bad_arg(rt, call, name, "flags", flags, "LOCO_SST_COLUMNS or LOCO_SST_ROWS");
+    if (status != LOCO_OK)
+        return status;
     return loci_sst_create(rt, "sst", parent, name, group, columns, flags, sst);
 }
 
@@ -105,6 +113,11 @@ void loco_sst_destroy(loco_sst_t *sst)
     loci_endpoint_destroy(sst->ep);
     free(sst->row);
     free(sst);
+}
+
+const char *loci_sst_name(const loco_sst_t *sst)
+{
+    return sst->ep->name;
 }
 
 int loco_sst_rows(const loco_sst_t *sst)

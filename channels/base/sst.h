@@ -9,6 +9,9 @@
 int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
 
+/* Its full name. */
+const char *loci_sst_name(const loco_sst_t *sst);
+
 /* Whether that rank's memory is known here, so that its row may be pushed there: for who does not
  * wait for the runtime to be ready. */
 bool loci_sst_knows(const loco_sst_t *sst, int rank);

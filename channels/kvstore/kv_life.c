@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "kv_value.h"
+#include "observe/mistake.h"
 
 #define LOCKS 256
 #define LOCKS_MAX (1 << 20)
@@ -27,18 +28,31 @@ static unsigned bits_for(uint64_t n)
 }
 
 /* Defaults put in, or LOCO_ERR_ARG. */
-static int complete(loco_kvstore_options_t *o, const loco_group_t *group)
+static int complete(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                    loco_kvstore_options_t *o)
 {
-    uint64_t size;
+    const char *call = "loco_kvstore_create";
+    uint64_t most;
+    int status = loci_check_group(rt, call, name, group);
 
-    if (group == NULL || loco_group_rank(group) < 0)
-        return LOCO_ERR_ARG;
-    size = (uint64_t)loco_group_size(group);
+    if (status != LOCO_OK)
+        return status;
+    most = PLACES_MAX / (uint64_t)group->size;
     o->locks = o->locks == 0 ? LOCKS : o->locks;
     o->tracker_bytes = o->tracker_bytes == 0 ? TRACKER_BYTES : o->tracker_bytes;
-    return o->value_bytes >= 1 && o->value_bytes <= LOCO_KVSTORE_VALUE_MAX && o->capacity >= 1
-           && o->capacity <= PLACES_MAX / size && o->locks >= 1 && o->locks <= LOCKS_MAX
-           && o->tracker_bytes >= TRACKER_BYTES_MIN ? LOCO_OK : LOCO_ERR_ARG;
+    if (o->value_bytes < 1 || o->value_bytes > LOCO_KVSTORE_VALUE_MAX)
+        return loci_bad_arg(rt, call, name, "value_bytes", (long long)o->value_bytes, "1 to %d",
+                            LOCO_KVSTORE_VALUE_MAX);
+    if (o->capacity < 1 || o->capacity > most)
+        return loci_bad_arg(rt, call, name, "capacity", (long long)o->capacity, "1 to %llu",
+                            (unsigned long long)most);
+    if (o->locks < 1 || o->locks > LOCKS_MAX)
+        return loci_bad_arg(rt, call, name, "locks", o->locks, "1 to %d, or 0 for %d", LOCKS_MAX,
+                            LOCKS);
+    if (o->tracker_bytes < TRACKER_BYTES_MIN)
+        return loci_bad_arg(rt, call, name, "tracker_bytes", (long long)o->tracker_bytes,
+                            "at least %zu, or 0 for %zu", TRACKER_BYTES_MIN, TRACKER_BYTES);
+    return LOCO_OK;
 }
 
 static void lay_out(struct loco_kvstore *kv, const loco_kvstore_options_t *o, int size)
@@ -86,9 +100,9 @@ int loco_kvstore_create(loco_runtime_t *rt, const char *parent, const char *name
     int status;
 
     if (options == NULL)
-        return LOCO_ERR_ARG;
+        return loci_null_arg(rt, "loco_kvstore_create", name, "options");
     o = *options;
-    status = complete(&o, group);
+    status = complete(rt, name, group, &o);
     if (status != LOCO_OK)
         return status;
     kv = calloc(1, sizeof *kv);

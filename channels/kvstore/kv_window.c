@@ -11,6 +11,7 @@
 #include "config.h"
 
 #include "kv_value.h"
+#include "observe/mistake.h"
 
 #define AHEAD 16                        /* keys whose memory is fetched together */
 #define MOST_AHEAD 256                  /* bytes of a value; the rest follows by itself */
@@ -49,7 +50,8 @@ int loco_kvstore_window_open(loco_kvstore_t *kv, int size, loco_kvstore_window_t
     struct loco_kvstore_window *w;
 
     if (size < 1 || size > LOCO_KVSTORE_WINDOW_MAX)
-        return LOCO_ERR_ARG;
+        return loci_bad_arg(kv->rt, "loco_kvstore_window_open", kv->ep->name, "size", size,
+                            "1 to %d", LOCO_KVSTORE_WINDOW_MAX);
     w = calloc(1, sizeof *w + (size_t)size * sizeof w->call[0]);
     if (w == NULL)
         return LOCO_ERR_NO_MEMORY;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "names/endpoint.h"
+#include "observe/mistake.h"
 #include "rw_lock.h"
 #include "rw_pair.h"
 
@@ -35,6 +36,17 @@ static bool take_one(_Atomic int *holders)
                                                   memory_order_relaxed))
             return true;
     return false;
+}
+
+/* One holder less, for a release that may go on; of a wrong one nothing is done. */
+static int may_release(struct loco_runtime *rt, const char *call, const char *name,
+                       _Atomic int *holders, enum loco_fence_scope scope, int peer)
+{
+    int status = loci_check_scope(rt, call, name, scope, peer);
+
+    if (status == LOCO_OK && !take_one(holders))
+        status = loci_mistake(rt, LOCO_ERR_STATE, call, name, "this process does not hold it so");
+    return status;
 }
 
 static int count_one(int status, _Atomic int *holders)
@@ -66,8 +78,11 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
     struct loco_rw_lock *lock;
     int status;
 
-    if (group == NULL || host < 0 || host >= loco_group_size(group))
-        return LOCO_ERR_ARG;
+    status = loci_check_group(rt, "loco_rw_lock_create", name, group);
+    if (status == LOCO_OK)
+        status = loci_check_rank(rt, "loco_rw_lock_create", name, "host", host, group->size);
+    if (status != LOCO_OK)
+        return status;
     lock = calloc(1, sizeof *lock);
     if (lock == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -132,10 +147,13 @@ int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock)
 static int release(loco_rw_lock_t *lock, enum loci_rw_mode mode, enum loco_fence_scope scope,
                    int peer)
 {
-    int fenced, released;
+    const char *call = mode == LOCI_RW_SHARED ? "loco_rw_lock_release_shared"
+                                              : "loco_rw_lock_release_exclusive";
+    int fenced, released = may_release(lock->rt, call, lock->ep->name, &lock->holders[mode],
+                                       scope, peer);
 
-    if (!take_one(&lock->holders[mode]))
-        return LOCO_ERR_STATE;
+    if (released != LOCO_OK)
+        return released;
     fenced = fence_for(lock->rt, &lock->rw, scope, peer);
     released = loci_rw_release(lock->rt, &lock->rw, mode);
     return fenced != LOCO_OK ? fenced : released;
@@ -186,8 +204,11 @@ int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *nam
     struct loco_rw_group *locks;
     int status, size;
 
-    if (group == NULL || count < 1)
-        return LOCO_ERR_ARG;
+    status = loci_check_group(rt, "loco_rw_group_create", name, group);
+    if (status == LOCO_OK && count < 1)
+        status = loci_bad_arg(rt, "loco_rw_group_create", name, "count", count, "at least 1");
+    if (status != LOCO_OK)
+        return status;
     size = loco_group_size(group);
     spec.region[MEMBER_WORDS] = (struct loci_region_spec){
         "members", ((size_t)count + (size_t)size - 1) / (size_t)size * LOCI_CACHE_LINE, 0,
@@ -236,12 +257,18 @@ static struct loci_rw member_word(loco_rw_group_t *locks, int member)
                              locks->ep->name, &locks->held[member].free_word, NULL };
 }
 
+static int check_member(const loco_rw_group_t *locks, const char *call, int member)
+{
+    return loci_check_rank(locks->rt, call, locks->ep->name, "member", member, locks->count);
+}
+
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
 {
+    int status = check_member(locks, "loco_rw_group_acquire_shared", member);
     struct loci_rw rw;
 
-    if (member < 0 || member >= locks->count)
-        return LOCO_ERR_ARG;
+    if (status != LOCO_OK)
+        return status;
     rw = member_word(locks, member);
     return count_one(loci_rw_acquire(locks->rt, &rw, LOCI_RW_SHARED, nested ? LOCI_RW_NESTED : 0),
                      &locks->held[member].holders[LOCI_RW_SHARED]);
@@ -249,11 +276,11 @@ int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested
 
 int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
 {
+    int status = check_member(locks, "loco_rw_group_acquire_exclusive", member);
     struct loci_rw all, rw;
-    int status;
 
-    if (member < 0 || member >= locks->count)
-        return LOCO_ERR_ARG;
+    if (status != LOCO_OK)
+        return status;
     all = all_word(locks);
     rw = member_word(locks, member);
     status = loci_rw_pair_acquire(locks->rt, &all, &rw, nested ? LOCI_RW_NESTED : 0);
@@ -272,12 +299,13 @@ int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_f
                                  int peer)
 {
     struct loci_rw rw;
-    int fenced, released;
+    int fenced, released = check_member(locks, "loco_rw_group_release_shared", member);
 
-    if (member < 0 || member >= locks->count)
-        return LOCO_ERR_ARG;
-    if (!take_one(&locks->held[member].holders[LOCI_RW_SHARED]))
-        return LOCO_ERR_STATE;
+    if (released == LOCO_OK)
+        released = may_release(locks->rt, "loco_rw_group_release_shared", locks->ep->name,
+                               &locks->held[member].holders[LOCI_RW_SHARED], scope, peer);
+    if (released != LOCO_OK)
+        return released;
     rw = member_word(locks, member);
     fenced = fence_for(locks->rt, &rw, scope, peer);
     released = loci_rw_release(locks->rt, &rw, LOCI_RW_SHARED);
@@ -288,12 +316,13 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
                                     enum loco_fence_scope scope, int peer)
 {
     struct loci_rw all, rw;
-    int fenced, released;
+    int fenced, released = check_member(locks, "loco_rw_group_release_exclusive", member);
 
-    if (member < 0 || member >= locks->count)
-        return LOCO_ERR_ARG;
-    if (!take_one(&locks->held[member].holders[LOCI_RW_EXCLUSIVE]))
-        return LOCO_ERR_STATE;
+    if (released == LOCO_OK)
+        released = may_release(locks->rt, "loco_rw_group_release_exclusive", locks->ep->name,
+                               &locks->held[member].holders[LOCI_RW_EXCLUSIVE], scope, peer);
+    if (released != LOCO_OK)
+        return released;
     all = all_word(locks);
     rw = member_word(locks, member);
     fenced = fence_for(locks->rt, &rw, scope, peer);
@@ -305,10 +334,11 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
 int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)
 {
     struct loci_rw all = all_word(locks);
-    int fenced, released;
+    int fenced, released = may_release(locks->rt, "loco_rw_group_release_all", locks->ep->name,
+                                       &locks->all, scope, peer);
 
-    if (!take_one(&locks->all))
-        return LOCO_ERR_STATE;
+    if (released != LOCO_OK)
+        return released;
     fenced = fence_for(locks->rt, &all, scope, peer);
     released = loci_rw_release(locks->rt, &all, LOCI_RW_ALL);
     return fenced != LOCO_OK ? fenced : released;

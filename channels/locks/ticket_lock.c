@@ -33,6 +33,7 @@
 
 #include <stdlib.h>
 
+#include "observe/mistake.h"
 #include "ticket_lock.h"
 #include "wait.h"
 
@@ -247,13 +248,19 @@ static int fence(struct loco_ticket_lock *lock, enum loco_fence_scope scope, int
 
 /* ---- calls ---- */
 
+static int held_already(const struct loco_ticket_lock *lock, const char *call)
+{
+    return loci_mistake(lock->rt, LOCO_ERR_STATE, call, lock->array->ep->name,
+                        "this thread holds it already");
+}
+
 int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
 {
     void *self = loci_self(lock->rt);
     int status;
 
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self)
-        return LOCO_ERR_STATE;
+        return held_already(lock, "loco_ticket_lock_acquire");
     status = enter(lock);
     if (status != LOCO_OK)
         return status;
@@ -298,7 +305,7 @@ int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
     int status = LOCO_OK;
 
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self)
-        return LOCO_ERR_STATE;
+        return held_already(lock, "loco_ticket_lock_try_acquire");
     if (!try_enter(lock))
         return LOCO_ERR_AGAIN;
     if (!lock->ours)
@@ -311,13 +318,19 @@ int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
     return LOCO_OK;
 }
 
+#define RELEASE "loco_ticket_lock_release"
+
 int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer)
 {
     bool local;
     int fenced, given = LOCO_OK;
+    int status = loci_check_scope(lock->rt, RELEASE, lock->array->ep->name, scope, peer);
 
+    if (status != LOCO_OK)
+        return status;
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != loci_self(lock->rt))
-        return LOCO_ERR_STATE;
+        return loci_mistake(lock->rt, LOCO_ERR_STATE, RELEASE, lock->array->ep->name,
+                            "this thread does not hold it");
     local = others_wait(lock) && lock->handovers < lock->rt->tunables.lock_handovers;
     fenced = fence(lock, scope, peer, local);
     if (local)
@@ -353,7 +366,21 @@ static void set_up(struct loco_ticket_array *array, int first_host, size_t strid
     }
 }
 
-static int create(loco_runtime_t *rt, const char *parent, const char *name,
+static int check_arguments(loco_runtime_t *rt, const char *call, const char *name,
+                           const loco_group_t *group, int count, int host)
+{
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK && group->size > LOCI_TICKET_MEMBERS_MAX)
+        status = loci_bad_arg(rt, call, name, "the size of the group", group->size, "1 to %d",
+                              LOCI_TICKET_MEMBERS_MAX);
+    if (status == LOCO_OK && count < 1)
+        status = loci_bad_arg(rt, call, name, "count", count, "at least 1");
+    return status != LOCO_OK ? status
+           : loci_check_rank(rt, call, name, "host", host, group->size);
+}
+
+static int create(loco_runtime_t *rt, const char *call, const char *parent, const char *name,
                   const loco_group_t *group, int count, int first_host,
                   struct loco_ticket_array **out)
 {
@@ -365,11 +392,10 @@ static int create(loco_runtime_t *rt, const char *parent, const char *name,
     };
     struct loco_ticket_array *array;
     size_t slots = 1, stride, size;
-    int status;
+    int status = check_arguments(rt, call, name, group, count, first_host);
 
-    if (group == NULL || count < 1 || loco_group_size(group) > LOCI_TICKET_MEMBERS_MAX
-        || first_host < 0 || first_host >= loco_group_size(group))
-        return LOCO_ERR_ARG;
+    if (status != LOCO_OK)
+        return status;
     size = (size_t)loco_group_size(group);
     while (slots < size)
         slots *= 2;
@@ -404,7 +430,7 @@ static int create(loco_runtime_t *rt, const char *parent, const char *name,
 int loco_ticket_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, int count, loco_ticket_array_t **array)
 {
-    return create(rt, parent, name, group, count, 0, array);
+    return create(rt, "loco_ticket_array_create", parent, name, group, count, 0, array);
 }
 
 void loco_ticket_array_destroy(loco_ticket_array_t *array)
@@ -425,7 +451,7 @@ int loco_ticket_lock_create(loco_runtime_t *rt, const char *parent, const char *
                             const loco_group_t *group, int host, loco_ticket_lock_t **lock)
 {
     struct loco_ticket_array *array;
-    int status = create(rt, parent, name, group, 1, host, &array);
+    int status = create(rt, "loco_ticket_lock_create", parent, name, group, 1, host, &array);
 
     if (status == LOCO_OK)
         *lock = &array->lock[0];

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "observe/mistake.h"
 #include "queue.h"
 #include "wait.h"
 
@@ -322,27 +323,50 @@ static int make_slots(struct loco_queue *q, const char *parent, const char *name
     return LOCO_OK;
 }
 
+static size_t stride_for(size_t entry_bytes)
+{
+    return (LOCI_QUEUE_ENTRY_AT + entry_bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE
+           * LOCI_CACHE_LINE;
+}
+
+static int check_arguments(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                           size_t entry_bytes, uint64_t capacity, int flags)
+{
+    const char *call = "loco_queue_create";
+    int status = loci_check_group(rt, call, name, group);
+    size_t most;
+
+    if (status == LOCO_OK && group->size > LOCI_QUEUE_MEMBERS_MAX)
+        status = loci_bad_arg(rt, call, name, "the size of the group", group->size, "1 to %d",
+                              LOCI_QUEUE_MEMBERS_MAX);
+    if (status == LOCO_OK && (entry_bytes < 1 || entry_bytes > SIZE_MAX / 4))
+        status = loci_bad_arg(rt, call, name, "entry_bytes", (long long)entry_bytes, "1 to %zu",
+                              SIZE_MAX / 4);
+    if (status == LOCO_OK && (flags & ~LOCO_QUEUE_FENCE) != 0)
+        status = loci_bad_arg(rt, call, name, "flags", flags, "0 or LOCO_QUEUE_FENCE");
+    if (status != LOCO_OK)
+        return status;
+    most = SIZE_MAX / 4 / stride_for(entry_bytes);
+    return capacity >= 1 && capacity <= most ? LOCO_OK
+           : loci_bad_arg(rt, call, name, "capacity", (long long)capacity, "1 to %zu", most);
+}
+
 int loco_queue_create(loco_runtime_t *rt, const char *parent, const char *name,
                       const loco_group_t *group, size_t entry_bytes, uint64_t capacity, int flags,
                       loco_queue_t **out)
 {
     struct loco_queue *q;
-    size_t stride;
     int status;
 
-    if (group == NULL || loco_group_size(group) > LOCI_QUEUE_MEMBERS_MAX || entry_bytes < 1
-        || entry_bytes > SIZE_MAX / 4 || capacity < 1 || (flags & ~LOCO_QUEUE_FENCE) != 0)
-        return LOCO_ERR_ARG;
-    stride = (LOCI_QUEUE_ENTRY_AT + entry_bytes + LOCI_CACHE_LINE - 1) / LOCI_CACHE_LINE
-             * LOCI_CACHE_LINE;
-    if (capacity > SIZE_MAX / 4 / stride)
-        return LOCO_ERR_ARG;
+    status = check_arguments(rt, name, group, entry_bytes, capacity, flags);
+    if (status != LOCO_OK)
+        return status;
     q = calloc(1, sizeof *q);
     if (q == NULL)
         return LOCO_ERR_NO_MEMORY;
     q->rt = rt;
     q->entry_bytes = entry_bytes;
-    q->stride = stride;
+    q->stride = stride_for(entry_bytes);
     q->capacity = capacity;
     q->size = (uint64_t)loco_group_size(group);
     q->capacity_shift = power_of_two(capacity);

@@ -68,6 +68,7 @@
 
 #include <stdlib.h>
 
+#include "observe/mistake.h"
 #include "ringbuffer.h"
 
 #define CAPACITY_MAX ((size_t)1 << 30)
@@ -111,6 +112,23 @@ static void close_ring(struct loco_ringbuffer *rb)
     free(rb);
 }
 
+static int check_arguments(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                           int writer, size_t capacity, int flags)
+{
+    const char *call = "loco_ringbuffer_create";
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK)
+        status = loci_check_rank(rt, call, name, "writer", writer, group->size);
+    if (status == LOCO_OK && (capacity < 1 || capacity > CAPACITY_MAX))
+        status = loci_bad_arg(rt, call, name, "capacity", (long long)capacity, "1 to %zu",
+                              (size_t)CAPACITY_MAX);
+    if (status == LOCO_OK && (flags & ~LOCO_RINGBUFFER_AWAKE) != 0)
+        status = loci_bad_arg(rt, call, name, "flags", flags,
+                              "LOCO_RINGBUFFER_SLEEP or LOCO_RINGBUFFER_AWAKE");
+    return status;
+}
+
 int loco_ringbuffer_create(loco_runtime_t *rt, const char *parent, const char *name,
                            const loco_group_t *group, int writer, size_t capacity, int flags,
                            loco_ringbuffer_t **out)
@@ -124,9 +142,9 @@ int loco_ringbuffer_create(loco_runtime_t *rt, const char *parent, const char *n
     struct loco_ringbuffer *rb;
     int status;
 
-    if (group == NULL || writer < 0 || writer >= loco_group_size(group) || capacity < 1
-        || capacity > CAPACITY_MAX || (flags & ~LOCO_RINGBUFFER_AWAKE) != 0)
-        return LOCO_ERR_ARG;
+    status = check_arguments(rt, name, group, writer, capacity, flags);
+    if (status != LOCO_OK)
+        return status;
     rb = calloc(1, sizeof *rb);
     if (rb == NULL)
         return LOCO_ERR_NO_MEMORY;

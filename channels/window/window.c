@@ -16,9 +16,11 @@
 
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "observe/mistake.h"
 #include "window.h"
 #include "window/acc/window_flat.h"
 
@@ -33,6 +35,7 @@
 struct record {
     int32_t status;
     uint32_t disp_unit;
+    uint32_t property[4];           /* PROPERTIES: the same at all */
     uint64_t size;
     struct loci_address address;
     struct loci_memkey control;
@@ -41,17 +44,30 @@ struct record {
 
 /* ---- what a member gives ---- */
 
-static int check_spec(const struct loco_exchange *exchange, const struct loco_window_spec *spec)
+static int check_spec(const struct loco_runtime *rt, const struct loco_exchange *exchange,
+                      const struct loco_window_spec *spec)
 {
-    bool dynamic = spec->kind == LOCO_WINDOW_DYNAMIC;
+    const char *call = "loco_window_create";
 
-    if (exchange->size > LOCI_WINDOW_MAX || spec->disp_unit > UINT32_MAX)
-        return LOCO_ERR_ARG;
-    if ((unsigned)spec->kind > LOCO_WINDOW_DYNAMIC || (spec->align & (spec->align - 1)) != 0)
-        return LOCO_ERR_ARG;
+    if (exchange->size > LOCI_WINDOW_MAX)
+        return loci_bad_arg(rt, call, NULL, "the size of the exchange", exchange->size, "1 to %d",
+                            LOCI_WINDOW_MAX);
+    if ((unsigned)spec->kind > LOCO_WINDOW_DYNAMIC)
+        return loci_bad_arg(rt, call, NULL, "kind", (long long)spec->kind,
+                            "%d (LOCO_WINDOW_ALLOCATE) to %d (LOCO_WINDOW_DYNAMIC)",
+                            LOCO_WINDOW_ALLOCATE, LOCO_WINDOW_DYNAMIC);
+    if (spec->disp_unit > UINT32_MAX)
+        return loci_bad_arg(rt, call, NULL, "disp_unit", (long long)spec->disp_unit,
+                            "0 to %llu", (unsigned long long)UINT32_MAX);
+    if ((spec->align & (spec->align - 1)) != 0)
+        return loci_bad_arg(rt, call, NULL, "align", (long long)spec->align,
+                            "0 or a power of two");
     if (spec->kind == LOCO_WINDOW_CREATE && spec->base == NULL && spec->size > 0)
-        return LOCO_ERR_ARG;
-    return !dynamic && spec->size > SIZE_MAX / 2 ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+        return loci_null_arg(rt, call, NULL, "base");
+    if (spec->kind != LOCO_WINDOW_DYNAMIC && spec->size > SIZE_MAX / 2)
+        return loci_mistake(rt, LOCO_ERR_NO_MEMORY, call, NULL, "size is %zu; the most is %zu",
+                            spec->size, SIZE_MAX / 2);
+    return LOCO_OK;
 }
 
 static int allocate_own(struct loco_window *win, const struct loco_window_spec *spec)
@@ -133,6 +149,51 @@ static int meet_members(struct loco_window *win, const struct record *all)
             status = LOCO_ERR_UNSUPPORTED;
     }
     return status;
+}
+
+/* What all members must give alike. Where one gives another kind, or other parts than contiguous
+ * ones, it would come to other exchanges than the rest; locks and accumulates are of one discipline
+ * for all. Each compares its own record with all others, so that either all find a difference or
+ * none does. */
+enum { KIND, NONCONTIGUOUS, NO_LOCKS, BULK, PROPERTIES };
+
+static void write_property(char *text, size_t len, int property, uint32_t value)
+{
+    static const char *const kinds[] = { "ALLOCATE", "SHARED", "CREATE", "DYNAMIC" };
+
+    if (property == KIND && value < sizeof kinds / sizeof kinds[0])
+        snprintf(text, len, "LOCO_WINDOW_%s", kinds[value]);
+    else
+        snprintf(text, len, "%u", value);
+}
+
+static void tell_mismatch(const struct loco_window *win, const struct record *all, int rank,
+                          int property)
+{
+    static const char *const names[] = {
+        [KIND] = "kind", [NONCONTIGUOUS] = "noncontiguous", [NO_LOCKS] = "no_locks",
+        [BULK] = "bulk_accumulate",
+    };
+    int here = win->group.rank;
+    char mine[40], theirs[40];
+
+    write_property(mine, sizeof mine, property, all[here].property[property]);
+    write_property(theirs, sizeof theirs, property, all[rank].property[property]);
+    LOCI_LOG(win->rt, LOCO_LOG_ERROR, "members of a window differ: %s is %s at rank %d (here) and "
+             "%s at rank %d", names[property], mine, here, theirs, rank);
+}
+
+static int compare_members(const struct loco_window *win, const struct record *all)
+{
+    const struct record *mine = &all[win->group.rank];
+
+    for (int i = 0; i < win->group.size; i++)
+        for (int p = 0; p < PROPERTIES; p++)
+            if (all[i].property[p] != mine->property[p]) {
+                tell_mismatch(win, all, i, p);
+                return LOCO_ERR_MISMATCH;
+            }
+    return LOCO_OK;
 }
 
 /* Handles on all control blocks and parts. The blocks are mapped now, memory on first use. */
@@ -219,8 +280,12 @@ static int join(struct loco_window *win, const struct loco_exchange *exchange,
 {
     int status = exchange_records(exchange, mine, all);
 
-    if (status == LOCO_OK)
+    if (status == LOCO_OK) {
+        status = compare_members(win, all);
+        if (status != LOCO_OK)
+            return status;      /* as all others do */
         status = meet_members(win, all);
+    }
     if (status == LOCO_OK)
         status = import_members(win, all);
     if (spec->kind != LOCO_WINDOW_SHARED)
@@ -359,6 +424,10 @@ static void fill_record(const struct loco_window *win, const struct loco_window_
 {
     memset(mine, 0, sizeof *mine);
     mine->status = status;
+    mine->property[KIND] = (uint32_t)spec->kind;
+    mine->property[NONCONTIGUOUS] = spec->kind == LOCO_WINDOW_SHARED && spec->noncontiguous;
+    mine->property[NO_LOCKS] = spec->no_locks;
+    mine->property[BULK] = spec->bulk_accumulate;
     mine->disp_unit = (uint32_t)spec->disp_unit;
     mine->size = spec->kind == LOCO_WINDOW_DYNAMIC ? 0 : spec->size;
     mine->address = win->rt->address;
@@ -379,7 +448,7 @@ int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *ex
 {
     struct loco_window *win = new_window(rt, exchange, spec, before);
     struct record *all = calloc((size_t)exchange->size, sizeof *all), mine;
-    int status = check_spec(exchange, spec);
+    int status = check_spec(rt, exchange, spec);
 
     /* Without these two not even the news of the failure can be received. */
     if (win == NULL || all == NULL) {
@@ -509,9 +578,11 @@ int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_u
 {
     struct loci_target *t;
     void *p = NULL;
+    int status;
 
-    if (!loci_window_has(win, rank))
-        return LOCO_ERR_ARG;
+    status = loci_check_rank(win->rt, "loco_window_query", NULL, "rank", rank, win->group.size);
+    if (status != LOCO_OK)
+        return status;
     t = &win->target[rank];
     if (win->kind == LOCO_WINDOW_DYNAMIC)
         return LOCO_ERR_SHARED;

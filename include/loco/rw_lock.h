@@ -55,7 +55,8 @@ int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
 
 /** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then give it
- * back. The lock is released even if the fence fails; its status is returned then. LOCO_ORDER:
+ * back. LOCO_ERR_ARG: no such scope or peer; the lock is still held. Of any other error of the fence
+ * the lock is released all the same. LOCO_ORDER:
  * the data lie at the host. */
 int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);

@@ -22,7 +22,8 @@ enum loco_status {
     LOCO_ERR_RANGE = -2,            /**< offset and length reach outside the region */
     LOCO_ERR_STATE = -3,            /**< not allowed now: no epoch, lock held twice, not held */
     LOCO_ERR_NAME = -4,             /**< name in use here, empty or too long */
-    LOCO_ERR_MISMATCH = -5,         /**< endpoints of one name differ in regions, sizes or types */
+    LOCO_ERR_MISMATCH = -5,         /**< members made a channel of one name, or a
+                                         window, differently; the log says in what */
     LOCO_ERR_SHARED = -6,           /**< that memory cannot be shared with this process */
     LOCO_ERR_ATTACH = -7,           /**< no attached memory there, or it overlaps what is */
 

@@ -65,9 +65,11 @@ struct loco_window_spec {
 };
 
 /** Make a window. Collective over `exchange`, whose members become its members, in rank order; each
- * gives a specification of its own, of the same kind. On failure of any member all fail, with
+ * gives a specification of its own, of the same kind, noncontiguous, no_locks and bulk_accumulate;
+ * what else it says is its own affair. On failure of any member all fail, with
  * that member's status where their own part succeeded: nobody is left waiting. Errors:
- * LOCO_ERR_ARG (a size, alignment or base that makes no sense), LOCO_ERR_NO_MEMORY,
+ * LOCO_ERR_ARG (a kind, unit, alignment or base that makes no sense), LOCO_ERR_MISMATCH (members
+ * differ; the log of each says in what), LOCO_ERR_NO_MEMORY,
  * LOCO_ERR_SHARED (SHARED, and a member cannot map it), LOCO_ERR_UNSUPPORTED (no fabric reaches a
  * member), those of the exchange. */
 int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,

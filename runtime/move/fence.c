@@ -17,6 +17,7 @@
 
 #include "config.h"
 
+#include "observe/mistake.h"
 #include "observe/observe.h"
 #include "rma.h"
 #include "runtime.h"
@@ -370,12 +371,9 @@ int loci_finish(struct loco_runtime *rt, int peer, const struct loco_group *grou
 
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer)
 {
-    if (peer == LOCO_ALL_PEERS) {
-        if (scope == LOCO_FENCE_PAIR)
-            return LOCO_ERR_ARG;
-        return loci_fence_peer(rt, scope, -1);
-    }
-    if (peer < 0 || peer >= rt->everyone->size)
-        return LOCO_ERR_ARG;
-    return loci_fence_peer(rt, scope, rt->everyone->peer[peer]);
+    int status = loci_check_scope(rt, "loco_fence", NULL, scope, peer);
+
+    if (status != LOCO_OK)
+        return status;
+    return loci_fence_peer(rt, scope, peer == LOCO_ALL_PEERS ? -1 : rt->everyone->peer[peer]);
 }

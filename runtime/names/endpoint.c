@@ -10,23 +10,32 @@
 #include <string.h>
 
 #include "names.h"
+#include "observe/mistake.h"
 #include "wait.h"
 
 /* ---- making one ---- */
 
-static int full_name(const struct loci_endpoint_spec *spec, char *name)
+static int full_name(struct loco_runtime *rt, const struct loci_endpoint_spec *spec, char *name)
 {
     int len;
 
     if (spec->name == NULL || spec->name[0] == '\0'
-        || (spec->parent != NULL && spec->parent[0] == '\0'))
+        || (spec->parent != NULL && spec->parent[0] == '\0')) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "a channel of type %s has an empty %s", spec->type,
+                 spec->name == NULL || spec->name[0] == '\0' ? "name" : "name of its parent");
         return LOCO_ERR_NAME;
+    }
     memset(name, 0, LOCI_NAME_MAX);
     len = snprintf(name, LOCI_NAME_MAX, "%s%s%s", spec->parent == NULL ? "" : spec->parent,
                    spec->parent == NULL ? "" : "/", spec->name);
-    return len < LOCI_NAME_MAX ? LOCO_OK : LOCO_ERR_NAME;
+    if (len < LOCI_NAME_MAX)
+        return LOCO_OK;
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "endpoint %s...: the name has %d bytes; allowed is 1 to %d", name,
+             len, LOCI_NAME_MAX - 1);
+    return LOCO_ERR_NAME;
 }
 
+/* What the channels give; they have looked at what the program gave them. */
 static int check_spec(const struct loci_endpoint_spec *spec)
 {
     LOCO_ASSERT(spec->type != NULL && strlen(spec->type) < LOCI_TYPE_NAME);
@@ -124,9 +133,10 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
 
     if (rt == NULL || ep == NULL)
         return LOCO_ERR_ARG;
-    status = full_name(spec, name);
-    if (status == LOCO_OK)
-        status = check_spec(spec);
+    status = full_name(rt, spec, name);
+    if (status != LOCO_OK)
+        return status;
+    status = check_spec(spec);
     if (status != LOCO_OK) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "endpoint \"%s\": %s", spec->name ? spec->name : "",
                  loco_strerror(status));
@@ -267,9 +277,11 @@ int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns)
         .what = "participants of endpoints", .peer = -1, .timeout_ns = timeout_ns,
     };
     struct all_ready wait = { rt, 0, 0 };
+    int status;
 
-    if (timeout_ns < 0 && timeout_ns != LOCO_FOREVER)
-        return LOCO_ERR_ARG;
+    status = loci_check_timeout(rt, "loco_runtime_wait_ready", NULL, timeout_ns);
+    if (status != LOCO_OK)
+        return status;
     pthread_mutex_lock(&rt->names->lock);
     wait.last = rt->names->numbers;
     pthread_mutex_unlock(&rt->names->lock);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "observe/mistake.h"
 #include "runtime.h"
 
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group)
@@ -52,7 +53,8 @@ int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
     int status;
 
     if (exchange->size < 1 || exchange->rank < 0 || exchange->rank >= exchange->size)
-        return LOCO_ERR_ARG;
+        return loci_mistake(rt, LOCO_ERR_ARG, "loco_group_meet", NULL,
+                            "rank %d of %d makes no sense", exchange->rank, exchange->size);
     all = calloc((size_t)exchange->size, sizeof all[0]);
     if (all == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -67,17 +69,20 @@ int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_g
 {
     int *peers, status = LOCO_OK;
 
-    if (group == NULL || n < 1 || n > group->size)
-        return LOCO_ERR_ARG;
+    if (group == NULL)
+        return loci_null_arg(NULL, "loco_group_subset", NULL, "group");
+    if (n < 1 || n > group->size)
+        return loci_bad_arg(group->rt, "loco_group_subset", NULL, "n", n, "1 to %d", group->size);
     peers = malloc((size_t)n * sizeof peers[0]);
     if (peers == NULL)
         return LOCO_ERR_NO_MEMORY;
     for (int i = 0; i < n && status == LOCO_OK; i++) {
-        if (ranks[i] < 0 || ranks[i] >= group->size)
-            status = LOCO_ERR_ARG;
+        status = loci_check_rank(group->rt, "loco_group_subset", NULL, "a rank", ranks[i],
+                                 group->size);
         for (int j = 0; j < i && status == LOCO_OK; j++)
             if (ranks[j] == ranks[i])
-                status = LOCO_ERR_ARG;
+                status = loci_mistake(group->rt, LOCO_ERR_ARG, "loco_group_subset", NULL,
+                                      "rank %d is there twice", ranks[i]);
         if (status == LOCO_OK)
             peers[i] = group->peer[ranks[i]];
     }
@@ -115,8 +120,10 @@ int loco_group_rank(const loco_group_t *group)
 
 int loco_group_alive(const loco_group_t *group, int rank)
 {
-    if (rank < 0 || rank >= group->size)
-        return LOCO_ERR_ARG;
+    int status = loci_check_rank(group->rt, "loco_group_alive", NULL, "rank", rank, group->size);
+
+    if (status != LOCO_OK)
+        return status;
     return loci_peer_alive(group->rt, group->peer[rank]) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
 }
 
@@ -128,7 +135,8 @@ const loco_group_t *loco_everyone(const loco_runtime_t *rt)
 int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
 {
     if (group->rank < 0)
-        return LOCO_ERR_ARG;
+        return loci_mistake(rt, LOCO_ERR_ARG, "loco_runtime_open_mpi", NULL,
+                            "this process is not in the group");
     loco_group_destroy(rt->everyone);
     rt->everyone = group;
     return LOCO_OK;

@@ -65,7 +65,11 @@ static int run_process(const struct loco_bootstrap *boot, void *arg)
         .exchange = boot->exchange, .rank = boot->exchange.rank, .n = boot->exchange.size,
         .seed = (unsigned)boot->exchange.rank + 1, .arg = job->arg,
     };
-    int status = loco_runtime_open(boot, &m.rt);
+    struct loco_bootstrap mine = *boot;
+    int status;
+
+    mine.log = run_log;
+    status = loco_runtime_open(&mine, &m.rt);
 
     if (status != LOCO_OK) {
         fprintf(stderr, "no runtime: %s\n", loco_strerror(status));

@@ -18,7 +18,7 @@ struct job {
     void *arg;
 };
 
-static void log_line(void *ctx, int level, const char *text)
+void run_log(void *ctx, int level, const char *text)
 {
     (void)ctx;
     if (level <= LOCO_LOG_ERROR && getenv("TEST_VERBOSE") != NULL)
@@ -34,7 +34,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
 
     mine.settings = job->settings;
     if (mine.log == NULL)
-        mine.log = log_line;
+        mine.log = run_log;
     status = loco_runtime_open(&mine, &rt);
     if (status != LOCO_OK) {
         fprintf(stderr, "rank %d: no runtime: %s\n", boot->exchange.rank, loco_strerror(status));

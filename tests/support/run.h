@@ -51,6 +51,9 @@ int64_t run_limit(int64_t ns);
  * took, only the part counts for which threads of this process that could run did run: on a busy machine
  * all takes longer. */
 bool run_too_long(int64_t start, int64_t ns);
+
+/* A hook for the log: errors go to stderr with TEST_VERBOSE, else nothing is said. */
+void run_log(void *ctx, int level, const char *text);
 /* Rounds of a long loop: `normal`, fewer by TEST_SCALE. */
 int run_rounds(int normal);
 /* Whether processes of RUN_SHM share memory: not where the environment gives all data to a
