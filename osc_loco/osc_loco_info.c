@@ -205,9 +205,16 @@ int ompi_osc_loco_hints_agree(struct ompi_communicator_t *comm, int status,
 
 /* ---- what is in force ---- */
 
-/* What the members promise of their parts may be known to be wrong. */
-static void drop_untrue(const loco_window_t *window, struct ompi_osc_loco_hints *hints)
+/* What the members promise of their parts may be known to be wrong. And programs give no_locks for
+ * shared windows, where no stock component looks at it, but lock them for the epoch that
+ * MPI_Win_sync needs: there it is not in force. */
+static void drop_untrue(const struct ompi_osc_loco_module *module,
+                        struct ompi_osc_loco_hints *hints)
 {
+    const loco_window_t *window = window_of(module);
+
+    if (module->flavor == MPI_WIN_FLAVOR_SHARED)
+        hints->no_locks = false;
     for (int i = 1; i < loco_window_members(window); i++) {
         if (loco_window_size(window, i) != loco_window_size(window, 0))
             hints->same_size = false;
@@ -237,7 +244,7 @@ static bool take(struct ompi_osc_loco_module *module, enum key key, const char *
         return false;
     hint_text(key, &wanted, asked);
     wanted.bulk = module->hints.bulk;
-    drop_untrue(window_of(module), &wanted);
+    drop_untrue(module, &wanted);
     hint_text(key, &wanted, in_force);
     module->hints = wanted;
     return strcmp(asked, in_force) == 0;
@@ -302,7 +309,7 @@ int ompi_osc_loco_info_subscribe(struct ompi_win_t *win)
     struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
     int rc = OPAL_SUCCESS;
 
-    drop_untrue(window_of(module), &module->hints);
+    drop_untrue(module, &module->hints);
     apply_no_locks(win, &module->hints);
     for (int key = 0; rc == OPAL_SUCCESS && key < KEYS; key++)
         if (is_of(key, module))

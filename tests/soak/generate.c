@@ -692,7 +692,7 @@ static enum way draw_way(struct gen *g, const struct window_spec *w)
 {
     enum way way = (enum way)below(g, WAYS);
 
-    for (int i = 0; i < w->infos; i++)
+    for (int i = 0; i < w->infos && w->flavor != SHARED; i++)
         if (strcmp(w->key[i], "no_locks") == 0)
             return chance(g, 50) ? W_FENCE : W_PSCW;
     return way == W_LOCAL && chance(g, 70) ? W_FENCE : way;

@@ -236,7 +236,7 @@ static bool do_open(struct model *m, const struct statement *s)
         return false;
     w->open = true;
     w->opened_by = m->statements + 1;
-    w->no_locks = info_is(spec, "no_locks", "true");
+    w->no_locks = spec->flavor != SHARED && info_is(spec, "no_locks", "true");
     w->unordered = has_info(spec, "accumulate_ordering");
     w->same_op = info_is(spec, "accumulate_ops", "same_op");
     for (int i = 0; i < spec->parts; i++)
