@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The fabric of one node: its life, its peers, and memory that the user brought. */
+/* The fabric of one node: its life and its peers. */
 
 #include "config.h"
 
@@ -147,6 +147,7 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     f->device_receive = device_receive;
     f->device_ctx = device_ctx;
     f->listen_fd = f->timer_fd = f->budget_fd = -1;
+    f->free_user = SHM_NO_USER;
     pthread_mutex_init(&f->lock, NULL);
     f->pid_space = pid_space();
     f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
@@ -287,72 +288,6 @@ int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len
     return send_typed(peer, SHM_DEVICE, message, len);
 }
 
-/* ---- memory of the user ---- */
-
-static int user_add(struct shm_fabric *f, const struct shm_user *user)
-{
-    if (f->nusers == f->users_room) {
-        size_t room = f->users_room > 0 ? 2 * f->users_room : 16;
-        struct shm_user *more = realloc(f->users, room * sizeof more[0]);
-
-        if (more == NULL)
-            return LOCO_ERR_NO_MEMORY;
-        f->users = more;
-        f->users_room = room;
-    }
-    f->users[f->nusers] = *user;
-    f->users[f->nusers].number = ++f->users_made;
-    f->nusers++;
-    return LOCO_OK;
-}
-
-static int shm_user_add(struct loci_fabric *fabric, void *base, size_t len,
-                        struct loci_memkey *key)
-{
-    struct shm_fabric *f = shm_of(fabric);
-    const struct shm_user user = { .base = (uintptr_t)base, .len = len };
-    int status;
-
-    if (len > UINTPTR_MAX - (uintptr_t)base)
-        return LOCO_ERR_ARG;
-    pthread_mutex_lock(&f->lock);
-    status = user_add(f, &user);
-    if (status == LOCO_OK)
-        key->extent = f->users_made;
-    pthread_mutex_unlock(&f->lock);
-    return status;
-}
-
-/* Numbers grow, so the table is in their order. */
-struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number)
-{
-    size_t low = 0, high = f->nusers;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (f->users[middle].number < number)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < f->nusers && f->users[low].number == number ? &f->users[low] : NULL;
-}
-
-static void shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
-{
-    struct shm_fabric *f = shm_of(fabric);
-    struct shm_user *user;
-
-    pthread_mutex_lock(&f->lock);
-    user = loci_shm_user(f, key->extent);
-    if (user != NULL) {
-        memmove(user, user + 1, (size_t)(f->users + f->nusers - user - 1) * sizeof *user);
-        f->nusers--;
-    }
-    pthread_mutex_unlock(&f->lock);
-}
-
 const struct loci_fabric_ops loci_fabric_shm = {
     .name = "shm",
     .synchronous = true,
@@ -365,8 +300,8 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .extent_grow = loci_shm_extent_grow,
     .extent_destroy = loci_shm_extent_destroy,
     .renew = loci_shm_renew,
-    .user_add = shm_user_add,
-    .user_remove = shm_user_remove,
+    .user_add = loci_shm_user_add,
+    .user_remove = loci_shm_user_remove,
     .map = loci_shm_map,
     .post = loci_shm_post,
     .help = loci_shm_help,

@@ -12,7 +12,8 @@
 
 /* The fabric of one node.
  *
- *   shm.c      life, peers, user memory
+ *   shm.c      life, peers
+ *   user.c     memory that the user brought
  *   extent.c   own memory files; asking for memory one process at a time
  *   map.c      peers' memory files, mapped here
  *   copy.c     post: copies, process_vm_readv/writev
@@ -44,9 +45,15 @@ struct shm_extent {
     struct shm_extent *next;
 };
 
-/* Memory of the user that peers may ask us to copy; in order of numbers. */
+/* A place for memory of the user that peers may ask us to copy. The lower bits of its number say
+ * which. */
+#define SHM_USERS (UINT32_C(1) << 24)
+#define SHM_USED UINT32_MAX
+#define SHM_NO_USER (UINT32_MAX - 1)
+
 struct shm_user {
-    uint32_t number;
+    uint32_t number;                    /* of the next that takes the place, while it is free */
+    uint32_t next;                      /* SHM_USED; or free, and the next that is, or SHM_NO_USER */
     uint64_t base, len;
 };
 
@@ -143,8 +150,7 @@ struct shm_fabric {
     unsigned parked;
     struct shm_extent *extents;
     struct shm_user *users;
-    size_t nusers, users_room;
-    uint32_t users_made;
+    uint32_t users_room, free_user;
     unsigned char *scratch;             /* NULL: not used yet; own.c */
     int scratch_fd;
     struct shm_call *calls;
@@ -275,8 +281,16 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
                                          size_t len), void *device_ctx);
 /* A message to the device's part at a peer. */
 int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len);
+
+/* ---- user.c ---- */
+int loci_shm_user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key);
+void loci_shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
 /* Under fabric->lock: the user's memory of that number, or NULL. */
 struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number);
+static inline uint32_t loci_shm_user_place(uint32_t number)
+{
+    return number & (SHM_USERS - 1);
+}
 
 /* ---- link.c ---- */
 int loci_shm_listen(struct shm_fabric *f);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../shm/shm.h"
 #include "memory/protection.h"
@@ -137,65 +138,90 @@ static int register_user(struct verbs_fabric *f, void *base, size_t len, struct 
     return LOCO_OK;
 }
 
+/* At shm's place for it. */
+static struct verbs_user *place_of(struct verbs_fabric *f, const struct loci_memkey *key)
+{
+    uint32_t place = loci_shm_user_place(key->extent), room = f->users_room;
+    struct verbs_user *more;
+
+    if (place < room)
+        return &f->users[place];
+    room = room > 0 ? room : 16;
+    while (room <= place)
+        room *= 2;
+    more = realloc(f->users, room * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    memset(&more[f->users_room], 0, (room - f->users_room) * sizeof *more);
+    f->users = more;
+    f->users_room = room;
+    return &f->users[place];
+}
+
+static int note(struct verbs_fabric *f, const struct loci_memkey *key,
+                struct verbs_registration *memory)
+{
+    struct verbs_user *user;
+
+    pthread_mutex_lock(&f->lock);
+    user = place_of(f, key);
+    if (user != NULL)
+        user->memory = memory;
+    pthread_mutex_unlock(&f->lock);
+    return user != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+}
+
+static struct verbs_registration *unnote(struct verbs_fabric *f, const struct loci_memkey *key)
+{
+    uint32_t place = loci_shm_user_place(key->extent);
+    struct verbs_registration *memory = NULL;
+
+    pthread_mutex_lock(&f->lock);
+    if (place < f->users_room) {
+        memory = f->users[place].memory;
+        f->users[place].memory = NULL;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return memory;
+}
+
 int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key)
 {
     struct verbs_fabric *f = verbs_of(fabric);
-    struct verbs_user *user = calloc(1, sizeof *user);
-    int status;
+    struct verbs_user user = { NULL };
+    int status = loci_fabric_shm.user_add(verbs_shm(fabric), base, len, key);
 
-    if (user == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    status = loci_fabric_shm.user_add(verbs_shm(fabric), base, len, key);
-    if (status != LOCO_OK) {
-        free(user);
+    if (status != LOCO_OK || len == 0)
         return status;
+    status = register_user(f, base, len, &user, &key->device);
+    if (status == LOCO_OK) {
+        status = note(f, key, user.memory);
+        if (status != LOCO_OK)
+            loci_verbs_unregister(f, user.memory);
     }
-    user->number = key->extent;
-    if (len > 0)
-        status = register_user(f, base, len, user, &key->device);
-    if (status != LOCO_OK) {
+    if (status != LOCO_OK)
         loci_fabric_shm.user_remove(verbs_shm(fabric), key);
-        free(user);
-        return status;
-    }
-    pthread_mutex_lock(&f->lock);
-    user->next = f->users;
-    f->users = user;
-    pthread_mutex_unlock(&f->lock);
-    return LOCO_OK;
+    return status;
 }
 
-static void drop(struct verbs_fabric *f, struct verbs_user *user)
-{
-    if (user->memory != NULL)
-        loci_verbs_unregister(f, user->memory);
-    free(user);
-}
-
+/* The place is another's as soon as shm has it back. */
 void loci_verbs_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
 {
     struct verbs_fabric *f = verbs_of(fabric);
-    struct verbs_user **at = &f->users, *user;
+    struct verbs_registration *memory = unnote(f, key);
 
     loci_fabric_shm.user_remove(verbs_shm(fabric), key);
-    pthread_mutex_lock(&f->lock);
-    while (*at != NULL && (*at)->number != key->extent)
-        at = &(*at)->next;
-    user = *at;
-    if (user != NULL)
-        *at = user->next;
-    pthread_mutex_unlock(&f->lock);
-    if (user != NULL)
-        drop(f, user);
+    if (memory != NULL)
+        loci_verbs_unregister(f, memory);
 }
 
 void loci_verbs_users_close(struct verbs_fabric *f)
 {
-    while (f->users != NULL) {
-        struct verbs_user *user = f->users;
-
-        f->users = user->next;
-        drop(f, user);
-    }
+    for (uint32_t i = 0; i < f->users_room; i++)
+        if (f->users[i].memory != NULL)
+            loci_verbs_unregister(f, f->users[i].memory);
+    free(f->users);
+    f->users = NULL;
+    f->users_room = 0;
 }

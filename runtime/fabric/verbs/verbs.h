@@ -158,11 +158,9 @@ struct verbs_cache {
     struct verbs_registration entries[VERBS_KEPT];
 };
 
-/* Memory that the user brought. */
+/* Memory that the user brought, at the place that shm has given it. */
 struct verbs_user {
-    uint32_t number;                /* shm's */
-    struct verbs_registration *memory;  /* NULL: it has no bytes */
-    struct verbs_user *next;
+    struct verbs_registration *memory;  /* NULL: the place is free, or it has no bytes */
 };
 
 /* What there is of the device's own memory; words.c. */
@@ -202,6 +200,7 @@ struct verbs_fabric {
     struct verbs_thread *threads;
     struct verbs_end *ends;
     struct verbs_user *users;
+    uint32_t users_room;
     struct verbs_call *calls;
     uint64_t calls_made;
 };
