@@ -117,19 +117,36 @@ static void words_give(struct loci_fabric *fabric, const struct loci_memkey *key
     (void)key;
 }
 
+/* Numbered from 1, and no number is given again, for runs are short. */
 static int user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key)
 {
-    (void)fabric;
-    (void)base;
-    (void)len;
-    key->extent = 0;
+    struct sim_process *p = sim_process_of(fabric);
+    struct sim_user *more = realloc(p->users, (size_t)(p->user_count + 1) * sizeof *more);
+
+    if (more == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    p->users = more;
+    more[p->user_count++] = (struct sim_user){ (uintptr_t)base, len, true };
+    key->extent = (uint32_t)p->user_count;
     return LOCO_OK;
 }
 
 static void user_remove(struct loci_fabric *fabric, const struct loci_memkey *key)
 {
-    (void)fabric;
-    (void)key;
+    struct sim_process *p = sim_process_of(fabric);
+
+    if (key->extent - 1 < (uint32_t)p->user_count)
+        p->users[key->extent - 1].there = false;
+}
+
+static bool is_user(const struct sim_process *to, const struct loci_memkey *key)
+{
+    const struct sim_user *user;
+
+    if (key->extent - 1 >= (uint32_t)to->user_count)
+        return false;
+    user = &to->users[key->extent - 1];
+    return user->there && user->base == key->base && user->len == key->len;
 }
 
 static unsigned char *no_map(struct loci_fabric *fabric, const struct loci_mem *mem)
@@ -146,11 +163,21 @@ static unsigned char *resolve(struct sim_process *to, const struct loci_memkey *
     if (offset + len > key->len)
         return NULL;
     if (key->kind == LOCI_MEM_USER)
-        return (unsigned char *)(uintptr_t)key->base + offset;
+        return is_user(to, key) ? (unsigned char *)(uintptr_t)key->base + offset : NULL;
     for (int i = 0; i < to->extent_count; i++)
         if (to->extents[i].number == key->extent && key->base + key->len <= to->extents[i].len)
             return to->extents[i].base + key->base + offset;
     return NULL;
+}
+
+/* Of an operation on memory that is not there (any more). A key that has outlived the user's memory
+ * is told apart: no channel may use one. */
+static int not_there(const struct sim_process *to, const struct loci_op *op)
+{
+    if (to->stopped)
+        return LOCO_ERR_PEER_DEAD;
+    return op->mem->key.kind == LOCI_MEM_USER && !is_user(to, &op->mem->key) ? LOCO_ERR_PROTOCOL
+                                                                            : LOCO_ERR_RANGE;
 }
 
 unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine)
@@ -423,7 +450,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
 
     if (op->kind != LOCI_PLACE
         && (target = resolve(lane->to, &op->mem->key, op->offset, op->len)) == NULL)
-        return lane->to->stopped ? LOCO_ERR_PEER_DEAD : LOCO_ERR_RANGE;
+        return not_there(lane->to, op);
     if (lane->depth >= SIM_LANE_ROOM)
         return LOCO_ERR_AGAIN;
     p = new_op(w);
@@ -647,7 +674,7 @@ static int post_here(struct loci_fabric *fabric, struct loci_lane *lane, struct 
                             : resolve(to, &op->mem->key, op->offset, op->len);
 
         if (at == NULL && op->kind != LOCI_PLACE)
-            return LOCO_ERR_RANGE;
+            return not_there(to, op);
         count(p, op);
         switch (op->kind) {
         case LOCI_WRITE: loci_sim_copy(at, op->local, op->len, 1); break;

@@ -315,6 +315,7 @@ static void end(struct sim_world *w)
                                  e->number == SIM_WORDS_EXTENT ? p->words_taken : e->len);
         }
         free(p->extents);
+        free(p->users);
         free(p->peers);
     }
     free(w->fibers);

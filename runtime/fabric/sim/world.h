@@ -115,6 +115,11 @@ struct sim_extent {
     size_t len;
 };
 
+struct sim_user {                       /* memory that the user brought */
+    uint64_t base, len;
+    bool there;
+};
+
 struct loci_fabric {                    /* struct sim_process by another name */
     int unused;
 };
@@ -130,6 +135,8 @@ struct sim_process {
     uint64_t steps;
     struct sim_extent *extents;
     int extent_count;
+    struct sim_user *users;             /* by number, from 1 */
+    int user_count;
     size_t words_taken;                 /* of its device's own memory; an extent of its own */
     struct loci_peer **peers;           /* by rank */
     struct sim_letter *letters, **last_letter;
