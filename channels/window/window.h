@@ -5,7 +5,7 @@
 /* A window as its own files see it, and the inline paths that the component takes.
  *
  * Every member has a control block in pool memory, apart from the window's memory: locks,
- * counters, and for DYNAMIC the table of attached regions. Its layout (all at multiples of a
+ * counters, and for DYNAMIC the way to the attached regions. Its layout (all at multiples of a
  * cache line; words of 8 bytes):
  *
  *   LOCI_WINDOW_LOCK     this target's lock                      rw_word.h
@@ -15,7 +15,7 @@
  *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
  *                        device's atomics                        window_acc.c
  *   LOCI_WINDOW_ASKED    who asks the holder of that lock         window_flat.c
- *   LOCI_WINDOW_REGIONS  head of the table of attached regions   window_dynamic.c
+ *   LOCI_WINDOW_REGIONS  head of the tree of attached regions    window_tree.h
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *   request_at           what this member asks of others         window_flat.c
  *
@@ -76,12 +76,9 @@ struct loci_target {
     unsigned char *control;         /* its control block, with mapped_by_all; else NULL */
 };
 
-/* Copy of a member's table of attached regions, for the access of others; window_dynamic.c. */
-struct loci_region_cache {
-    uint64_t version;               /* of the table it was copied from; odd: none yet */
-    int count;
-    struct loci_memkey *keys;       /* in order of address */
-};
+/* This member's attached regions, and what is known of another's: window_tree.h, window_search.c. */
+struct loci_tree;
+struct loci_regions_view;
 
 /* State of post/start/complete/wait, made on first use; window_active.c. */
 struct loci_pscw;
@@ -142,12 +139,10 @@ struct loco_window {
     _Atomic(struct loci_pscw *) pscw;
 
     pthread_mutex_t regions_lock;       /* DYNAMIC: all below */
-    struct loci_mem *attached;          /* this member's regions, in order of address */
-    struct loci_mem table;              /* pool memory where others read their keys */
-    int attached_count, attached_room;
+    struct loci_tree *tree;             /* of this member */
     const void **nothing;               /* where this member attached no bytes; nobody else asks */
     int nothing_count;
-    struct loci_region_cache *regions;  /* [group.size] */
+    struct loci_regions_view **views;   /* [group.size]; NULL: none of its regions was used yet */
 
     struct loci_target target[];        /* [group.size] */
 };
@@ -298,6 +293,9 @@ void loci_window_pscw_free(struct loco_window *win);
 /* window_dynamic.c */
 int loci_regions_open(struct loco_window *win);
 void loci_regions_close(struct loco_window *win);
+/* window_search.c: the region of that member that contains the address, and how much of *len from
+ * there on is in it. LOCO_ERR_RANGE. And to forget all that is known of regions. */
+void loci_regions_forget(struct loco_window *win);
 int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len,
                       struct loci_mem *mem);
 

@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Regions come and go beside one that stays. The one that stays is always reached; another exactly
- * while it is attached, whichever table of keys the origin remembers. */
+/* Regions of one to three cells come and go beside one that stays, enough of them for a tree of some
+ * levels. The one that stays is always reached; any other cell exactly while it is attached,
+ * whatever its region, and whichever regions an origin remembers. */
 
 #include "config.h"
 
 #include "scenario_util.h"
 
-#define CELLS 5                 /* of each process; the middle one stays attached */
-#define STAYS 2
-
-struct cell {
-    uint64_t value;
-    uint64_t gap;               /* regions do not adjoin */
-};
+#define CELLS 14                /* of each process; one in the middle stays attached */
+#define STAYS 6
+#define LONGEST 3
 
 /* A cell's history in changes: even while it is one thing, odd while it changes. */
-struct region {
+struct history {
     unsigned changes;
+    int len;                    /* cells of the region that begins here; 0: none */
     bool attached;
 };
 
 struct state {
     struct sim_state common;
-    struct cell *cell;          /* [process][CELLS] */
-    struct region *region;
+    uint64_t *cell;             /* [process][CELLS + 1]; the last one is never attached */
+    struct history *history;    /* [process][CELLS] */
     uint64_t *added;            /* by process: to what stays */
 };
 
@@ -35,27 +33,83 @@ struct user {
     int rank;
 };
 
-static int index_of(int rank, int cell)
+static uint64_t *cell_of(const struct user *u, int rank, int cell)
 {
-    return rank * CELLS + cell;
+    return &u->s->cell[rank * (CELLS + 1) + cell];
+}
+
+static struct history *history_of(const struct user *u, int rank, int cell)
+{
+    return &u->s->history[rank * CELLS + cell];
 }
 
 /* ---- the owner ---- */
 
-static int change(struct user *u, int cell)
+static void changing(const struct user *u, int cell, int len)
 {
-    struct region *r = &u->s->region[index_of(u->rank, cell)];
-    struct cell *c = &u->s->cell[index_of(u->rank, cell)];
+    for (int i = 0; i < len; i++)
+        history_of(u, u->rank, cell + i)->changes++;
+}
 
-    WANT(loco_window_detach(u->win, &c->gap) == LOCO_ERR_ATTACH,
-         "p%d detaches what is not attached", u->rank);
-    r->changes++;
-    if (r->attached)
-        TRY(u->run, loco_window_detach(u->win, &c->value));
-    else
-        TRY(u->run, loco_window_attach(u->win, &c->value, sizeof c->value));
-    r->attached = !r->attached;
-    r->changes++;
+/* Cells from there on that are detached, and that nobody changes. */
+static int free_cells(const struct user *u, int cell)
+{
+    int n = 0;
+
+    while (n < LONGEST && cell + n < CELLS && cell + n != STAYS
+           && !history_of(u, u->rank, cell + n)->attached
+           && history_of(u, u->rank, cell + n)->changes % 2 == 0)
+        n++;
+    return n;
+}
+
+static int attach(struct user *u, int cell)
+{
+    int room = free_cells(u, cell), len;
+
+    if (room == 0)
+        return SIM_FINE;
+    len = 1 + (int)loci_sim_draw((uint32_t)room);
+    changing(u, cell, len);
+    TRY(u->run, loco_window_attach(u->win, cell_of(u, u->rank, cell), (size_t)len * 8));
+    for (int i = 0; i < len; i++)
+        history_of(u, u->rank, cell + i)->attached = true;
+    history_of(u, u->rank, cell)->len = len;
+    changing(u, cell, len);
+    return SIM_FINE;
+}
+
+static int detach(struct user *u, int cell)
+{
+    struct history *h = history_of(u, u->rank, cell);
+    int len = h->len;
+
+    changing(u, cell, len);
+    h->len = 0;
+    TRY(u->run, loco_window_detach(u->win, cell_of(u, u->rank, cell)));
+    for (int i = 0; i < len; i++)
+        history_of(u, u->rank, cell + i)->attached = false;
+    changing(u, cell, len);
+    return SIM_FINE;
+}
+
+static int change(struct user *u)
+{
+    int cell = (int)loci_sim_draw(CELLS);
+    struct history *h = history_of(u, u->rank, cell);
+
+    if (cell == STAYS || h->changes % 2 != 0)
+        return SIM_FINE;
+    if (!h->attached)
+        return attach(u, cell);
+    WANT(u->run->threads > 1
+         || loco_window_attach(u->win, cell_of(u, u->rank, cell), 8) == LOCO_ERR_ATTACH,
+         "p%d attaches cell %d, which is attached", u->rank, cell);
+    if (h->len > 0)
+        return detach(u, cell);
+    WANT(u->run->threads > 1
+         || loco_window_detach(u->win, cell_of(u, u->rank, cell)) == LOCO_ERR_ATTACH,
+         "p%d detaches from the middle of a region, cell %d", u->rank, cell);
     return SIM_FINE;
 }
 
@@ -63,12 +117,12 @@ static int change(struct user *u, int cell)
 
 static int add_to_stable(struct user *u, int rank)
 {
-    uint64_t at = (uintptr_t)&u->s->cell[index_of(rank, STAYS)].value, one = 1, old = 0;
+    uint64_t at = (uintptr_t)cell_of(u, rank, STAYS), one = 1, old = 0;
     uint64_t least = u->s->added[rank];
 
     TRY(u->run, sim_accumulate(u->win, rank, LOCO_TYPE_U64, LOCO_OP_SUM, at, &one, &old, 1));
     u->s->added[rank]++;
-    WANT(old >= least, "p%d adds to %llu at p%d, where %llu was", u->rank,
+    WANT(u->run->threads > 1 || old >= least, "p%d adds to %llu at p%d, where %llu was", u->rank,
          (unsigned long long)old, rank, (unsigned long long)least);
     return SIM_FINE;
 }
@@ -87,19 +141,23 @@ static int call_one(struct user *u, int rank, uint64_t at)
     }
 }
 
-/* While nothing changed during the call, it must say what is so. */
+/* While nothing changed during the call, it must say what is so. While it did, it may also have used
+ * the key of a region that was detached meanwhile, which the simulated device refuses. */
 static int access_one(struct user *u, int rank, int cell)
 {
-    struct region *r = &u->s->region[index_of(rank, cell)];
-    struct region before = *r;
-    int status = call_one(u, rank, (uintptr_t)&u->s->cell[index_of(rank, cell)].value);
-    bool stable = before.changes == r->changes && r->changes % 2 == 0;
+    struct history *h = history_of(u, rank, cell);
+    struct history before = *h;
+    int status = call_one(u, rank, (uintptr_t)cell_of(u, rank, cell));
+    bool stable = before.changes == h->changes && h->changes % 2 == 0;
 
-    if (status != LOCO_ERR_RANGE)
+    WANT(!stable || status != LOCO_ERR_PROTOCOL,
+         "p%d uses a key that has outlived its region: cell %d of p%d, which is %s", u->rank, cell,
+         rank, h->attached ? "attached" : "detached");
+    if (status != LOCO_ERR_RANGE && status != LOCO_ERR_PROTOCOL)
         TRY(u->run, status);
-    WANT(!stable || (status == LOCO_OK) == r->attached,
-         "p%d reaches region %d of p%d, which is %s: %s", u->rank, cell, rank,
-         r->attached ? "attached" : "detached", loco_strerror(status));
+    WANT(!stable || (status == LOCO_OK) == h->attached,
+         "p%d reaches cell %d of p%d, which is %s: %s", u->rank, cell, rank,
+         h->attached ? "attached" : "detached", loco_strerror(status));
     if (status == LOCO_OK)      /* it is over when its region is detached: no program's error */
         TRY(u->run, loco_window_flush(u->win, rank));
     return SIM_FINE;
@@ -107,41 +165,40 @@ static int access_one(struct user *u, int rank, int cell)
 
 /* ---- the body ---- */
 
-static int in_epoch(struct user *u)
+static int in_epoch(void *arg, int thread)
 {
+    struct user *u = arg;
     uint32_t n = (uint32_t)u->run->processes;
 
+    (void)thread;
     for (int i = 0; i < u->run->rounds; i++) {
-        int rank = (int)loci_sim_draw(n), cell = (int)loci_sim_draw(CELLS - 1);
+        int rank = (int)loci_sim_draw(n), cell = (int)loci_sim_draw(CELLS);
 
-        cell += cell >= STAYS;
-        if (loci_sim_draw(2) == 0)
-            PASS(change(u, cell));
-        PASS(loci_sim_draw(3) == 0 ? add_to_stable(u, rank) : access_one(u, rank, cell));
+        while (loci_sim_draw(3) == 0)
+            PASS(change(u));
+        PASS(cell == STAYS ? add_to_stable(u, rank) : access_one(u, rank, cell));
     }
     return SIM_FINE;
 }
 
 static int use(struct user *u, struct sim_seat *seat)
 {
-    struct cell *stays = &u->s->cell[index_of(u->rank, STAYS)];
+    uint64_t *stays = cell_of(u, u->rank, STAYS);
     int result, status;
 
-    TRY(u->run, loco_window_attach(u->win, &stays->value, sizeof stays->value));
-    WANT(loco_window_attach(u->win, &stays->value, 1) == LOCO_ERR_ATTACH,
-         "p%d attaches the same twice", u->rank);
+    TRY(u->run, loco_window_attach(u->win, stays, sizeof *stays));
+    for (int i = 0; i < CELLS / 2; i++)
+        PASS(change(u));
     TRY(u->run, sim_meet(seat));
     TRY(u->run, loco_window_lock_all(u->win, 0));
-    result = in_epoch(u);
+    result = sim_threads(seat->rt, u->run->threads, in_epoch, u);
     status = loco_window_unlock_all(u->win);
     PASS(sim_first(result, sim_check(u->run, status, "unlock_all")));
     TRY(u->run, sim_meet(seat));
-    WANT(stays->value == u->s->added[u->rank],
+    WANT(*stays == u->s->added[u->rank],
          "p%d's region that stays is %llu after %llu additions", u->rank,
-         (unsigned long long)stays->value, (unsigned long long)u->s->added[u->rank]);
-    for (int i = 0; i < CELLS; i++)
-        WANT(u->s->cell[index_of(u->rank, i)].gap == 0, "p%d: bytes beside region %d are written",
-             u->rank, i);
+         (unsigned long long)*stays, (unsigned long long)u->s->added[u->rank]);
+    WANT(*cell_of(u, u->rank, CELLS) == 0, "p%d: bytes beside all regions are written", u->rank);
     return SIM_FINE;
 }
 
@@ -171,10 +228,10 @@ static int begin(struct sim_run *run)
     if (sim_state_begin(run, sizeof(struct state)) != 0)
         return -1;
     s = run->state;
-    s->cell = calloc(n * CELLS, sizeof s->cell[0]);
-    s->region = calloc(n * CELLS, sizeof s->region[0]);
+    s->cell = calloc(n * (CELLS + 1), sizeof s->cell[0]);
+    s->history = calloc(n * CELLS, sizeof s->history[0]);
     s->added = calloc(n, sizeof s->added[0]);
-    return s->cell == NULL || s->region == NULL || s->added == NULL ? -1 : 0;
+    return s->cell == NULL || s->history == NULL || s->added == NULL ? -1 : 0;
 }
 
 static void drop(struct sim_run *run)
@@ -183,7 +240,7 @@ static void drop(struct sim_run *run)
 
     if (s != NULL) {
         free(s->cell);
-        free(s->region);
+        free(s->history);
         free(s->added);
     }
     sim_state_free(run);
@@ -196,7 +253,7 @@ const struct sim_scenario sim_scenario_window_dynamic = {
     .name = "window_dynamic",
     .about = "a region is reached exactly while it is attached, one that stays always, whatever "
              "is attached and detached beside it; no stale key is used",
-    .processes = 3, .threads = 1, .rounds = 6, .processes_min = 1,
+    .processes = 3, .threads = 1, .rounds = 10, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .free = drop,
 };
