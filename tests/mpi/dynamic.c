@@ -322,6 +322,91 @@ static void while_in_use(int flavor)
     dyn_close(&d);
 }
 
+/* Of many regions every other one stays, and is read while its neighbours come and go; these are
+ * read when all stand still: what is attached then has the contents of its last attach, what is not
+ * is an error. */
+enum { MANY = 700, STRIDE = 4 };
+
+struct many {
+    struct dyn d;
+    long *word;             /* of region i: [STRIDE * i] */
+    long turn[MANY];        /* in which it was attached; -1: it is not */
+    long *all;              /* the same of all ranks */
+    MPI_Aint there;         /* the next rank's words */
+    uint64_t seed;
+};
+
+static long contents(int rank, int i, long turn)
+{
+    return (rank + 1) * 1000000L + i * 1000L + turn;
+}
+
+static void many_attach(struct many *m, int i, long turn)
+{
+    m->word[STRIDE * i] = contents(m->d.w.rank, i, turn);
+    tl_ok(MPI_Win_attach(m->d.w.win, &m->word[STRIDE * i], 8), "attach");
+    m->turn[i] = turn;
+}
+
+static void many_read(struct many *m, int i, long turn)
+{
+    MPI_Aint at = MPI_Aint_add(m->there, 8 * STRIDE * (MPI_Aint)i);
+    MPI_Win win = m->d.w.win;
+    long got = -1;
+
+    if (turn < 0) {
+        tl_class(MPI_Get(&got, 1, MPI_LONG, m->d.next, at, 1, MPI_LONG, win),
+                 "get of a region that was detached", MPI_ERR_RMA_RANGE);
+        return;
+    }
+    tl_ok(MPI_Get(&got, 1, MPI_LONG, m->d.next, at, 1, MPI_LONG, win), "get");
+    tl_ok(MPI_Win_flush(m->d.next, win), "flush");
+    tl_eq(got, contents(m->d.next, i, turn), "what a region holds");
+}
+
+static void many_turn(struct many *m, long turn)
+{
+    for (int k = 0; k < 200; k++) {
+        int i = 1 + 2 * tl_below(&m->seed, MANY / 2);
+
+        if (m->turn[i] >= 0) {
+            tl_ok(MPI_Win_detach(m->d.w.win, &m->word[STRIDE * i]), "detach");
+            m->turn[i] = -1;
+        } else {
+            many_attach(m, i, turn);
+        }
+        many_read(m, 2 * tl_below(&m->seed, MANY / 2), 0);
+    }
+    MPI_Allgather(m->turn, MANY, MPI_LONG, m->all, MANY, MPI_LONG, MPI_COMM_WORLD);
+    for (int i = 0; i < MANY; i++)
+        many_read(m, i, m->all[m->d.next * MANY + i]);
+    tl_barrier();
+}
+
+static void churn(int flavor)
+{
+    struct many m = { .seed = (uint64_t)tl_rank() };
+    struct dyn *d = &m.d;
+
+    if (!dyn_open(d, flavor))
+        return;
+    m.word = calloc(MANY * STRIDE, sizeof *m.word);
+    m.all = calloc((size_t)d->w.size * MANY, sizeof *m.all);
+    MPI_Get_address(m.word, &m.there);
+    MPI_Sendrecv_replace(&m.there, 1, MPI_AINT, d->before, 1, d->next, 1, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+    for (int i = 0; i < MANY; i++)
+        many_attach(&m, i * 331 % MANY, 0);
+    tl_barrier();
+    tl_ok(MPI_Win_lock_all(0, d->w.win), "lock_all");
+    for (long turn = 1; turn <= 8; turn++)
+        many_turn(&m, turn);
+    tl_ok(MPI_Win_unlock_all(d->w.win), "unlock_all");
+    dyn_close(d);
+    free(m.word);
+    free(m.all);
+}
+
 int main(int argc, char **argv)
 {
     static const struct tl_case cases[] = {
@@ -333,6 +418,7 @@ int main(int argc, char **argv)
         {"empty_regions", empty_regions, TL_DYNAMIC, 1, 30},
         {"open_at_free", open_at_free, TL_DYNAMIC, 1, 30},
         {"while_in_use", while_in_use, TL_DYNAMIC, 2, 60},
+        {"churn", churn, TL_DYNAMIC, 1, 60},
     };
 
     return tl_main(argc, argv, "dynamic", MPI_THREAD_SINGLE, cases,

@@ -197,6 +197,143 @@ Test(window_dynamic, thousands_of_regions, .timeout = RUN_SECONDS)
     cr_assert_eq(member_run(RUN_WEAK, 3, many_body, &many, NULL), 0);
 }
 
+/* Regions of 1 to 40 cells, more and more of them, then fewer and fewer down to none, twice: what is
+ * attached, where others were, is reached, and no cell beside. */
+enum { CELLS = 6000, LONGEST = 40 };
+
+struct shapes {
+    uint64_t *cell;
+    unsigned char *is;              /* by cell: attached */
+    int *len;                       /* by first cell of a region: its cells */
+    unsigned char *there;           /* what is attached at the next member */
+};
+
+static int change_shape(struct member *m, loco_window_t *win, struct shapes *s, int growth)
+{
+    int k = rand_r(&m->seed) % CELLS, len = 1 + rand_r(&m->seed) % LONGEST, n = 0;
+    bool attach = rand_r(&m->seed) % 100 < growth;
+
+    while (!attach && k > 0 && s->is[k] && s->len[k] == 0)
+        k--;
+    if (!attach && s->len[k] > 0) {
+        CHECK_OK(loco_window_detach(win, &s->cell[k]));
+        memset(&s->is[k], 0, (size_t)s->len[k]);
+        s->len[k] = 0;
+        return 0;
+    }
+    while (n < len && k + n < CELLS && !s->is[k + n])
+        n++;
+    if (n > 0 && n < len)
+        CHECK_EQ(loco_window_attach(win, &s->cell[k], 8 * (size_t)(n + 1)),
+                 k + n < CELLS ? LOCO_ERR_ATTACH : LOCO_OK);
+    if (n > 0 && n < len && k + n == CELLS)
+        CHECK_OK(loco_window_detach(win, &s->cell[k]));
+    if (!attach || n == 0)
+        return 0;
+    CHECK_OK(loco_window_attach(win, &s->cell[k], 8 * (size_t)n));
+    memset(&s->is[k], 1, (size_t)n);
+    s->len[k] = n;
+    return 0;
+}
+
+static int look_at_shapes(struct member *m, loco_window_t *win, struct shapes *s, uint64_t there)
+{
+    enum { PIECE = 500 };
+    unsigned char all[4 * PIECE];
+    uint64_t got;
+
+    for (int k = 0; k < CELLS; k += PIECE) {
+        CHECK_OK(tell(m, s->is + k, PIECE, all));
+        memcpy(s->there + k, all + (m->rank + 1) % m->n * PIECE, PIECE);
+    }
+    for (int k = 0; k < CELLS; k++) {
+        got = 0;
+        CHECK_EQ(member_get(win, (m->rank + 1) % m->n, there + 8 * (uint64_t)k, &got, 8),
+                 s->there[k] ? LOCO_OK : LOCO_ERR_RANGE);
+        CHECK_EQ(got, s->there[k] ? k + 1 : 0);
+    }
+    CHECK_OK(tell(m, s->is, PIECE, all));
+    return 0;
+}
+
+static int shapes_body(struct member *m)
+{
+    static const int growth[] = { 95, 50, 80, 20, 2, 90, 2 };
+    struct shapes s = { calloc(CELLS + 1, 8), calloc(CELLS, 1), calloc(CELLS, sizeof(int)),
+                        calloc(CELLS, 1) };
+    uint64_t at = address(s.cell), all[4];
+    loco_window_t *win;
+
+    CHECK(s.cell != NULL && s.is != NULL && s.len != NULL && s.there != NULL && m->n <= 4);
+    for (int k = 0; k < CELLS; k++)
+        s.cell[k] = (uint64_t)k + 1;
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (size_t phase = 0; phase < sizeof growth / sizeof growth[0]; phase++)
+        for (int step = 0; step < 3; step++) {
+            for (int i = 0; i < *(int *)m->arg; i++)
+                CHECK(change_shape(m, win, &s, growth[phase]) == 0);
+            CHECK(look_at_shapes(m, win, &s, all[(m->rank + 1) % m->n]) == 0);
+        }
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_destroy(win));
+    free(s.cell);
+    free(s.is);
+    free(s.len);
+    free(s.there);
+    return 0;
+}
+
+Test(window_dynamic, regions_of_many_shapes, .timeout = RUN_SECONDS)
+{
+    int changes = run_rounds(8000);
+
+    cr_assert_eq(member_run(RUN_SHM, 2, shapes_body, &changes, NULL), 0);
+    changes = run_rounds(3000);
+    cr_assert_eq(member_run(RUN_WEAK, 2, shapes_body, &changes, NULL), 0);
+}
+
+/* Without memory for one more an attach is an error, and all others are what they were. */
+static int memory_body(struct member *m)
+{
+    enum { MANY = 400000, STRIDE = 2 };
+    int target = (m->rank + 1) % m->n, n = 0, status = LOCO_OK;
+    uint64_t *cells = calloc(MANY * STRIDE, 8), at = address(cells), all[2], got = 1;
+    loco_window_t *win;
+
+    CHECK(cells != NULL);
+    CHECK_OK(member_window(m, LOCO_WINDOW_DYNAMIC, NULL, 0, &win));
+    while (n < MANY && status == LOCO_OK)
+        status = loco_window_attach(win, &cells[STRIDE * n++], 8);
+    CHECK_EQ(status, LOCO_ERR_NO_MEMORY);
+    n--;
+    CHECK(n > 50000);
+    CHECK_OK(tell(m, &at, 8, all));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (int k = 0; k < n; k += n / 1000) {
+        CHECK_OK(member_get(win, target, all[target] + 8 * STRIDE * (uint64_t)k, &got, 8));
+        CHECK_EQ(got, 0);
+    }
+    CHECK_EQ(member_get(win, target, all[target] + 8 * STRIDE * (uint64_t)n, &got, 8),
+             LOCO_ERR_RANGE);
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(tell(m, &at, 8, all));
+    for (int k = 0; k < n; k++)
+        CHECK_OK(loco_window_detach(win, &cells[STRIDE * k]));
+    for (int k = n - 1; k >= 0; k--)
+        CHECK_OK(loco_window_attach(win, &cells[STRIDE * k], 8));
+    CHECK_OK(loco_window_destroy(win));
+    free(cells);
+    return 0;
+}
+
+Test(window_dynamic, attaching_until_memory_ends, .timeout = RUN_SECONDS)
+{
+    setenv("LOCO_MEM_LIMIT", "16M", 1);
+    cr_assert_eq(member_run(RUN_SHM, 2, memory_body, NULL, NULL), 0);
+}
+
 /* One member attaches and detaches all the time beside a region that stays; the others use that
  * one: they never see it gone, whatever the table is doing. */
 static int busy_table_body(struct member *m)
