@@ -47,3 +47,19 @@ AC_DEFUN([LOCO_TRY_LDFLAGS], [
 AC_DEFUN([LOCO_PKG], [
     PKG_CHECK_MODULES([$1], [$2], [], [LOCO_MISSING([$3], [$4])])
 ])
+
+# LOCO_LIBDIR: does the loader search libdir by itself? LIBDIR_IS_SEARCHED is yes or no; where it does
+# not, programs that are linked by what pkg-config says are told by LOCO_RPATH where the library is.
+# /usr/local/lib is as good as unknown: it is known after the next ldconfig.
+AC_DEFUN([LOCO_LIBDIR], [
+    loco_libdir=`prefix=$prefix exec_prefix=$exec_prefix
+        test "$prefix" != NONE || prefix=$ac_default_prefix
+        test "$exec_prefix" != NONE || exec_prefix=$prefix
+        eval "AS_ECHO([\"$libdir\"])"`
+    AS_CASE([$loco_libdir],
+        [/lib|/lib64|/usr/lib|/usr/lib64|/lib/*-linux-*|/usr/lib/*-linux-*],
+        [LIBDIR_IS_SEARCHED=yes LOCO_RPATH=],
+        [LIBDIR_IS_SEARCHED=no LOCO_RPATH='-Wl,-rpath,${libdir}'])
+    AC_SUBST([LIBDIR_IS_SEARCHED])
+    AC_SUBST([LOCO_RPATH])
+])

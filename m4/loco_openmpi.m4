@@ -2,7 +2,8 @@
 
 # LOCO_OPENMPI: where Open MPI's headers, libraries and component directory are.
 # Sets MPI_CPPFLAGS (mpi.h), MPI_COMPONENT_CPPFLAGS (the headers components are built with),
-# MPI_LIBS, MPI_COMPONENT_LIBS, MPI_VERSION, MPI_BINDIR, MCA_DIR and PMIX_COMPONENTS.
+# MPI_LIBS, MPI_COMPONENT_LIBS, MPI_VERSION, MPI_BINDIR, MPI_SYSCONFDIR (of its parameter file), MCA_DIR and
+# PMIX_COMPONENTS.
 AC_DEFUN([LOCO_OPENMPI], [
     AC_ARG_VAR([MPICC], [Open MPI's compiler wrapper, asked for paths only])
     AC_PATH_PROG([MPICC], [mpicc])
@@ -18,6 +19,8 @@ AC_DEFUN([LOCO_OPENMPI], [
     AC_SUBST([MPI_LIBS])
     AC_SUBST([MPI_COMPONENT_LIBS])
     AC_SUBST([MPI_BINDIR])
+    AC_SUBST([MPI_VERSION])
+    AC_SUBST([MPI_SYSCONFDIR])
     AC_SUBST([MCA_DIR])
     AC_SUBST([PMIX_COMPONENTS])
 ])
@@ -111,6 +114,9 @@ MPICC=/usr/bin/mpicc.openmpi), or build libloco alone: --without-mpi.])])
 
 AC_DEFUN([LOCO_OPENMPI_DIR], [
     AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$MPI_BINDIR$PATH_SEPARATOR$PATH])
+    MPI_SYSCONFDIR=
+    AS_IF([test -n "$OMPI_INFO"],
+          [MPI_SYSCONFDIR=`$OMPI_INFO --path sysconfdir --parsable 2>/dev/null | sed -n 's/^path:sysconfdir://p'`])
     AC_DEFINE_UNQUOTED([LOCO_OPENMPI_VERSION], ["$MPI_VERSION"], [Open MPI that this is built for])
     AC_ARG_WITH([mca-dir],
         [AS_HELP_STRING([--with-mca-dir=DIR],

@@ -10,6 +10,7 @@ builddir=$(cd "$builddir" && pwd) || exit 1
 work=$(mktemp -d "${TMPDIR:-/tmp}/loco-docs.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
+. "$srcdir/tests/guide.sh"
 guide=$srcdir/docs/guide.md
 page7=$srcdir/docs/osc_loco.7
 man3=$builddir/docs/man3
@@ -127,7 +128,7 @@ check "what each error status says is in the guide" "$work/bad"
 # ---- tools ----
 
 cat "$srcdir"/tools/Makefile.include "$srcdir"/tools/*/Makefile.include \
-    | sed -n 's/^\(dist_\)*bin_[A-Z]* *+*= *//p' | tr ' ' '\n' | sed 's|.*/||' >"$work/tools"
+    | sed -n 's/^[a-z]*_*bin_[A-Z]* *+*= *//p' | tr ' ' '\n' | sed 's|.*/||' >"$work/tools"
 enough 3 "$work/tools"
 while read -r tool; do
     [ -f "$srcdir/docs/$tool.1" ] || echo "$tool has no page"
@@ -154,6 +155,8 @@ compare_options loco-info >"$work/bad"
 check "the options of loco-info are those of its page" "$work/bad"
 compare_options loco-perf >"$work/bad"
 check "the options of loco-perf are those of its page" "$work/bad"
+compare_options loco-run >"$work/bad"
+check "the options of loco-run are those of its page" "$work/bad"
 compare_options loco-sim list explore replay litmus scale >"$work/bad"
 check "the options of loco-sim are those of its page" "$work/bad"
 compare_options loco-trace-merge >"$work/bad"
@@ -219,22 +222,18 @@ grep -o '](#[a-z0-9-]*)' "$guide" | sed 's/](#\(.*\))/\1/' | sort -u | while rea
 done >"$work/bad"
 check "links within the guide lead somewhere" "$work/bad"
 
-# In the guide ```c file=NAME writes a file, ```sh run is run, and each line of a ```text output
-# that follows must be in what it printed.
 mkdir "$work/run"
-"$awk" -v dir="$work/run" '
-/^```/ && file != "" { close(file); file = ""; next }
-/^```c file=/ { file = dir "/" substr($0, 11); next }
-/^```sh run/ { file = dir "/step" ++steps ".sh"; next }
-/^```text output/ { file = dir "/step" steps ".expected"; next }
-file != "" { print >file }' "$guide"
+guide_programs "$guide" "$work/run"
 
-# As after an installation: pkg-config and the linker find the build tree.
+# As after an installation: pkg-config and the linker find the build tree. All steps run in with-loco.
 prepare_build_tree() {
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexec "$@"\n' >"$work/bin/loco-run"
+    chmod +x "$work/bin/loco-run"
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
         -e "s|^includedir=.*|includedir=$srcdir/include|" "$builddir/loco.pc" >"$work/loco.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"
-    export PATH="$srcdir/tools:$PATH"       # of tools that are scripts
+    export PATH="$work/bin:$srcdir/tools:$PATH"     # of tools that are scripts
 }
 
 run_step() {

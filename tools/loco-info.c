@@ -80,7 +80,9 @@ static void add_versions(struct info *info)
     add_api(info, "api of libloco", loco_api_version());
 #ifdef LOCO_OPENMPI_VERSION
     add(info, "versions", "built for Open MPI", "%s", LOCO_OPENMPI_VERSION);
-    add(info, "versions", "component directory", "%s", LOCO_MCA_DIR);
+    note(add(info, "versions", "component directory", "%s", LOCO_MCA_DIR),
+         access(LOCO_MCA_DIR "/mca_osc_loco.so", R_OK) == 0
+         ? "Open MPI finds it under loco-run" : "it is not there: make install");
 #else
     note(add(info, "versions", "built for Open MPI", "none"), "configured --without-mpi");
 #endif
