@@ -27,6 +27,10 @@ void loci_mpi_set_component(const struct loci_mpi_component *component);
  * that register it. */
 void loci_mpi_hook_memory(bool on);
 
+/* Whether the process had this library before the component that `address` lies in: then it is not
+ * there for the component alone, but a program of the native API has it. */
+bool loci_mpi_was_loaded_before(const void *address);
+
 /* Local: the process's runtime, opened if need be with this process alone in loco_everyone().
  * Every success is ended by one loci_mpi_close. */
 int loci_mpi_open(loco_runtime_t **rt);

@@ -7,6 +7,7 @@
 #include "ompi_config.h"
 
 #include <dirent.h>
+#include <link.h>
 #include <sched.h>
 
 #include "opal/mca/base/mca_base_framework.h"
@@ -15,6 +16,7 @@
 
 #include <loco/status.h>
 
+#include "loco_mpi.h"
 #include "loco_mpi_memory.h"
 
 /* Open MPI calls without a lock, so the end of a watch waits for who is inside. */
@@ -43,6 +45,43 @@ static bool has_devices(void)
         any = entry->d_name[0] != '.';
     closedir(dir);
     return any;
+}
+
+/* Of two addresses the one whose object the process loaded first. */
+struct order {
+    uintptr_t a, b, first;
+};
+
+static bool holds(const struct dl_phdr_info *object, uintptr_t address)
+{
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+
+        if (part->p_type == PT_LOAD && address - (object->dlpi_addr + part->p_vaddr) < part->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* Objects come in the order that they were loaded; what an object needs comes behind it. */
+static int look_at(struct dl_phdr_info *object, size_t size, void *arg)
+{
+    struct order *order = arg;
+
+    (void)size;
+    if (holds(object, order->a))
+        order->first = order->a;
+    else if (holds(object, order->b))
+        order->first = order->b;
+    return order->first != 0;
+}
+
+bool loci_mpi_was_loaded_before(const void *address)
+{
+    struct order order = { .a = (uintptr_t)loci_mpi_was_loaded_before, .b = (uintptr_t)address };
+
+    dl_iterate_phdr(look_at, &order);
+    return order.first == order.a;
 }
 
 void loci_mpi_memory_open(struct loci_mpi_memory *m)

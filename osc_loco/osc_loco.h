@@ -66,6 +66,8 @@ struct ompi_osc_loco_component {
     ompi_osc_base_component_t super;
     void *of_later_releases[8]; /* NULL: what later releases of a series add to super, as 5.0.10 */
     int priority;
+    int priority_variable;      /* its index in the MCA system */
+    bool asked_for;             /* by the user; else it serves no windows */
     bool late_requests;         /* for tests: see its help text */
     bool serialized;            /* MPI_THREAD_SERIALIZED: blocking calls say when they run */
     bool open;                  /* the runtime was opened, and is closed in finalize */

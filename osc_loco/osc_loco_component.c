@@ -190,10 +190,11 @@ static int component_register(void)
     int rc = OPAL_SUCCESS;
 
     COMPONENT->priority = 5;
-    (void)mca_base_component_var_register(component, "priority",
-        "Priority of the component for a window; low, so that it is used where it is asked for "
-        "(--mca osc loco)", MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3,
-        MCA_BASE_VAR_SCOPE_ALL_EQ, &COMPONENT->priority);
+    COMPONENT->priority_variable = mca_base_component_var_register(component, "priority",
+        "Priority of the component for a window. It serves windows where it is asked for only: "
+        "named in the list of components (--mca osc loco), or given a priority",
+        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_ALL_EQ,
+        &COMPONENT->priority);
     COMPONENT->late_requests = false;
     (void)mca_base_component_var_register(component, "late_requests",
         "For tests: requests of rput, rget, raccumulate and rget_accumulate complete in MPI's "
@@ -303,12 +304,30 @@ static loco_window_t *if_ours(MPI_Win win)
     return ompi_osc_loco_window(win);
 }
 
-/* Whether the user named this component, so that no other may serve. */
+/* Whether the user's list of components (--mca osc a,b) names this one. A list that begins with ^ is
+ * of those that are left out. */
+static bool is_named(void)
+{
+    const char *list = ompi_osc_base_framework.framework_selection;
+    const char *name = COMPONENT->super.osc_version.mca_component_name;
+    size_t n;
+
+    if (list == NULL || list[0] == '^')
+        return false;
+    for (; list[n = strcspn(list, ",")] != '\0'; list += n + 1)
+        if (n == strlen(name) && strncmp(list, name, n) == 0)
+            return true;
+    return strcmp(list, name) == 0;
+}
+
+/* A component that is merely installed serves no window: the user named it, or gave it a priority,
+ * by whatever way Open MPI's parameters are set. */
 static bool is_asked_for(void)
 {
-    const char *asked = ompi_osc_base_framework.framework_selection;
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
 
-    return asked != NULL && strstr(asked, "loco") != NULL && asked[0] != '^';
+    (void)mca_base_var_get_value(COMPONENT->priority_variable, NULL, &source, NULL);
+    return source != MCA_BASE_VAR_SOURCE_DEFAULT || is_named();
 }
 
 /* Headers of another release, or of an Open MPI configured otherwise, may lay the structures out in
@@ -329,7 +348,7 @@ static bool layouts_agree(void)
     };
 
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) {
-        bool aloud = is_asked_for();
+        bool aloud = is_named();
 
         if (used[i].class->cls_sizeof == used[i].size)
             continue;
@@ -367,7 +386,12 @@ static int component_init(bool enable_progress_threads, bool enable_mpi_threads)
     (void)enable_progress_threads;
     (void)enable_mpi_threads;
     COMPONENT->serialized = ompi_mpi_thread_provided == MPI_THREAD_SERIALIZED;
-    loci_mpi_hook_memory(true);
+    COMPONENT->asked_for = is_asked_for();
+    if (!COMPONENT->asked_for)
+        opal_output_verbose(10, OUTPUT, "osc loco: not asked for, serves no windows: neither the "
+                            "MCA parameter osc names it nor is osc_loco_priority set");
+    if (COMPONENT->asked_for || loci_mpi_was_loaded_before(COMPONENT))
+        loci_mpi_hook_memory(true);
     return OMPI_SUCCESS;
 }
 
@@ -384,10 +408,10 @@ static int component_finalize(void)
 
 /* ---- selection ---- */
 
-/* Told once, and aloud where the user asked for this component: then no other may be there. */
+/* Told once, and aloud where the user named this component: then no other may be there. */
 static void tell_several_nodes(struct ompi_communicator_t *comm, const char *why)
 {
-    bool aloud = is_asked_for() && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
+    bool aloud = is_named() && ompi_comm_rank(comm) == 0 && !COMPONENT->told_several_nodes;
 
     if (aloud)
         COMPONENT->told_several_nodes = true;
@@ -415,6 +439,8 @@ static int component_query(struct ompi_win_t *win, void **base, size_t size, int
     (void)size;
     (void)disp_unit;
     (void)info;
+    if (!COMPONENT->asked_for)
+        return -1;
     if (!ompi_group_have_remote_peers(comm->c_local_group))
         return COMPONENT->priority;
     if (flavor == MPI_WIN_FLAVOR_SHARED) {

@@ -219,16 +219,34 @@ selection() {
     done
 }
 
+# A component that is there, and that nobody asks for, serves no window: not even those that all others
+# decline, as some do of one process.
+unasked() {
+    found=$(find_program windows) || { not_ok "windows: does not build"; return; }
+    for asked in "" "--mca osc ^ucx" "--mca osc ^rdma,ucx,pt2pt" \
+        "--mca osc ^rdma,ucx,pt2pt --mca osc_loco_priority 5" "--mca osc sm,loco"; do
+        # shellcheck disable=SC2086
+        OSC=default MPIRUN_ARGS="${MPIRUN_ARGS:-} $asked --mca osc_base_verbose 100" TL_REFUSED_IS_SKIP=1 \
+            run_mpi 1 "$found" --only group --flavor create >"$work/out" 2>&1
+        said=$(grep -c "osc loco: selected for a window" "$work/out")
+        case $asked:$said in
+        *loco*:0) not_ok "unasked[$asked]: loco does not serve what the others decline" ;;
+        *loco*:* | *:0) ok "unasked[$asked]: loco is selected $said times" ;;
+        *) not_ok "unasked[$asked]: loco is selected $said times" ;;
+        esac
+    done
+}
+
 if [ $# -gt 1 ]; then
     program=$1
     shift
     run_line "$program" "${TL_RANKS:-4}" "$@"
 elif [ $# -eq 1 ]; then
     run_list "$1"
-    [ "$(basename "$1")" != windows ] || [ "$OSC" != loco ] || selection
+    [ "$(basename "$1")" != windows ] || [ "$OSC" != loco ] || { selection; unasked; }
 else
     run_list ""
-    [ "$OSC" != loco ] || selection
+    [ "$OSC" != loco ] || { selection; unasked; }
 fi
 echo "1..$number"
 echo "# $passed passed, $failed failed, $skipped skipped with OSC $OSC"
