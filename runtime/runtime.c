@@ -149,6 +149,7 @@ void loco_runtime_close(loco_runtime_t *rt)
         rt->ops->drain(rt->fabric);
     loci_threads_close(rt);
     loci_peers_part(rt);
+    loci_names_forget_leaving(rt);
     loci_memory_close(rt);
     rt->ops->close(rt->fabric);
     rt->fabric = NULL;

@@ -191,6 +191,9 @@ struct loco_runtime {
     uint32_t extents_made;
     size_t next_extent;             /* bytes of the next one; doubles */
     size_t memory_used;             /* bytes committed in all extents */
+    _Atomic size_t memory_owed;     /* bytes that come back when members have left (names/) */
+    _Atomic unsigned memory_returns;    /* how often some did */
+    _Atomic(struct loci_gift *) gifts;  /* to be freed by the next who has the lock */
 
     struct loci_service *service;   /* service.c */
     struct loci_names *names;       /* names.c */

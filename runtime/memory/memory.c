@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "service.h"
+#include "wait.h"
 
+#define PATIENCE INT64_C(1000000000)    /* ns to wait for what is to come back */
 #define COMMIT_STEP ((size_t)2 << 20)   /* a huge page: commits and extents are multiples of it */
 
 struct loci_range {
@@ -220,6 +223,142 @@ static void report_shortage(struct loco_runtime *rt, size_t len)
              len, left / COMMIT_STEP * COMMIT_STEP);
 }
 
+/* ---- what comes back later ---- */
+
+static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t number)
+{
+    struct loci_extent *extent = rt->extents;
+
+    while (extent != NULL && extent->number != number)
+        extent = extent->next;
+    return extent;
+}
+
+/* A range that the service thread was to free while another had the lock, maybe for long: it asks
+ * the system for memory under it. The next one who has the lock does it. */
+struct loci_gift {
+    struct loci_memkey key;
+    struct loci_gift *next;
+};
+
+static void free_range(struct loco_runtime *rt, const struct loci_memkey *key)
+{
+    struct loci_extent *extent = extent_numbered(rt, key->extent);
+
+    if (extent == NULL)
+        return;
+    extent_give(extent, key->base, round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE));
+    /* The oldest stays, so that one small object made and freed in turn costs no extent. */
+    if (extent->used == 0 && extent != rt->extents)
+        extent_remove(rt, extent);
+}
+
+static bool leave_gift(struct loco_runtime *rt, const struct loci_memkey *key)
+{
+    struct loci_gift *gift = malloc(sizeof *gift);
+
+    if (gift == NULL)
+        return false;
+    *gift = (struct loci_gift){ *key, atomic_load_explicit(&rt->gifts, memory_order_relaxed) };
+    while (!atomic_compare_exchange_weak_explicit(&rt->gifts, &gift->next, gift,
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+    return true;
+}
+
+static void lock_memory(struct loco_runtime *rt)
+{
+    struct loci_gift *gift;
+
+    pthread_mutex_lock(&rt->memory_lock);
+    if (atomic_load_explicit(&rt->gifts, memory_order_relaxed) == NULL)
+        return;
+    gift = atomic_exchange_explicit(&rt->gifts, NULL, memory_order_acquire);
+    while (gift != NULL) {
+        struct loci_gift *next = gift->next;
+
+        free_range(rt, &gift->key);
+        free(gift);
+        gift = next;
+    }
+}
+
+static void give_pool(struct loco_runtime *rt, const struct loci_memkey *key)
+{
+    if (!loci_service_is_self(rt))
+        lock_memory(rt);
+    else if (pthread_mutex_trylock(&rt->memory_lock) != 0) {
+        if (leave_gift(rt, key))
+            return;
+        lock_memory(rt);
+    }
+    free_range(rt, key);
+    pthread_mutex_unlock(&rt->memory_lock);
+}
+
+void loci_memory_is_owed(struct loco_runtime *rt, size_t bytes)
+{
+    atomic_fetch_add(&rt->memory_owed, bytes);
+}
+
+void loci_memory_was_owed(struct loco_runtime *rt, size_t bytes)
+{
+    atomic_fetch_sub(&rt->memory_owed, bytes);
+    atomic_fetch_add(&rt->memory_returns, 1);
+}
+
+struct return_wait {
+    struct loco_runtime *rt;
+    unsigned seen;
+};
+
+static int has_returned(void *arg)
+{
+    struct return_wait *wait = arg;
+
+    return atomic_load(&wait->rt->memory_returns) != wait->seen
+           || atomic_load(&wait->rt->memory_owed) == 0;
+}
+
+/* ---- asking and freeing ---- */
+
+static int take_range(struct loco_runtime *rt, size_t size, size_t align,
+                      struct loci_extent **extent, size_t *offset)
+{
+    int status;
+
+    lock_memory(rt);
+    status = take_somewhere(rt, size, align, extent, offset);
+    if (status == LOCO_OK)
+        clear(*extent, *offset, size);
+    pthread_mutex_unlock(&rt->memory_lock);
+    return status;
+}
+
+/* What was destroyed comes back when the others destroy it, too, which mostly is a matter of
+ * microseconds: who destroys and makes anew finds room for one of the two. */
+static int take_patiently(struct loco_runtime *rt, size_t size, size_t align,
+                          struct loci_extent **extent, size_t *offset)
+{
+    int64_t end = 0, now;
+    int status;
+
+    for (;;) {
+        struct return_wait wait = { rt, atomic_load(&rt->memory_returns) };
+        bool more = atomic_load(&rt->memory_owed) > 0;
+        struct loci_reason why = { .what = "memory of what was destroyed", .peer = -1 };
+
+        status = take_range(rt, size, align, extent, offset);
+        if (status != LOCO_ERR_NO_MEMORY || !more || loci_service_is_self(rt))
+            return status;
+        now = loci_now(rt);
+        end = end == 0 ? now + PATIENCE : end;
+        why.timeout_ns = end > now ? end - now : 0;
+        if (loci_wait(rt, &why, has_returned, &wait) != LOCO_OK)
+            return status;
+    }
+}
+
 int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_mem *mine)
 {
     struct loci_extent *extent = NULL;
@@ -235,11 +374,7 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
         return LOCO_ERR_NO_MEMORY;
     }
     size = round_up(len > 0 ? len : 1, LOCI_CACHE_LINE);
-    pthread_mutex_lock(&rt->memory_lock);
-    status = take_somewhere(rt, size, align, &extent, &offset);
-    if (status == LOCO_OK)
-        clear(extent, offset, size);
-    pthread_mutex_unlock(&rt->memory_lock);
+    status = take_patiently(rt, size, align, &extent, &offset);
     if (status == LOCO_ERR_NO_MEMORY)
         report_shortage(rt, len);
     if (status != LOCO_OK)
@@ -268,30 +403,6 @@ int loci_alloc_in_device(struct loco_runtime *rt, size_t len, struct loci_mem *m
     atomic_init(&mine->ptr, NULL);
     loci_mem_set_domain(mine, LOCI_DOMAIN_NONE);
     return LOCO_OK;
-}
-
-static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t number)
-{
-    struct loci_extent *extent = rt->extents;
-
-    while (extent != NULL && extent->number != number)
-        extent = extent->next;
-    return extent;
-}
-
-static void give_pool(struct loco_runtime *rt, const struct loci_memkey *key)
-{
-    struct loci_extent *extent;
-
-    pthread_mutex_lock(&rt->memory_lock);
-    extent = extent_numbered(rt, key->extent);
-    if (extent != NULL) {
-        extent_give(extent, key->base, round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE));
-        /* The oldest stays, so that one small object made and freed in turn costs no extent. */
-        if (extent->used == 0 && extent != rt->extents)
-            extent_remove(rt, extent);
-    }
-    pthread_mutex_unlock(&rt->memory_lock);
 }
 
 void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
@@ -341,6 +452,8 @@ void loci_renew_own(struct loco_runtime *rt, struct loci_mem *mine)
 
 void loci_memory_close(struct loco_runtime *rt)
 {
+    lock_memory(rt);
+    pthread_mutex_unlock(&rt->memory_lock);
     while (rt->extents != NULL)
         extent_remove(rt, rt->extents);
 }

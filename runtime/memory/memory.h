@@ -64,6 +64,11 @@ struct loco_memref {
 int loci_memref_get(struct loco_runtime *rt, size_t len, struct loco_memref *ref);
 void loci_memref_put(struct loco_runtime *rt, struct loco_memref *ref);
 
+/* Memory of endpoints that were destroyed here, but not yet by others: who asks for more than there
+ * is waits for it. */
+void loci_memory_is_owed(struct loco_runtime *rt, size_t bytes);
+void loci_memory_was_owed(struct loco_runtime *rt, size_t bytes);
+
 /* Lives, called by runtime.c and self.c. */
 void loci_memref_close(struct loci_thread *thread);
 void loci_memory_close(struct loco_runtime *rt);

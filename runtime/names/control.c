@@ -44,7 +44,7 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "not a control message";
     if (m->version != LOCI_CONTROL_VERSION)
         return "version of another release";
-    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_RING)
+    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_LEAVE)
         return "unknown type";
     if (m->nregions > LOCI_REGIONS_MAX || m->len != len || len != loci_control_len(m->nregions))
         return "wrong length";
@@ -61,16 +61,11 @@ static const char *head_error(const struct loci_control *m, size_t len)
     return NULL;
 }
 
-static bool has_keys(unsigned type)
-{
-    return type == LOCI_CONTROL_CONNECT || type == LOCI_CONTROL_CONNECTED;
-}
-
 /* A sender gives the key of each region that it provides, where it fits, and no other. */
 static const char *key_error(const struct loci_control *m, const struct loci_control_region *r)
 {
     const struct loci_memkey *key = &r->key, none = { .kind = LOCI_MEM_NONE };
-    bool given = has_keys(m->type) && (r->from == LOCI_FROM_ALL || r->from == m->rank);
+    bool given = loci_control_has_keys(m->type) && (r->from == LOCI_FROM_ALL || r->from == m->rank);
 
     if (!given)
         return memcmp(key, &none, sizeof none) == 0 ? NULL : "key of a region not provided";
@@ -154,7 +149,7 @@ void loci_control_describe(const struct loci_entry *e, enum loci_control_type ty
         memcpy(r->name, e->region_name[i], sizeof r->name);
         r->len = ep->spec.region[i].len;
         r->from = ep->spec.region[i].from;
-        if (has_keys(type))
+        if (loci_control_has_keys(type))
             r->key = ep->mem[ep->group.rank * ep->spec.nregions + i].key;
     }
 }
@@ -164,7 +159,7 @@ void loci_control_gone(const struct loci_control *asked, struct loci_control *m)
     memset(m, 0, sizeof *m);
     m->magic = LOCI_CONTROL_MAGIC;
     m->version = LOCI_CONTROL_VERSION;
-    m->type = LOCI_CONTROL_GONE;
+    m->type = loci_control_has_keys(asked->type) ? LOCI_CONTROL_LEAVE : LOCI_CONTROL_GONE;
     m->len = (uint32_t)loci_control_len(0);
     m->rank = asked->rank;
     m->from = asked->to;

@@ -10,7 +10,7 @@
  * is believed before loci_control_parse has looked at all of it. */
 
 #define LOCI_CONTROL_MAGIC UINT32_C(0x4f434f4c)
-#define LOCI_CONTROL_VERSION 2
+#define LOCI_CONTROL_VERSION 3
 
 /* Joins and rejects want an answer; their sender may send them again until it has one. */
 enum loci_control_type {
@@ -20,7 +20,9 @@ enum loci_control_type {
     LOCI_CONTROL_REJECT,        /* mine differs from yours; it looks so */
     LOCI_CONTROL_GONE,          /* you need not wait for the one of mine that you named: it has
                                    been destroyed, or knows that it differs */
-    LOCI_CONTROL_RING           /* wake your sleepers; says nothing of any endpoint */
+    LOCI_CONTROL_RING,          /* wake your sleepers; says nothing of any endpoint */
+    LOCI_CONTROL_LEAVE          /* your keys are used no more by the one of mine that you sent
+                                   them to, nor by those before it */
 };
 
 struct loci_control_region {
@@ -50,6 +52,12 @@ struct loci_control {
 };
 
 _Static_assert(sizeof(struct loci_control) <= LOCI_CONTROL_MAX, "a message fits the fabric's");
+
+/* Whether a message of that type carries keys. */
+static inline bool loci_control_has_keys(unsigned type)
+{
+    return type == LOCI_CONTROL_CONNECT || type == LOCI_CONTROL_CONNECTED;
+}
 
 /* Bytes of a message with that many regions. */
 static inline size_t loci_control_len(unsigned nregions)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "move/rma.h"
 #include "names.h"
 #include "observe/mistake.h"
 #include "wait.h"
@@ -53,7 +54,7 @@ static int check_spec(const struct loci_endpoint_spec *spec)
     return LOCO_OK;
 }
 
-static void free_entry(struct loci_entry *e)
+void loci_entry_free(struct loci_entry *e)
 {
     struct loci_endpoint *ep = &e->ep;
 
@@ -87,7 +88,7 @@ static struct loci_entry *new_entry(struct loco_runtime *rt, const struct loci_e
     e->member = calloc(size, sizeof e->member[0]);
     if (e->ep.group.peer == NULL || e->ep.mem == NULL || e->ep.connected == NULL
         || e->member == NULL) {
-        free_entry(e);
+        loci_entry_free(e);
         return NULL;
     }
     memcpy(e->ep.group.peer, spec->group->peer, size * sizeof e->ep.group.peer[0]);
@@ -152,7 +153,7 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
     if (status == LOCO_OK)
         status = loci_names_enter(rt->names, e);
     if (status != LOCO_OK) {
-        free_entry(e);
+        loci_entry_free(e);
         return status;
     }
     loci_entry_open(e);
@@ -164,8 +165,11 @@ void loci_endpoint_destroy(struct loci_endpoint *ep)
 {
     if (ep == NULL)
         return;
+    /* What threads of ours have posted there comes before the word that they have left. */
+    if (!ep->rt->ops->synchronous)
+        loci_finish(ep->rt, -1, &ep->group);
     loci_names_leave(ep->rt->names, loci_entry_of(ep));
-    free_entry(loci_entry_of(ep));
+    loci_entry_left(loci_entry_of(ep));
 }
 
 /* ---- waiting ---- */

@@ -79,7 +79,8 @@ struct loci_endpoint {
  * loco_runtime_wait_ready does, or loci_endpoint_ready for one. */
 int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spec *spec,
                          struct loci_endpoint **ep);
-/* Local; no member may use this process's regions any more. */
+/* Local, and in any order: this process uses no member's regions any more, and its own are kept
+ * until all members have destroyed theirs, or have gone (endpoint_leave.c). */
 void loci_endpoint_destroy(struct loci_endpoint *ep);
 /* Wait for one endpoint's members. */
 int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns);
@@ -99,6 +100,8 @@ static inline bool loci_endpoint_knows(const struct loci_endpoint *ep, int rank)
 /* Life of the table of names, called by runtime.c. */
 int loci_names_open(struct loco_runtime *rt);
 void loci_names_close(struct loco_runtime *rt);
+/* The runtime closes, and has said so: who has not left its endpoints by now need not. */
+void loci_names_forget_leaving(struct loco_runtime *rt);
 /* A peer has gone: endpoints that miss it will not become ready (called by loci_peer_gone). */
 void loci_names_peer_gone(struct loco_runtime *rt, int peer);
 

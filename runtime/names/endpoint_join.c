@@ -18,6 +18,8 @@
  *   reject                          gone; both differ
  *   join, reject  for an earlier    gone
  *             endpoint of B
+ *   connect,  for an earlier        leave (endpoint_leave.c)
+ *   connected endpoint of B
  *   gone                            nothing
  *
  * and where A is no member of B's group
@@ -47,7 +49,7 @@
 #define ASK_AT_MOST INT64_C(3200000000)     /* ...up to this */
 
 /* A peer that cannot be reached any more is loci_names_peer_gone's business. */
-static void send(struct loco_runtime *rt, int peer, struct loci_control *m)
+void loci_names_send(struct loco_runtime *rt, int peer, struct loci_control *m)
 {
     int status;
 
@@ -75,8 +77,7 @@ static void log_mismatch(const struct loci_entry *e, const char *text)
 
 /* ---- members ---- */
 
-/* By what its message says where that is so, else by a search; -1: not a member. */
-static int rank_of(const struct loci_entry *e, int peer, int hint)
+int loci_entry_rank_of(const struct loci_entry *e, int peer, int hint)
 {
     const struct loco_group *group = &e->ep.group;
 
@@ -124,6 +125,7 @@ struct reaction {
     bool joined, connected;             /* callbacks to run */
     bool knows;
     bool mismatch;
+    bool leave;                         /* it sent keys that nobody here will use */
 };
 
 /* A member may be met by its join, or, where that came too early, by its connect. */
@@ -258,6 +260,12 @@ static bool is_question(const struct loci_control *m)
     return m->type == LOCI_CONTROL_JOIN || m->type == LOCI_CONTROL_REJECT;
 }
 
+/* Of an endpoint that has gone. */
+static bool wants_answer(const struct loci_control *m)
+{
+    return is_question(m) || loci_control_has_keys(m->type);
+}
+
 /* A process that is no member of ours says something of an endpoint of its own. Our members do not
  * wait for it, and it can neither connect to this endpoint nor fail it: they stay as they are, ready
  * or not. It is told that it differs, each time that it asks, since nothing of it is kept here. */
@@ -280,7 +288,7 @@ static void react(struct loci_entry *e, int peer, int rank, const struct loci_co
                   struct reaction *r)
 {
     if (m->to != 0 && m->to != e->number) {
-        if (is_question(m) && m->to < e->number)
+        if (wants_answer(m) && m->to < e->number)
             r->answer = LOCI_CONTROL_GONE;
         return;
     }
@@ -307,22 +315,40 @@ static void react(struct loci_entry *e, int peer, int rank, const struct loci_co
     }
 }
 
+/* Whose keys came here, and whom ours go to: endpoint_leave.c. */
+static void note_keys(struct loci_entry *e, int rank, const struct loci_control *m,
+                      struct reaction *r)
+{
+    r->leave = rank < 0 && loci_control_has_keys(m->type);
+    if (rank < 0)
+        return;
+    if (loci_control_has_keys(m->type) && m->to == e->number && m->from > e->member[rank].offered)
+        e->member[rank].offered = m->from;
+    if (loci_control_has_keys(r->answer) && m->from > e->member[rank].told)
+        e->member[rank].told = m->from;
+}
+
 /* Handle one message; the entry is busy or opening, the table locked (not all the time). */
 static void handle(struct loci_names *names, struct loci_entry *e, int peer,
                    const struct loci_control *m)
 {
-    int rank = rank_of(e, peer, m->rank);
+    int rank = loci_entry_rank_of(e, peer, m->rank);
     struct reaction r = { 0 };
     struct loci_control answer;
 
     react(e, peer, rank, m, &r);
+    note_keys(e, rank, m, &r);
     if (r.answer == LOCI_CONTROL_GONE)
         loci_control_gone(m, &answer);
     else if (r.answer != 0)
         loci_control_describe(e, r.answer, m->from, &answer);
     pthread_mutex_unlock(&names->lock);
     if (r.answer != 0)
-        send(e->ep.rt, peer, &answer);
+        loci_names_send(e->ep.rt, peer, &answer);
+    if (r.leave) {
+        loci_control_describe(e, LOCI_CONTROL_LEAVE, m->from, &answer);
+        loci_names_send(e->ep.rt, peer, &answer);
+    }
     if (r.joined && e->ep.spec.on_join != NULL)
         e->ep.spec.on_join(&e->ep, rank, e->ep.spec.ctx);
     if (r.connected && e->ep.spec.on_connect != NULL)
@@ -339,7 +365,7 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
  * answer any more. */
 static void peer_gone(struct loci_entry *e, int peer)
 {
-    int rank = rank_of(e, peer, 0);
+    int rank = loci_entry_rank_of(e, peer, 0);
     bool dead = atomic_load_explicit(&loci_peer(e->ep.rt, peer)->state, memory_order_acquire)
                 == LOCI_PEER_DEAD;
     bool missing = atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
@@ -380,9 +406,13 @@ void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_con
     struct loci_entry *e;
     bool was_here;
 
+    if (m->type == LOCI_CONTROL_LEAVE) {
+        loci_names_member_left(rt, peer, m);
+        return;
+    }
     pthread_mutex_lock(&names->lock);
     e = loci_names_find(names, m->name);
-    was_here = e == NULL && is_question(m) && m->to != 0 && m->to <= names->numbers;
+    was_here = e == NULL && wants_answer(m) && m->to != 0 && m->to <= names->numbers;
     if (e != NULL && e->opening) {
         keep(e, peer, m);
     } else if (e != NULL) {
@@ -394,7 +424,7 @@ void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_con
     pthread_mutex_unlock(&names->lock);
     if (was_here) {
         loci_control_gone(m, &answer);
-        send(rt, peer, &answer);
+        loci_names_send(rt, peer, &answer);
     }
 }
 
@@ -412,6 +442,7 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
             else
                 peer_gone(loci_entry_of(ep), peer);
     pthread_mutex_unlock(&names->lock);
+    loci_names_left_by(rt, peer);
 }
 
 /* ---- asking ---- */
@@ -425,7 +456,7 @@ static void ask_one(struct loci_entry *e, int rank)
     if (rank == e->ep.group.rank || member->knows)
         return;
     loci_control_describe(e, LOCI_CONTROL_JOIN, member->number, &m);
-    send(e->ep.rt, e->ep.group.peer[rank], &m);
+    loci_names_send(e->ep.rt, e->ep.group.peer[rank], &m);
 }
 
 /* Entered first, joined after: who dies in between is found by one of peer_gone and this. */

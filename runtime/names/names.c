@@ -108,6 +108,7 @@ void loci_names_leave(struct loci_names *names, struct loci_entry *e)
     for (link = bucket_of(names, e->ep.name); *link != &e->ep; link = &(*link)->next)
         ;
     *link = e->ep.next;
+    loci_entry_leave(names, e);         /* at once: members may leave while we wait */
     while (e->busy > 0 || e->opening)
         pthread_cond_wait(&names->calm, &names->lock);
     remember(names, e);

@@ -4,7 +4,8 @@
 
 /* Inside of endpoints, for their own files alone: the table of names (names.c), how its entries
  * are made and waited for (endpoint.c), what messages say (control.c) and lead to
- * (endpoint_join.c).
+ * (endpoint_join.c), and when the memory of one that was destroyed is given back
+ * (endpoint_leave.c).
  *
  * All of an entry but its atomics is written under the table's lock, by the thread that makes or
  * destroys it and by the service thread. */
@@ -23,6 +24,9 @@ struct loci_member {
     bool differs;                       /* from ours */
     bool knows;                         /* it has our keys, and we its: no longer missing; or it
                                            knows that we differ */
+    uint64_t told, left, offered;       /* endpoint_leave.c: endpoints there that our keys were
+                                           sent to, that uses them no more, that sent us keys */
+    bool owed;                          /* we are destroyed, and it has not left */
 };
 
 /* What is left of endpoints that have gone: the youngest one there that was met under this name. A
@@ -46,6 +50,8 @@ struct loci_entry {
     struct loci_member *member;         /* by rank */
     int busy;                           /* messages being handled: destroy waits */
     bool opening;                       /* joins are being sent: what arrives is kept */
+    int owed;                           /* destroyed: members that have not left */
+    struct loci_entry *next_leaving;
     bool mismatch;                      /* it fails as soon as... */
     int untold;                         /* ...no member that differs has still to be told */
     int64_t ask_at, ask_after;          /* when to send again what was not answered, and so on */
@@ -57,6 +63,7 @@ struct loci_names {
     pthread_mutex_t lock;
     pthread_cond_t calm;                /* an entry's busy or opening ended */
     struct loci_endpoint *bucket[LOCI_NAMES_BUCKETS];
+    struct loci_entry *leaving[LOCI_NAMES_BUCKETS];     /* by number; endpoint_leave.c */
     uint64_t numbers;                   /* given out so far */
     struct loci_past past[LOCI_NAMES_PAST];     /* by key; the next of one place replaces it */
 };
@@ -83,7 +90,8 @@ uint64_t loci_names_hash_members(const struct loco_group *group);
 
 void loci_control_describe(const struct loci_entry *e, enum loci_control_type type, uint64_t to,
                            struct loci_control *m);
-/* The answer to a message for an endpoint of ours that has gone: nothing is known of it. */
+/* The answer to a message for an endpoint of ours that has gone: nothing is known of it; nobody here
+ * uses the keys in it. */
 void loci_control_gone(const struct loci_control *asked, struct loci_control *m);
 /* Whether the sender's endpoint differs from ours; text says in what, and names both sides. */
 bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,
@@ -92,12 +100,30 @@ bool loci_control_differs(const struct loci_entry *e, int peer, const struct loc
 /* ---- endpoint_join.c ---- */
 
 void loci_entry_fail(struct loci_entry *e, int status);
+/* Send a message that says all it is to say. */
+void loci_names_send(struct loco_runtime *rt, int peer, struct loci_control *m);
+/* By what its message says where that is so, else by a search; -1: not a member. */
+int loci_entry_rank_of(const struct loci_entry *e, int peer, int hint);
 /* Ask all members of a new endpoint to join, then handle what came in the meantime. */
 void loci_entry_open(struct loci_entry *e);
 /* Under the table's lock: whether it is time to ask again. */
 bool loci_entry_is_due(const struct loci_entry *e, int64_t now);
 /* Under the table's lock, which is not held all the time: ask who has not answered. */
 void loci_entry_ask_again(struct loci_entry *e, int64_t now);
+
+/* ---- endpoint_leave.c ---- */
+
+/* Under the table's lock: it is being destroyed, and is in no list but `leaving` from now on. */
+void loci_entry_leave(struct loci_names *names, struct loci_entry *e);
+/* Then, without the lock: tell the members. It is freed now, or when the last of them has left. */
+void loci_entry_left(struct loci_entry *e);
+/* From the service thread: a member has left; a peer has gone. */
+void loci_names_member_left(struct loco_runtime *rt, int peer, const struct loci_control *m);
+void loci_names_left_by(struct loco_runtime *rt, int peer);
+
+/* ---- endpoint.c ---- */
+
+void loci_entry_free(struct loci_entry *e);
 
 /* Whether that rank provides that region. */
 static inline bool loci_region_from(const struct loci_region_spec *region, int rank)

@@ -141,6 +141,7 @@ struct loci_sim_cond {
 };
 
 void loci_sim_mutex_lock(struct loci_sim_mutex *mutex);
+int loci_sim_mutex_trylock(struct loci_sim_mutex *mutex);
 void loci_sim_mutex_unlock(struct loci_sim_mutex *mutex);
 void loci_sim_cond_wait(struct loci_sim_cond *cond, struct loci_sim_mutex *mutex);
 void loci_sim_cond_broadcast(struct loci_sim_cond *cond);
@@ -149,6 +150,7 @@ void loci_sim_cond_broadcast(struct loci_sim_cond *cond);
 #define pthread_mutex_init(m, attr) ((m)->locked = 0)
 #define pthread_mutex_destroy(m) ((void)(m))
 #define pthread_mutex_lock(m) loci_sim_mutex_lock(m)
+#define pthread_mutex_trylock(m) loci_sim_mutex_trylock(m)
 #define pthread_mutex_unlock(m) loci_sim_mutex_unlock(m)
 #define pthread_cond_t struct loci_sim_cond
 #define pthread_cond_init(c, attr) ((c)->told = 0)

@@ -14,6 +14,7 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -408,6 +409,15 @@ void loci_sim_mutex_lock(struct loci_sim_mutex *mutex)
         loci_sim_block(SIM_MUTEX);
     }
     mutex->locked = 1;
+}
+
+int loci_sim_mutex_trylock(struct loci_sim_mutex *mutex)
+{
+    loci_sim_step(LOCI_SIM_RMW, mutex, sizeof *mutex);
+    if (mutex->locked != 0)
+        return EBUSY;
+    mutex->locked = 1;
+    return 0;
 }
 
 void loci_sim_mutex_unlock(struct loci_sim_mutex *mutex)
