@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "living.h"
 #include "memory/memory.h"
 #include "names/endpoint.h"
 #include "observe/observe.h"
@@ -86,6 +87,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     rt->bell = &rt->own_bell;
     rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
+    pthread_mutex_init(&rt->living_lock, NULL);
     rt->log = (struct loci_log){ .fn = boot->log, .ctx = boot->log_ctx };
     status = loci_tunables_load(&rt->tunables, &rt->log);
     if (status == LOCO_OK)
@@ -127,6 +129,7 @@ no_service:
 no_names:
     loci_threads_close(rt);
 no_tunables:
+    pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);
     return status;
@@ -144,6 +147,7 @@ void loco_runtime_close(loco_runtime_t *rt)
 {
     if (rt == NULL)
         return;
+    loci_living_end(rt);
     end_observing(rt);
     if (rt->ops->drain != NULL)
         rt->ops->drain(rt->fabric);
@@ -157,6 +161,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     loci_names_close(rt);
     loci_peers_close(rt);
     loco_group_destroy(rt->everyone);
+    pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);
 }

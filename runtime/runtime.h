@@ -195,6 +195,9 @@ struct loco_runtime {
     _Atomic unsigned memory_returns;    /* how often some did */
     _Atomic(struct loci_gift *) gifts;  /* to be freed by the next who has the lock */
 
+    pthread_mutex_t living_lock;    /* living.c */
+    struct loci_living *oldest, *youngest;
+
     struct loci_service *service;   /* service.c */
     struct loci_names *names;       /* names.c */
 #ifdef LOCO_COUNTERS

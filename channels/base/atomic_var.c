@@ -55,6 +55,11 @@ struct loco_atomic_var {
     _Atomic uint64_t cached;
 };
 
+static void destroy_forgotten(void *var)
+{
+    loco_atomic_var_destroy(var);
+}
+
 int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *name,
                            const loco_group_t *group, int host, loco_atomic_var_t **out)
 {
@@ -80,6 +85,7 @@ int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *n
         free(var);
         return status;
     }
+    loci_endpoint_is_of(var->ep, destroy_forgotten, var);
     var->at.mem = loci_endpoint_mem(var->ep, host, 0);
     *out = var;
     return LOCO_OK;
@@ -189,6 +195,11 @@ static int check_array(loco_runtime_t *rt, const char *name, const loco_group_t 
     return status;
 }
 
+static void destroy_forgotten_array(void *array)
+{
+    loco_atomic_array_destroy(array);
+}
+
 int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, uint64_t count, int host,
                              loco_atomic_array_t **out)
@@ -221,6 +232,7 @@ int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char 
         free(array);
         return status;
     }
+    loci_endpoint_is_of(array->ep, destroy_forgotten_array, array);
     *out = array;
     return LOCO_OK;
 }

@@ -43,6 +43,11 @@ static int steps_for(int size)
     return steps;
 }
 
+static void destroy_forgotten(void *barrier)
+{
+    loco_barrier_destroy(barrier);
+}
+
 int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, loco_barrier_t **out)
 {
@@ -70,6 +75,7 @@ int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name
         free(barrier);
         return status;
     }
+    loci_sst_is_of(barrier->arrived, destroy_forgotten, barrier);
     *out = barrier;
     return LOCO_OK;
 }

@@ -49,6 +49,11 @@ static int check_arguments(loco_runtime_t *rt, const char *name, const loco_grou
     return status;
 }
 
+static void destroy_forgotten(void *var)
+{
+    loco_owned_var_destroy(var);
+}
+
 int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, int owner, size_t size,
                           enum loco_owned_mode mode, loco_owned_var_t **out)
@@ -81,6 +86,7 @@ int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *na
     status = open_var(var);
     if (status != LOCO_OK)
         goto no_var;
+    loci_endpoint_is_of(var->reg.ep, destroy_forgotten, var);
     *out = var;
     return LOCO_OK;
 

@@ -21,6 +21,11 @@ struct loco_region {
     size_t len;                     /* of the own part */
 };
 
+static void destroy_forgotten(void *region)
+{
+    loco_region_destroy(region);
+}
+
 int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
                        const loco_group_t *group, size_t len, loco_region_t **out)
 {
@@ -44,6 +49,7 @@ int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
         free(region);
         return status;
     }
+    loci_endpoint_is_of(region->ep, destroy_forgotten, region);
     *out = region;
     return LOCO_OK;
 }

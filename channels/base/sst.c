@@ -46,6 +46,16 @@ static int open_rows(struct loco_sst *sst, size_t stride)
     return LOCO_OK;
 }
 
+static void destroy_forgotten(void *sst)
+{
+    loco_sst_destroy(sst);
+}
+
+void loci_sst_is_of(loco_sst_t *sst, void (*destroy)(void *channel), void *channel)
+{
+    loci_endpoint_is_of(sst->ep, destroy, channel);
+}
+
 int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **out)
 {
@@ -77,6 +87,7 @@ int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, co
     status = open_rows(sst, stride);
     if (status != LOCO_OK)
         goto no_rows;
+    loci_endpoint_is_of(sst->ep, destroy_forgotten, sst);
     *out = sst;
     return LOCO_OK;
 

@@ -12,6 +12,9 @@ int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, co
 /* Its full name. */
 const char *loci_sst_name(const loco_sst_t *sst);
 
+/* What loci_endpoint_is_of says of an endpoint. */
+void loci_sst_is_of(loco_sst_t *sst, void (*destroy)(void *channel), void *channel);
+
 /* Whether that rank's memory is known here, so that its row may be pushed there: for who does not
  * wait for the runtime to be ready. */
 bool loci_sst_knows(const loco_sst_t *sst, int rank);

@@ -68,6 +68,11 @@ static void lay_out(struct loco_kvstore *kv, const loco_kvstore_options_t *o, in
     kv->word_shift = 64 - kv->rank_shift - bits_for((uint64_t)size);
 }
 
+static void destroy_forgotten(void *kv)
+{
+    loco_kvstore_destroy(kv);
+}
+
 static int open_parts(struct loco_kvstore *kv, const char *parent, const char *name,
                       const loco_group_t *group, const loco_kvstore_options_t *o)
 {
@@ -83,6 +88,7 @@ static int open_parts(struct loco_kvstore *kv, const char *parent, const char *n
 
     if (status != LOCO_OK)
         return status;
+    loci_endpoint_is_of(kv->ep, destroy_forgotten, kv);
     kv->versions = !kv->small && kv->ep->domain == LOCI_DOMAIN_CPU;
     status = loci_kv_index_open(&kv->index, kv->rt, o->capacity * (uint64_t)kv->ep->group.size);
     if (status == LOCO_OK)

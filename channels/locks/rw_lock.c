@@ -67,6 +67,11 @@ struct loco_rw_lock {
     _Atomic int holders[2];             /* of this process, by mode */
 };
 
+static void destroy_forgotten(void *lock)
+{
+    loco_rw_lock_destroy(lock);
+}
+
 int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, int host, loco_rw_lock_t **out)
 {
@@ -92,6 +97,7 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
         free(lock);
         return status;
     }
+    loci_endpoint_is_of(lock->ep, destroy_forgotten, lock);
     lock->rw.mem = loci_endpoint_mem(lock->ep, host, 0);
     lock->rw.group = &lock->ep->group;
     lock->rw.what = lock->ep->name;
@@ -192,6 +198,11 @@ struct loco_rw_group {
 
 enum { ALL_WORD, MEMBER_WORDS };
 
+static void destroy_forgotten_group(void *locks)
+{
+    loco_rw_group_destroy(locks);
+}
+
 int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *name,
                          const loco_group_t *group, int count, loco_rw_group_t **out)
 {
@@ -229,6 +240,7 @@ int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *nam
         free(locks);
         return status;
     }
+    loci_endpoint_is_of(locks->ep, destroy_forgotten_group, locks);
     *out = locks;
     return LOCO_OK;
 }

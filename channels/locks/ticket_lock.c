@@ -380,6 +380,11 @@ static int check_arguments(loco_runtime_t *rt, const char *call, const char *nam
            : loci_check_rank(rt, call, name, "host", host, group->size);
 }
 
+static void destroy_forgotten(void *array)
+{
+    loco_ticket_array_destroy(array);
+}
+
 static int create(loco_runtime_t *rt, const char *call, const char *parent, const char *name,
                   const loco_group_t *group, int count, int first_host,
                   struct loco_ticket_array **out)
@@ -422,6 +427,7 @@ static int create(loco_runtime_t *rt, const char *call, const char *parent, cons
         free(array);
         return status;
     }
+    loci_endpoint_is_of(array->ep, destroy_forgotten, array);
     set_up(array, first_host, stride);
     *out = array;
     return LOCO_OK;

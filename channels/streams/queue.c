@@ -298,6 +298,11 @@ static int make_counters(struct loco_queue *q, const loco_group_t *group)
            : loco_atomic_var_create(q->rt, q->ep->name, "tail", group, LOCI_QUEUE_HOST, &q->tail);
 }
 
+static void destroy_forgotten(void *q)
+{
+    loco_queue_destroy(q);
+}
+
 static int make_slots(struct loco_queue *q, const char *parent, const char *name,
                       const loco_group_t *group)
 {
@@ -318,6 +323,7 @@ static int make_slots(struct loco_queue *q, const char *parent, const char *name
 
     if (status != LOCO_OK)
         return status;
+    loci_endpoint_is_of(q->ep, destroy_forgotten, q);
     q->mine = loci_mem_ptr(loci_endpoint_mem(q->ep, q->ep->group.rank, LOCI_QUEUE_MEMBER));
     q->name = ((uint64_t)q->ep->group.rank + 1) << 8;
     return LOCO_OK;

@@ -89,8 +89,14 @@ static int open_acks(struct loco_ringbuffer *rb, const loco_group_t *group)
                            LOCO_SST_COLUMNS, &rb->acks);
 }
 
+static void destroy_forgotten(void *rb)
+{
+    loco_ringbuffer_destroy(rb);
+}
+
 static int open_ring(struct loco_ringbuffer *rb, const loco_group_t *group)
 {
+    loci_endpoint_is_of(rb->ep, destroy_forgotten, rb);
     rb->rank = rb->ep->group.rank;
     rb->size = rb->ep->group.size;
     rb->own = loci_mem_ptr(loci_ring_bytes(rb, rb->rank));

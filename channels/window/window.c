@@ -442,6 +442,27 @@ void loci_window_free(struct loco_window *win)
     free(win->memory);
 }
 
+/* The runtime closes with the window there: the others may not know yet. Its memory goes with the
+ * runtime's. */
+static void destroy_forgotten(void *object)
+{
+    struct loco_window *win = object;
+
+    loci_living_remove(win->rt, &win->living);
+    loci_regions_close(win);
+    loci_window_pscw_free(win);
+    loci_window_deferred_free(win);
+    loci_window_free(win);
+}
+
+static void is_living(struct loco_window *win)
+{
+    win->living = (struct loci_living){
+        .type = "window", .name = "", .destroy = destroy_forgotten, .object = win,
+    };
+    loci_living_add(win->rt, &win->living);
+}
+
 int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *exchange,
                               const struct loco_window_spec *spec, size_t before,
                               loco_window_t **out)
@@ -482,6 +503,7 @@ int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *ex
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
     win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
     find_base(win, spec);
+    is_living(win);
     loci_stats_add(rt->stats, LOCI_STAT_WINDOWS_MADE, 1);
     *out = win;
     return LOCO_OK;
@@ -523,6 +545,7 @@ int loci_window_end(struct loco_window *win)
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & open) != 0)
         return LOCO_ERR_STATE;
+    loci_living_remove(win->rt, &win->living);
     finished = loci_finish(win->rt, -1, &win->group);
     renew_memory(win);
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);

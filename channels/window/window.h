@@ -31,6 +31,7 @@
 #include <loco/region.h>
 #include <loco/window.h>
 
+#include "living.h"
 #include "locks/rw_word.h"
 #include "move/rma.h"
 #include "runtime.h"
@@ -125,6 +126,7 @@ struct loco_window {
                                            of the fabric there */
 
     void *memory;                       /* all this is in */
+    struct loci_living living;
     bool contiguous;                    /* all parts are in the memory of rank 0 */
     _Atomic bool queried;               /* the program has pointers to parts of others */
     struct loci_mem own;                /* local handles of what this member gave */

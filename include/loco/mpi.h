@@ -39,8 +39,8 @@ extern "C" {
 int loco_runtime_open_mpi(MPI_Comm comm, loco_runtime_t **rt);
 
 /** The end of one loco_runtime_open_mpi, before MPI_Finalize. Not collective. The runtime closes
- * when every open has its close and no window uses it. All channels that the caller made must be
- * destroyed. NULL is allowed. */
+ * when every open has its close and no window uses it, and destroys, with a warning, channels that
+ * the caller has not destroyed. NULL is allowed. */
 void loco_runtime_close_mpi(loco_runtime_t *rt);
 
 /** Fill in an exchange over `comm` for loco_group_meet and loco_window_create. Local. It works as

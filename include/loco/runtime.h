@@ -65,7 +65,9 @@ struct loco_bootstrap {
  * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM. */
 int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
 
-/** Close it: all channels made from it must be destroyed. Not collective. NULL is allowed. */
+/** Close it. Channels and windows made from it should be destroyed before: those that are not are
+ * destroyed here, with a warning that names them, and their handles are valid no more. Not
+ * collective. NULL is allowed. */
 void loco_runtime_close(loco_runtime_t *rt);
 
 /** Wait until every endpoint made so far has the participants that it expects, at most

@@ -161,10 +161,23 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
     return LOCO_OK;
 }
 
+void loci_endpoint_is_of(struct loci_endpoint *ep, void (*destroy)(void *channel), void *channel)
+{
+    bool known = ep->living.destroy != NULL;
+
+    ep->living.type = ep->spec.type;
+    ep->living.name = ep->name;
+    ep->living.destroy = destroy;
+    ep->living.object = channel;
+    if (!known)
+        loci_living_add(ep->rt, &ep->living);
+}
+
 void loci_endpoint_destroy(struct loci_endpoint *ep)
 {
     if (ep == NULL)
         return;
+    loci_living_remove(ep->rt, &ep->living);
     /* What threads of ours have posted there comes before the word that they have left. */
     if (!ep->rt->ops->synchronous)
         loci_finish(ep->rt, -1, &ep->group);

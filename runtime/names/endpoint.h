@@ -2,6 +2,7 @@
 #ifndef LOCI_ENDPOINT_H
 #define LOCI_ENDPOINT_H
 
+#include "living.h"
 #include "memory/memory.h"
 #include "runtime.h"
 
@@ -73,6 +74,7 @@ struct loci_endpoint {
     _Atomic int missing;                /* members that have not our keys, or we theirs */
     _Atomic int failed;                 /* LOCO_ERR_MISMATCH once rejected */
     struct loci_endpoint *next;
+    struct loci_living living;          /* of the channel that it is the first endpoint of */
 };
 
 /* LOCO_ERR_NAME (in use here, empty, too long), LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY. Does not wait:
@@ -82,6 +84,10 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
 /* Local, and in any order: this process uses no member's regions any more, and its own are kept
  * until all members have destroyed theirs, or have gone (endpoint_leave.c). */
 void loci_endpoint_destroy(struct loci_endpoint *ep);
+/* What the runtime destroys, by this call, where the program forgot it: the channel that the
+ * endpoint was made for, before any endpoint of its parts is. Said again by a channel that is made
+ * of just one other, which is its first part. */
+void loci_endpoint_is_of(struct loci_endpoint *ep, void (*destroy)(void *channel), void *channel);
 /* Wait for one endpoint's members. */
 int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns);
 
