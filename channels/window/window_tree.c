@@ -121,13 +121,22 @@ static void give(struct loci_tree *tree, enum loci_tree_kind kind, uint32_t inde
     s->free++;
 }
 
+/* No two references have the same stamp. */
+static uint64_t next_stamp(struct loci_tree *tree)
+{
+    do
+        tree->stamp++;
+    while (loci_tree_ref(tree->stamp, 0) == 0);
+    return tree->stamp;
+}
+
 /* A new node of n items, to which nothing refers yet: its reference. */
 static uint64_t write_node(struct loci_tree *tree, uint32_t level, const struct loci_tree_item *item,
                            int n)
 {
     uint32_t index = take(tree, LOCI_TREE_NODES);
     struct loci_tree_node *node = object(tree, LOCI_TREE_NODES, index), image;
-    uint64_t stamp = node->stamp + 1;
+    uint64_t stamp = next_stamp(tree);
 
     image.level = level;
     image.count = (uint32_t)n;
@@ -473,11 +482,10 @@ void loci_tree_insert(struct loci_tree *tree, const struct loci_memkey *key)
     struct loci_tree_item item = { .base = key->base };
     struct path path;
 
-    if (entry->stamp == 0)
-        loci_store64(&entry->stamp, 1);
     /* Who has read something of the key sees afterwards that its place is not the old one's. */
     atomic_thread_fence(memory_order_release);
     loci_copy_in(&entry->key, key, sizeof *key);
+    loci_store64(&entry->stamp, next_stamp(tree));
     item.ref = loci_tree_ref(entry->stamp, index);
     if (tree->height > 0) {
         descend(tree, item.base, &path);
@@ -498,7 +506,7 @@ void loci_tree_remove(struct loci_tree *tree, uint64_t base)
     ref = leaf_item(&path)->ref;
     entry = entry_of(tree, ref);
     /* From here on nobody uses its key. */
-    loci_store64(&entry->stamp, entry->stamp + 1);
+    loci_store64(&entry->stamp, 0);
     raise_lowest(tree, &path);
     take_out(tree, &path);
     give(tree, LOCI_TREE_ENTRIES, loci_tree_index(ref));

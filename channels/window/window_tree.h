@@ -17,8 +17,8 @@
  * A reference is a stamp and an index. Memory of nodes and entries stays what it is as long as the
  * window lives; chunks never move. Who writes what, and when:
  *
- *   entry   A reference to it exists from its region's attach to its detach. Before attach makes
- *           it, the key is written; detach changes the stamp before anything else, for good. So
+ *   entry   A reference to it exists from its region's attach to its detach. Attach writes the key,
+ *           then the stamp, then the reference; detach clears the stamp before anything else. So
  *           while the stamp is that of a reference, the key is that of the reference.
  *   node    Is written once, before a reference to it exists, and no more while its stamp is that
  *           of the reference, but for the references to nodes on lower levels, each one word. A
@@ -38,8 +38,9 @@
  * goes, the item is given the next one's before. So the region that contains an address is in the
  * leaf that the address leads to.
  *
- * Words may come in two parts where a network tears them; then a reference may be of one node with a
- * stamp of another's, which is neither's. */
+ * Words may come in two parts where a network tears them, so a reference may be read with the index
+ * of one object and the stamp of another. No two references have the same stamp, so it is that of
+ * none. */
 
 #include "move/rma.h"
 
@@ -82,13 +83,13 @@ struct loci_tree_node {
 };
 
 struct loci_tree_entry {
-    uint64_t stamp;                 /* of its next reference, while it has none */
+    uint64_t stamp;                 /* 0: there is no reference */
     struct loci_memkey key;
     uint64_t unused[2];
 };
 _Static_assert(sizeof(struct loci_tree_entry) == LOCI_CACHE_LINE, "entries share cache lines");
 
-/* A reference. Stamps begin with 1, so none is 0; they come again after 2^40 uses of one place. */
+/* A reference; none is 0. Stamps are numbers of the tree, which come again after 2^40 uses. */
 #define LOCI_TREE_INDEX_BITS 24
 
 static inline uint64_t loci_tree_ref(uint64_t stamp, uint32_t index)
@@ -160,7 +161,7 @@ struct loci_tree {
     struct loci_mem directory;
     struct loci_tree_store store[LOCI_TREE_KINDS];
     int height;                     /* levels; 0: nothing was ever attached */
-    uint64_t changes;
+    uint64_t stamp, changes;        /* the last one; how many */
 };
 
 void loci_tree_open(struct loci_tree *tree, struct loco_runtime *rt, unsigned char *head);
