@@ -296,9 +296,10 @@ void loci_window_pscw_free(struct loco_window *win);
 int loci_regions_open(struct loco_window *win);
 void loci_regions_close(struct loco_window *win);
 /* window_search.c: the region of that member that contains the address, and how much of *len from
- * there on is in it. LOCO_ERR_RANGE. And to forget all that is known of regions. */
+ * there on is in it. LOCO_ERR_RANGE. `again`: the caller has asked before, since when it may have
+ * been detached. And to forget all that is known of regions. */
 void loci_regions_forget(struct loco_window *win);
-int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len,
+int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len, bool again,
                       struct loci_mem *mem);
 
 /* ---- stores, flushes and the loads behind them ---- */

@@ -14,8 +14,9 @@
 
 #define CHAIN 128       /* operations given to the fabric at once */
 
-int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_t *len,
-                       struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
+/* `again`: this call has looked there before, and looks once more when it is done. */
+static int locate(struct loco_window *win, int rank, uint64_t offset, size_t *len, bool again,
+                  struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
 {
     struct loci_target *t = &win->target[rank];
     int status;
@@ -27,12 +28,18 @@ int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_
         *mem_offset = offset;
         return LOCO_OK;
     }
-    status = loci_regions_find(win, rank, offset, len, room);
+    status = loci_regions_find(win, rank, offset, len, again, room);
     if (status != LOCO_OK)
         return status;
     *mem = room;
     *mem_offset = offset - room->key.base;
     return LOCO_OK;
+}
+
+int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_t *len,
+                       struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
+{
+    return locate(win, rank, offset, len, false, mem, mem_offset, room);
 }
 
 /* All runs are inside before any is moved. */
@@ -130,8 +137,7 @@ static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
         while (status == LOCO_OK && left > 0) {
             size_t len = left;
 
-            status = loci_window_locate(c->win, rank, offset, &len, &mem, &mem_offset,
-                                        &c->mem[c->n]);
+            status = locate(c->win, rank, offset, &len, true, &mem, &mem_offset, &c->mem[c->n]);
             if (status == LOCO_OK)
                 status = move_piece(c, kind, mem, mem_offset, local, len);
             offset += len;

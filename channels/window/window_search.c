@@ -315,11 +315,13 @@ static int search(struct search *s)
                        : status < 0 ? status : LOCO_OK;
 }
 
-/* The region that contains the address: LOCO_ERR_RANGE if there is none. */
-static int find(struct search *s, struct loci_memkey *key)
+/* The region that contains the address: LOCO_ERR_RANGE if there is none. The last one was attached
+ * at some time since the caller has asked before. */
+static int find(struct search *s, bool again, struct loci_memkey *key)
 {
     struct known *k = recall(s->view, s->address);
-    int status = k == NULL ? 0 : is_intact(s, LOCI_TREE_ENTRIES, k->ref);
+    int status = k == NULL ? 0
+                 : again && k == s->view->last ? 1 : is_intact(s, LOCI_TREE_ENTRIES, k->ref);
 
     if (status < 0)
         return status;
@@ -338,7 +340,7 @@ static int find(struct search *s, struct loci_memkey *key)
     return LOCO_OK;
 }
 
-int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len,
+int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len, bool again,
                       struct loci_mem *mem)
 {
     struct search s = { .win = win, .rank = rank, .address = address };
@@ -349,7 +351,7 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
     if (win->views[rank] == NULL)
         win->views[rank] = calloc(1, sizeof *win->views[rank]);
     s.view = win->views[rank];
-    status = s.view == NULL ? LOCO_ERR_NO_MEMORY : find(&s, &key);
+    status = s.view == NULL ? LOCO_ERR_NO_MEMORY : find(&s, again, &key);
     pthread_mutex_unlock(&win->regions_lock);
     if (status != LOCO_OK)
         return status;

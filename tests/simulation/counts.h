@@ -8,7 +8,7 @@
  * with what each process's runtime counted for each. counts_calls.c is compiled for either. */
 
 #define COUNTS_PROCESSES 3
-#define COUNTS_ROWS 40
+#define COUNTS_ROWS 48
 
 enum { COUNTS_WRITES, COUNTS_READS, COUNTS_ATOMICS, COUNTS_OWN_ATOMICS, COUNTS_PLACES, COUNTS_ALL };
 

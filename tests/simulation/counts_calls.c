@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <loco/loco.h>
@@ -24,6 +25,8 @@ struct channels {
     loco_atomic_var_t *atomic;
     loco_owned_var_t *word, *big;
     loco_window_t *window;
+    loco_window_t *dynamic;             /* two words of rank 0's are attached, each by itself */
+    uint64_t *words, at;                /* own; where rank 0's are */
     loco_kvstore_t *kv;
 };
 
@@ -244,6 +247,48 @@ static int kv_update(struct channels *c)
     return loco_kvstore_update(c->kv, KEY, value, sizeof value);
 }
 
+static int get_attached(struct channels *c)
+{
+    uint64_t value;
+    const struct loco_span span = { .local = &value, .offset = c->at, .len = 8 };
+
+    return loco_window_get(c->dynamic, 0, &span, 1, NULL);
+}
+
+static int put_attached(struct channels *c)
+{
+    uint64_t value = 3;
+    const struct loco_span span = { .local = &value, .offset = c->at, .len = 8 };
+
+    return loco_window_put(c->dynamic, 0, &span, 1, NULL);
+}
+
+static int attach_anew(struct channels *c, int word)
+{
+    int status = loco_window_detach(c->dynamic, &c->words[word]);
+
+    return status != LOCO_OK ? status : loco_window_attach(c->dynamic, &c->words[word], 8);
+}
+
+/* Rank 0 changes something, then rank 1 gets the first word. */
+static int get_after(struct channels *c, int word)
+{
+    int status = c->m->rank == 0 ? attach_anew(c, word) : LOCO_OK;
+
+    c->m->meet(c->m);
+    return status == LOCO_OK && c->m->rank == 1 ? get_attached(c) : status;
+}
+
+static int get_after_other(struct channels *c)
+{
+    return get_after(c, 1);
+}
+
+static int get_after_same(struct channels *c)
+{
+    return get_after(c, 0);
+}
+
 /* `by`: who calls, or ALL. The window's are called in an epoch of rank 1. */
 static const struct {
     const char *name;
@@ -281,11 +326,39 @@ static const struct {
     { "window lock_all and unlock_all", 1, false, lock_all },
     { "window lock and unlock, after lock_all", 1, false, lock },
     { "window post, start, put, complete, wait", ALL, false, post_start },
+    { "window get of attached memory", 1, false, get_attached },
+    { "window put to attached memory", 1, false, put_attached },
+    { "window get of attached memory beside a change", ALL, false, get_after_other },
+    { "window get of memory attached anew", ALL, false, get_after_same },
     { "kvstore get", 1, false, kv_get },
     { "kvstore update", 1, false, kv_update },
 };
 #define CALLS (sizeof calls / sizeof calls[0])
 _Static_assert(CALLS < COUNTS_ROWS, "one row more, which ends them");
+
+static int make_dynamic(struct channels *c)
+{
+    static const struct loco_window_spec spec = { .kind = LOCO_WINDOW_DYNAMIC, .disp_unit = 1,
+                                                  .one_thread = true };
+    uint64_t all[COUNTS_PROCESSES], mine;
+    int status = loco_window_create(c->m->rt, c->m->exchange, &spec, &c->dynamic);
+
+    c->words = calloc(2, sizeof *c->words);
+    mine = (uintptr_t)c->words;
+    for (int i = 0; status == LOCO_OK && i < 2; i++)
+        status = loco_window_attach(c->dynamic, &c->words[i], 8);
+    if (status == LOCO_OK)
+        status = c->m->exchange->allgather(c->m->exchange->ctx, &mine, sizeof mine, all);
+    c->at = all[0];
+    return status == LOCO_OK ? loco_window_lock_all(c->dynamic, 0) : status;
+}
+
+static void destroy_dynamic(struct channels *c)
+{
+    loco_window_unlock_all(c->dynamic);
+    loco_window_destroy(c->dynamic);
+    free(c->words);
+}
 
 static int make(struct channels *c)
 {
@@ -308,6 +381,7 @@ static int make(struct channels *c)
            && loco_kvstore_create(rt, NULL, "kv", all, &values, &c->kv) == LOCO_OK
            && loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK
            && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK
+           && make_dynamic(c) == LOCO_OK
            && (c->m->rank != 0
                || loco_kvstore_insert(c->kv, KEY, value, sizeof value) == LOCO_OK);
 }
@@ -315,6 +389,7 @@ static int make(struct channels *c)
 static void destroy(struct channels *c)
 {
     loco_kvstore_destroy(c->kv);
+    destroy_dynamic(c);
     loco_window_destroy(c->window);
     loco_owned_var_destroy(c->big);
     loco_owned_var_destroy(c->word);
