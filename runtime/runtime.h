@@ -72,6 +72,15 @@ struct loci_host {
 
 enum loci_peer_state { LOCI_PEER_ALIVE, LOCI_PEER_LEFT, LOCI_PEER_DEAD };
 
+/* When members of endpoints there are asked again (names/ask.c); under the lock of the names. */
+struct loci_asking {
+    int64_t at, after;              /* the next time, and how long after it the one after that */
+    int64_t asked;                  /* the last time; or when it was first expected to answer */
+    int left;                       /* questions of the round under way */
+    bool heard;                     /* something came from there since */
+    uint64_t words;                 /* that ever came from there */
+};
+
 struct loci_peer {
     int index;                      /* in this runtime's table; differs between processes */
     struct loci_address address;
@@ -79,6 +88,7 @@ struct loci_peer {
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
     void *fabric_data;              /* the fabric's own */
     void *device_data;              /* of verbs, beside shm's */
+    struct loci_asking asking;
 };
 
 struct loco_group {

@@ -70,10 +70,12 @@ int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
  * collective. NULL is allowed. */
 void loco_runtime_close(loco_runtime_t *rt);
 
-/** Wait until every endpoint made so far has the participants that it expects, at most
+/** Wait until every channel that this process has made so far is made by all its members, at most
  * `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). Channels made before it are usable
- * when it returns LOCO_OK. Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (an endpoint differs
- * from a peer's of the same name; the log names both sides), LOCO_ERR_PEER_DEAD. */
+ * when it returns LOCO_OK. A channel that lacks members for a second is named in the log (`warn`),
+ * with the ranks that have not made it, and similar names that these ranks wait with.
+ * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (a channel differs from a member's of the same name;
+ * the log names both sides), LOCO_ERR_PEER_DEAD, LOCO_ERR_NO_MEMORY. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
 /** @} */
 

@@ -38,13 +38,18 @@ static bool is_text(const char *field, size_t len)
     return field[0] != '\0' && memchr(field, '\0', len) != NULL;
 }
 
+static bool is_join(unsigned type)
+{
+    return type == LOCI_CONTROL_JOIN || type == LOCI_CONTROL_SEEK;
+}
+
 static const char *head_error(const struct loci_control *m, size_t len)
 {
     if (m->magic != LOCI_CONTROL_MAGIC)
         return "not a control message";
     if (m->version != LOCI_CONTROL_VERSION)
         return "version of another release";
-    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_LEAVE)
+    if (m->type < LOCI_CONTROL_JOIN || m->type > LOCI_CONTROL_SIMILAR)
         return "unknown type";
     if (m->nregions > LOCI_REGIONS_MAX || m->len != len || len != loci_control_len(m->nregions))
         return "wrong length";
@@ -52,7 +57,7 @@ static const char *head_error(const struct loci_control *m, size_t len)
         return "wrong checksum";
     if (m->size < 1 || m->size > LOCI_MAX_PEERS || m->rank < 0 || (uint32_t)m->rank >= m->size)
         return "rank outside the group";
-    if (m->from == 0 || (m->to == 0 && m->type != LOCI_CONTROL_JOIN))
+    if (m->from == 0 || (m->to == 0 && !is_join(m->type)))
         return "no endpoint number";
     if (!is_text(m->name, sizeof m->name))
         return "bad name";

@@ -21,8 +21,11 @@ enum loci_control_type {
     LOCI_CONTROL_GONE,          /* you need not wait for the one of mine that you named: it has
                                    been destroyed, or knows that it differs */
     LOCI_CONTROL_RING,          /* wake your sleepers; says nothing of any endpoint */
-    LOCI_CONTROL_LEAVE          /* your keys are used no more by the one of mine that you sent
+    LOCI_CONTROL_LEAVE,         /* your keys are used no more by the one of mine that you sent
                                    them to, nor by those before it */
+    LOCI_CONTROL_SEEK,          /* a join, for the second time: if you have none of this name, say
+                                   what you have instead */
+    LOCI_CONTROL_SIMILAR        /* this name, which lacks you; the one that was sought ends it */
 };
 
 struct loci_control_region {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Endpoints: making them, destroying them, waiting for them. How they find each other is in
- * endpoint_join.c. */
+/* Endpoints: making and destroying them. How they find each other is in endpoint_join.c. */
 
 #include "config.h"
 
@@ -11,8 +10,6 @@
 
 #include "move/rma.h"
 #include "names.h"
-#include "observe/mistake.h"
-#include "wait.h"
 
 /* ---- making one ---- */
 
@@ -68,6 +65,7 @@ void loci_entry_free(struct loci_entry *e)
     free((void *)ep->connected);
     free(ep->group.peer);
     free(e->member);
+    loci_search_free(e);
     free(e);
 }
 
@@ -183,124 +181,4 @@ void loci_endpoint_destroy(struct loci_endpoint *ep)
         loci_finish(ep->rt, -1, &ep->group);
     loci_names_leave(ep->rt->names, loci_entry_of(ep));
     loci_entry_left(loci_entry_of(ep));
-}
-
-/* ---- waiting ---- */
-
-/* 0, 1 or a negative status, as loci_wait wants it. */
-static int endpoint_state(struct loci_endpoint *ep)
-{
-    int failed = atomic_load_explicit(&ep->failed, memory_order_acquire);
-
-    if (failed != LOCO_OK)
-        return failed;
-    return atomic_load_explicit(&ep->missing, memory_order_acquire) == 0;
-}
-
-/* Whoever waits asks again what was not answered: the clock is looked at now and then, at the
- * first look too, so that many short waits do as well as a long one. */
-#define ASK_EVERY 64                        /* looks */
-
-struct one_ready {
-    struct loci_endpoint *ep;
-    unsigned looks;
-};
-
-static int one_is_ready(void *arg)
-{
-    struct one_ready *wait = arg;
-    struct loco_runtime *rt = wait->ep->rt;
-    struct loci_entry *e = loci_entry_of(wait->ep);
-    int state = endpoint_state(wait->ep);
-
-    if (state == 0 && wait->looks++ % ASK_EVERY == 0) {
-        int64_t now = loci_now(rt);
-
-        pthread_mutex_lock(&rt->names->lock);
-        if (loci_entry_is_due(e, now))
-            loci_entry_ask_again(e, now);
-        pthread_mutex_unlock(&rt->names->lock);
-    }
-    return state;
-}
-
-int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns)
-{
-    const struct loci_reason why = { .what = ep->name, .peer = -1, .timeout_ns = timeout_ns };
-    struct one_ready wait = { ep, 0 };
-
-    return loci_wait(ep->rt, &why, one_is_ready, &wait);
-}
-
-struct all_ready {
-    struct loco_runtime *rt;
-    uint64_t last;                      /* endpoints made later are none of this wait's */
-    unsigned looks;
-};
-
-/* Under the lock, as what follows. */
-static int state_of_all(const struct all_ready *wait)
-{
-    const struct loci_names *names = wait->rt->names;
-    int state = 1;
-
-    for (int b = 0; b < LOCI_NAMES_BUCKETS && state >= 0; b++)
-        for (struct loci_endpoint *ep = names->bucket[b]; ep != NULL; ep = ep->next) {
-            int one = loci_entry_of(ep)->number <= wait->last ? endpoint_state(ep) : 1;
-
-            if (one < state)
-                state = one;
-        }
-    return state;
-}
-
-static struct loci_entry *first_due(const struct all_ready *wait, int64_t now)
-{
-    const struct loci_names *names = wait->rt->names;
-
-    for (int b = 0; b < LOCI_NAMES_BUCKETS; b++)
-        for (struct loci_endpoint *ep = names->bucket[b]; ep != NULL; ep = ep->next) {
-            struct loci_entry *e = loci_entry_of(ep);
-
-            if (e->number <= wait->last && loci_entry_is_due(e, now))
-                return e;
-        }
-    return NULL;
-}
-
-static int all_are_ready(void *arg)
-{
-    struct all_ready *wait = arg;
-    struct loci_names *names = wait->rt->names;
-    int state;
-
-    pthread_mutex_lock(&names->lock);
-    state = state_of_all(wait);
-    if (state == 0 && wait->looks++ % ASK_EVERY == 0) {
-        int64_t now = loci_now(wait->rt);
-        struct loci_entry *e;
-
-        /* From the start each time: the lock was released. Who was asked is not due any more. */
-        while ((e = first_due(wait, now)) != NULL)
-            loci_entry_ask_again(e, now);
-    }
-    pthread_mutex_unlock(&names->lock);
-    return state;
-}
-
-int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns)
-{
-    const struct loci_reason why = {
-        .what = "participants of endpoints", .peer = -1, .timeout_ns = timeout_ns,
-    };
-    struct all_ready wait = { rt, 0, 0 };
-    int status;
-
-    status = loci_check_timeout(rt, "loco_runtime_wait_ready", NULL, timeout_ns);
-    if (status != LOCO_OK)
-        return status;
-    pthread_mutex_lock(&rt->names->lock);
-    wait.last = rt->names->numbers;
-    pthread_mutex_unlock(&rt->names->lock);
-    return loci_wait(rt, &why, all_are_ready, &wait);
 }

@@ -34,8 +34,9 @@
  * Only a connect is believed to come from an endpoint that is there: it answers ours. A join may
  * have been overtaken, by its sender's next life even: what was met before (names.h) is past.
  *
- * Who waits (endpoint.c) sends its join again to members that do not know it, whatever else they
- * do: what is missing comes as the answer. The other side need not wait. */
+ * Who waits (ready.c, ask.c) sends its join again to members that do not know it, whatever else
+ * they do: what is missing comes as the answer. The other side need not wait. After a second it
+ * seeks: a seek is a join that a member without an endpoint of the name answers, too (similar.c). */
 
 #include "config.h"
 
@@ -44,9 +45,6 @@
 
 #include "names.h"
 #include "wait.h"
-
-#define ASK_AFTER INT64_C(100000000)        /* ns without an answer; twice as long each time... */
-#define ASK_AT_MOST INT64_C(3200000000)     /* ...up to this */
 
 /* A peer that cannot be reached any more is loci_names_peer_gone's business. */
 void loci_names_send(struct loco_runtime *rt, int peer, struct loci_control *m)
@@ -257,7 +255,8 @@ static bool is_answered(struct loci_entry *e, int rank, const struct loci_contro
 
 static bool is_question(const struct loci_control *m)
 {
-    return m->type == LOCI_CONTROL_JOIN || m->type == LOCI_CONTROL_REJECT;
+    return m->type == LOCI_CONTROL_JOIN || m->type == LOCI_CONTROL_SEEK
+           || m->type == LOCI_CONTROL_REJECT;
 }
 
 /* Of an endpoint that has gone. */
@@ -300,6 +299,7 @@ static void react(struct loci_entry *e, int peer, int rank, const struct loci_co
         return;
     switch (m->type) {
     case LOCI_CONTROL_JOIN:
+    case LOCI_CONTROL_SEEK:
         on_join(e, peer, rank, m, r);
         break;
     case LOCI_CONTROL_CONNECT:
@@ -358,12 +358,13 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
     if (r.knows)
         set_knows(e, rank);
     settle_mismatch(e);
+    loci_names_settle(names, e);
 }
 
 /* A member that leaves fails what still misses it, unless we have its keys: it was ready then, or
  * has given up. One that dies fails whatever still misses anybody: who else has missed it will not
  * answer any more. */
-static void peer_gone(struct loci_entry *e, int peer)
+static void peer_gone(struct loci_names *names, struct loci_entry *e, int peer)
 {
     int rank = loci_entry_rank_of(e, peer, 0);
     bool dead = atomic_load_explicit(&loci_peer(e->ep.rt, peer)->state, memory_order_acquire)
@@ -377,16 +378,19 @@ static void peer_gone(struct loci_entry *e, int peer)
     settle_mismatch(e);
     if (!e->mismatch && (dead ? missing : !e->member[rank].knows))
         loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
+    loci_names_settle(names, e);
 }
 
 /* `m` NULL: the peer has gone. Its messages from before come first. */
-static void keep(struct loci_entry *e, int peer, const struct loci_control *m)
+static void keep(struct loci_names *names, struct loci_entry *e, int peer,
+                 const struct loci_control *m)
 {
     struct loci_letter *letter = calloc(1, sizeof *letter);
 
     if (letter == NULL) {
         LOCI_LOG(e->ep.rt, LOCO_LOG_ERROR, "endpoint %s: out of memory", e->ep.name);
         loci_entry_fail(e, LOCO_ERR_NO_MEMORY);
+        loci_names_settle(names, e);
         return;
     }
     letter->peer = peer;
@@ -399,6 +403,20 @@ static void keep(struct loci_entry *e, int peer, const struct loci_control *m)
 
 /* ---- from the service thread ---- */
 
+/* Under the lock: the message is for that entry. */
+static void deliver(struct loci_names *names, struct loci_entry *e, int peer,
+                    const struct loci_control *m)
+{
+    if (e->opening) {
+        keep(names, e, peer, m);
+        return;
+    }
+    e->busy++;
+    handle(names, e, peer, m);
+    if (--e->busy == 0)
+        pthread_cond_broadcast(&names->calm);
+}
+
 void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *m)
 {
     struct loci_names *names = rt->names;
@@ -410,24 +428,26 @@ void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_con
         loci_names_member_left(rt, peer, m);
         return;
     }
+    if (m->type == LOCI_CONTROL_SIMILAR) {
+        loci_names_found(rt, peer, m);
+        return;
+    }
     pthread_mutex_lock(&names->lock);
+    loci_names_heard(loci_peer(rt, peer));
     e = loci_names_find(names, m->name);
     was_here = e == NULL && wants_answer(m) && m->to != 0 && m->to <= names->numbers;
-    if (e != NULL && e->opening) {
-        keep(e, peer, m);
-    } else if (e != NULL) {
-        e->busy++;
-        handle(names, e, peer, m);
-        if (--e->busy == 0)
-            pthread_cond_broadcast(&names->calm);
-    }
+    if (e != NULL)
+        deliver(names, e, peer, m);
     pthread_mutex_unlock(&names->lock);
     if (was_here) {
         loci_control_gone(m, &answer);
         loci_names_send(rt, peer, &answer);
+    } else if (e == NULL && m->type == LOCI_CONTROL_SEEK) {
+        loci_names_sought(rt, peer, m);
     }
 }
 
+/* What is ready does not miss it; what has failed stays so. */
 void loci_names_peer_gone(struct loco_runtime *rt, int peer)
 {
     struct loci_names *names = rt->names;
@@ -435,42 +455,18 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
     if (names == NULL)
         return;
     pthread_mutex_lock(&names->lock);
-    for (int b = 0; b < LOCI_NAMES_BUCKETS; b++)
-        for (struct loci_endpoint *ep = names->bucket[b]; ep != NULL; ep = ep->next)
-            if (loci_entry_of(ep)->opening)
-                keep(loci_entry_of(ep), peer, NULL);
-            else
-                peer_gone(loci_entry_of(ep), peer);
+    for (struct loci_entry *e = names->open.first, *after; e != NULL; e = after) {
+        after = e->after;
+        if (e->opening)
+            keep(names, e, peer, NULL);
+        else
+            peer_gone(names, e, peer);
+    }
     pthread_mutex_unlock(&names->lock);
     loci_names_left_by(rt, peer);
 }
 
-/* ---- asking ---- */
-
-/* The entry is opening: nobody else changes its members. */
-static void ask_one(struct loci_entry *e, int rank)
-{
-    const struct loci_member *member = &e->member[rank];
-    struct loci_control m;
-
-    if (rank == e->ep.group.rank || member->knows)
-        return;
-    loci_control_describe(e, LOCI_CONTROL_JOIN, member->number, &m);
-    loci_names_send(e->ep.rt, e->ep.group.peer[rank], &m);
-}
-
-/* Entered first, joined after: who dies in between is found by one of peer_gone and this. */
-static void ask_all(struct loci_entry *e)
-{
-    for (int rank = 0; rank < e->ep.group.size; rank++)
-        if (loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
-            ask_one(e, rank);
-        else if (e->member[rank].number == 0)
-            loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
-}
-
-/* Under the lock. Handle what came in the meantime, then let the service thread do it. */
-static void opened(struct loci_names *names, struct loci_entry *e)
+void loci_entry_opened(struct loci_names *names, struct loci_entry *e)
 {
     while (e->letters != NULL) {
         struct loci_letter *letter = e->letters;
@@ -479,44 +475,12 @@ static void opened(struct loci_names *names, struct loci_entry *e)
         if (e->letters == NULL)
             e->last_letter = &e->letters;
         if (letter->gone)
-            peer_gone(e, letter->peer);
+            peer_gone(names, e, letter->peer);
         else
             handle(names, e, letter->peer, &letter->message);
         free(letter);
     }
+    loci_names_settle(names, e);
     e->opening = false;
     pthread_cond_broadcast(&names->calm);
-}
-
-void loci_entry_open(struct loci_entry *e)
-{
-    struct loci_names *names = e->ep.rt->names;
-
-    e->ask_after = ASK_AFTER;
-    e->ask_at = loci_now(e->ep.rt) + e->ask_after;
-    ask_all(e);
-    pthread_mutex_lock(&names->lock);
-    opened(names, e);
-    pthread_mutex_unlock(&names->lock);
-}
-
-bool loci_entry_is_due(const struct loci_entry *e, int64_t now)
-{
-    return !e->opening && e->busy == 0 && now >= e->ask_at && !has_failed(e)
-           && atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
-}
-
-/* Answers are kept while the questions are sent, so that no question comes after the answer to
- * what came meanwhile: it might meet the member's next endpoint. */
-void loci_entry_ask_again(struct loci_entry *e, int64_t now)
-{
-    struct loci_names *names = e->ep.rt->names;
-
-    e->opening = true;
-    e->ask_after = 2 * e->ask_after < ASK_AT_MOST ? 2 * e->ask_after : ASK_AT_MOST;
-    e->ask_at = now + e->ask_after;
-    pthread_mutex_unlock(&names->lock);
-    ask_all(e);
-    pthread_mutex_lock(&names->lock);
-    opened(names, e);
 }

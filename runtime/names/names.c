@@ -22,9 +22,14 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
 
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
-static struct loci_endpoint **bucket_of(struct loci_names *names, const char *name)
+static uint64_t hash_of(const char *name)
 {
-    return &names->bucket[hash_bytes(HASH_START, name, strlen(name)) % LOCI_NAMES_BUCKETS];
+    return hash_bytes(HASH_START, name, strlen(name));
+}
+
+static struct loci_endpoint **bucket_of(struct loci_names *names, uint64_t hash)
+{
+    return &names->bucket[hash & (names->buckets - 1)];
 }
 
 uint64_t loci_names_hash_members(const struct loco_group *group)
@@ -41,9 +46,10 @@ uint64_t loci_names_hash_members(const struct loco_group *group)
 
 struct loci_entry *loci_names_find(struct loci_names *names, const char *name)
 {
-    struct loci_endpoint *ep = *bucket_of(names, name);
+    uint64_t hash = hash_of(name);
+    struct loci_endpoint *ep = *bucket_of(names, hash);
 
-    while (ep != NULL && strcmp(ep->name, name) != 0)
+    while (ep != NULL && (loci_entry_of(ep)->hash != hash || strcmp(ep->name, name) != 0))
         ep = ep->next;
     return ep == NULL ? NULL : loci_entry_of(ep);
 }
@@ -52,15 +58,37 @@ struct loci_entry *loci_names_find(struct loci_names *names, const char *name)
 
 static uint64_t past_key(const char *name, int peer)
 {
-    return hash_bytes(hash_bytes(HASH_START, name, strlen(name)), &peer, sizeof peer);
+    return hash_bytes(hash_of(name), &peer, sizeof peer);
 }
 
 uint64_t loci_names_past(const struct loci_names *names, const char *name, int peer)
 {
     uint64_t key = past_key(name, peer);
-    const struct loci_past *past = &names->past[key % LOCI_NAMES_PAST];
+    const struct loci_past *past = &names->past[key & (names->past_room - 1)];
 
     return past->key == key ? past->number : 0;
+}
+
+/* Places for what is here now, before any of it goes. Without memory it stays as it is, and
+ * forgets sooner. */
+static void make_room_for_past(struct loci_names *names)
+{
+    size_t room = names->past_room;
+    struct loci_past *more;
+
+    while (room < 4 * names->pairs && room < LOCI_NAMES_PAST_MOST)
+        room *= 2;
+    if (room == names->past_room)
+        return;
+    more = calloc(room, sizeof *more);
+    if (more == NULL)
+        return;
+    for (size_t i = 0; i < names->past_room; i++)
+        if (names->past[i].key != 0)
+            more[names->past[i].key & (room - 1)] = names->past[i];
+    free(names->past);
+    names->past = more;
+    names->past_room = room;
 }
 
 /* Only those that knew it: who is still waiting for us will meet our next. */
@@ -72,12 +100,98 @@ static void remember(struct loci_names *names, const struct loci_entry *e)
         if (member->number != 0 && member->knows) {
             uint64_t key = past_key(e->ep.name, e->ep.group.peer[rank]);
 
-            names->past[key % LOCI_NAMES_PAST] = (struct loci_past){ key, member->number };
+            names->past[key & (names->past_room - 1)] = (struct loci_past){ key, member->number };
         }
     }
 }
 
+/* ---- lists ---- */
+
+static void take_from_list(struct loci_names *names, struct loci_entry *e)
+{
+    struct loci_list *list = e->list;
+
+    if (list == NULL)
+        return;
+    *(e->before != NULL ? &e->before->after : &list->first) = e->after;
+    *(e->after != NULL ? &e->after->before : &list->last) = e->before;
+    list->count--;
+    if (names->ask_next == e)
+        names->ask_next = e->after;
+    e->list = NULL;
+    e->before = e->after = NULL;
+}
+
+static void put_last(struct loci_list *list, struct loci_entry *e)
+{
+    e->list = list;
+    e->before = list->last;
+    *(list->last != NULL ? &list->last->after : &list->first) = e;
+    list->last = e;
+    list->count++;
+}
+
+void loci_names_settle(struct loci_names *names, struct loci_entry *e)
+{
+    struct loci_list *list = NULL;
+
+    if (atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK)
+        list = &names->failed;
+    else if (atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0)
+        list = &names->open;
+    if (list == e->list || e->leaving)
+        return;
+    take_from_list(names, e);
+    if (list != NULL)
+        put_last(list, e);
+    /* Release: pairs with the acquire of a wait's look, which then takes the lock. */
+    atomic_fetch_add_explicit(&names->settled, 1, memory_order_release);
+}
+
 /* ---- entries ---- */
+
+/* Without memory chains only become longer. */
+static void make_room(struct loci_names *names)
+{
+    size_t old = names->buckets;
+    struct loci_endpoint **fewer = names->bucket, **more;
+
+    if (names->count < old)
+        return;
+    more = calloc(2 * old, sizeof *more);
+    if (more == NULL)
+        return;
+    names->bucket = more;
+    names->buckets = 2 * old;
+    for (size_t i = 0; i < old; i++)
+        for (struct loci_endpoint *ep = fewer[i], *next; ep != NULL; ep = next) {
+            struct loci_endpoint **bucket = bucket_of(names, loci_entry_of(ep)->hash);
+
+            next = ep->next;
+            ep->next = *bucket;
+            *bucket = ep;
+        }
+    free(fewer);
+}
+
+/* Under the lock. */
+static void enter(struct loci_names *names, struct loci_entry *e)
+{
+    struct loci_endpoint **bucket;
+
+    make_room(names);
+    e->hash = hash_of(e->ep.name);
+    e->number = ++names->numbers;
+    e->opening = true;
+    e->last_letter = &e->letters;
+    bucket = bucket_of(names, e->hash);
+    e->ep.next = *bucket;
+    *bucket = &e->ep;
+    names->count++;
+    names->pairs += (size_t)e->ep.group.size - 1;
+    make_room_for_past(names);
+    loci_names_settle(names, e);
+}
 
 int loci_names_enter(struct loci_names *names, struct loci_entry *e)
 {
@@ -85,13 +199,7 @@ int loci_names_enter(struct loci_names *names, struct loci_entry *e)
 
     pthread_mutex_lock(&names->lock);
     if (loci_names_find(names, e->ep.name) == NULL) {
-        struct loci_endpoint **bucket = bucket_of(names, e->ep.name);
-
-        e->number = ++names->numbers;
-        e->opening = true;
-        e->last_letter = &e->letters;
-        e->ep.next = *bucket;
-        *bucket = &e->ep;
+        enter(names, e);
         status = LOCO_OK;
     }
     pthread_mutex_unlock(&names->lock);
@@ -105,9 +213,14 @@ void loci_names_leave(struct loci_names *names, struct loci_entry *e)
     struct loci_endpoint **link;
 
     pthread_mutex_lock(&names->lock);
-    for (link = bucket_of(names, e->ep.name); *link != &e->ep; link = &(*link)->next)
+    for (link = bucket_of(names, e->hash); *link != &e->ep; link = &(*link)->next)
         ;
     *link = e->ep.next;
+    names->count--;
+    names->pairs -= (size_t)e->ep.group.size - 1;
+    take_from_list(names, e);
+    e->leaving = true;
+    atomic_fetch_add_explicit(&names->settled, 1, memory_order_release);
     loci_entry_leave(names, e);         /* at once: members may leave while we wait */
     while (e->busy > 0 || e->opening)
         pthread_cond_wait(&names->calm, &names->lock);
@@ -119,20 +232,36 @@ void loci_names_leave(struct loci_names *names, struct loci_entry *e)
 
 int loci_names_open(struct loco_runtime *rt)
 {
-    rt->names = calloc(1, sizeof *rt->names);
-    if (rt->names == NULL)
+    struct loci_names *names = calloc(1, sizeof *names);
+
+    if (names == NULL)
         return LOCO_ERR_NO_MEMORY;
-    pthread_mutex_init(&rt->names->lock, NULL);
-    pthread_cond_init(&rt->names->calm, NULL);
+    names->buckets = LOCI_NAMES_BUCKETS;
+    names->past_room = LOCI_NAMES_PAST;
+    names->bucket = calloc(names->buckets, sizeof names->bucket[0]);
+    names->past = calloc(names->past_room, sizeof names->past[0]);
+    if (names->bucket == NULL || names->past == NULL) {
+        free(names->bucket);
+        free(names->past);
+        free(names);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    pthread_mutex_init(&names->lock, NULL);
+    pthread_cond_init(&names->calm, NULL);
+    rt->names = names;
     return LOCO_OK;
 }
 
 void loci_names_close(struct loco_runtime *rt)
 {
-    if (rt->names == NULL)
+    struct loci_names *names = rt->names;
+
+    if (names == NULL)
         return;
-    pthread_cond_destroy(&rt->names->calm);
-    pthread_mutex_destroy(&rt->names->lock);
-    free(rt->names);
+    pthread_cond_destroy(&names->calm);
+    pthread_mutex_destroy(&names->lock);
+    free(names->bucket);
+    free(names->past);
+    free(names);
     rt->names = NULL;
 }

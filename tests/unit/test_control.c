@@ -55,7 +55,7 @@ static int parse_exact(const void *bytes, size_t len, struct loci_control *out)
 
 Test(control, parses_what_is_right)
 {
-    for (int type = LOCI_CONTROL_JOIN; type <= LOCI_CONTROL_LEAVE; type++)
+    for (int type = LOCI_CONTROL_JOIN; type <= LOCI_CONTROL_SIMILAR; type++)
         for (unsigned nregions = 0; nregions <= LOCI_REGIONS_MAX; nregions++) {
             struct loci_control m = valid((enum loci_control_type)type, nregions), out;
 
@@ -81,7 +81,7 @@ Test(control, refuses_each_kind_of_wrong_head)
     REFUSED(m.magic++);
     REFUSED(m.version++);
     REFUSED(m.type = 0);
-    REFUSED(m.type = LOCI_CONTROL_LEAVE + 1);
+    REFUSED(m.type = LOCI_CONTROL_SIMILAR + 1);
     REFUSED(m.len--);
     REFUSED(m.nregions = 1);
     REFUSED(m.nregions = LOCI_REGIONS_MAX + 1);
@@ -174,7 +174,7 @@ Test(control, random_bytes_are_refused)
 /* Some random changes to a right message; sealed again, as its sender would have. */
 static size_t changed(uint64_t *state, unsigned char bytes[sizeof(struct loci_control)])
 {
-    unsigned types = LOCI_CONTROL_LEAVE;
+    unsigned types = LOCI_CONTROL_SIMILAR;
     struct loci_control m = valid((enum loci_control_type)(1 + next_random(state) % types), 2);
     int changes = (int)(next_random(state) % 5);
     size_t len = m.len;

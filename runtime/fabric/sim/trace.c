@@ -50,8 +50,10 @@ static bool region_of(const struct sim_process *p, struct loci_endpoint *ep,
 
 static bool region_at(const struct sim_process *p, const unsigned char *at, char *text, size_t len)
 {
-    for (int i = 0; i < LOCI_NAMES_BUCKETS; i++)
-        for (struct loci_endpoint *ep = p->rt->names->bucket[i]; ep != NULL; ep = ep->next)
+    const struct loci_names *names = p->rt->names;
+
+    for (size_t i = 0; i < names->buckets; i++)
+        for (struct loci_endpoint *ep = names->bucket[i]; ep != NULL; ep = ep->next)
             if (region_of(p, ep, at, text, len))
                 return true;
     return false;

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Waiting until endpoints are ready: for one, or for all.
+ *
+ * A wait looks at the lists of endpoints that are not ready or have failed (names.h), so what is
+ * ready costs it nothing. It need not take the table's lock until an endpoint has settled, or it
+ * is time to see to those that have not: whoever waits asks again what was not answered (ask.c),
+ * and says in the log what it lacks when that lasts (similar.c). */
+
+#include "config.h"
+
+#include "names.h"
+#include "observe/mistake.h"
+#include "wait.h"
+
+/* The clock is looked at now and then, at the first look too, so that many short waits do as well
+ * as a long one. */
+#define SEE_EVERY 64                        /* looks */
+#define TELL_EVERY INT64_C(20000000)        /* ns between looks at how long it lasts */
+
+struct ready_wait {
+    struct loco_runtime *rt;
+    struct loci_entry *one;             /* for this one alone; NULL: for all */
+    uint64_t last;                      /* endpoints made later are none of this wait's */
+    unsigned looks, settled;
+    int64_t told;                       /* when it was last looked at how long it lasts */
+};
+
+static bool in_scope(const void *arg, const struct loci_entry *e)
+{
+    const struct ready_wait *wait = arg;
+
+    if (wait->one != NULL)
+        return e == wait->one;
+    return e->number <= wait->last;
+}
+
+/* 0, 1 or a negative status, as loci_wait wants it. */
+static int state_of_one(const struct loci_endpoint *ep)
+{
+    int failed = atomic_load_explicit(&ep->failed, memory_order_acquire);
+
+    if (failed != LOCO_OK)
+        return failed;
+    return atomic_load_explicit(&ep->missing, memory_order_acquire) == 0;
+}
+
+/* Under the lock. */
+static int state_of_all(const struct ready_wait *wait)
+{
+    const struct loci_names *names = wait->rt->names;
+
+    for (const struct loci_entry *e = names->failed.first; e != NULL; e = e->after)
+        if (in_scope(wait, e))
+            return state_of_one(&e->ep);
+    for (const struct loci_entry *e = names->open.first; e != NULL; e = e->after)
+        if (in_scope(wait, e))
+            return 0;
+    return 1;
+}
+
+static int state_of(const struct ready_wait *wait)
+{
+    return wait->one != NULL ? state_of_one(&wait->one->ep) : state_of_all(wait);
+}
+
+/* Under the lock, which is not held all the time. */
+static void see_to_missing(struct ready_wait *wait)
+{
+    int64_t now = loci_now(wait->rt);
+
+    loci_names_ask(wait->rt, now);
+    if (wait->looks > 1 && now < wait->told + TELL_EVERY)
+        return;
+    wait->told = now;
+    loci_names_tell(wait->rt, in_scope, wait, now);
+}
+
+static int are_ready(void *arg)
+{
+    struct ready_wait *wait = arg;
+    struct loci_names *names = wait->rt->names;
+    /* Acquire: pairs with the release where an entry settles (names.c). */
+    unsigned settled = atomic_load_explicit(&names->settled, memory_order_acquire);
+    bool see_to = wait->looks++ % SEE_EVERY == 0;
+    int state;
+
+    if (!see_to && settled == wait->settled)
+        return 0;
+    wait->settled = settled;
+    pthread_mutex_lock(&names->lock);
+    state = state_of(wait);
+    if (state == 0 && see_to)
+        see_to_missing(wait);
+    pthread_mutex_unlock(&names->lock);
+    return state;
+}
+
+static int wait_ready(struct ready_wait *wait, const char *call, const char *what,
+                      int64_t timeout_ns)
+{
+    const struct loci_reason why = { .what = what, .peer = -1, .timeout_ns = timeout_ns };
+    struct loci_names *names = wait->rt->names;
+    int status = loci_check_timeout(wait->rt, call, NULL, timeout_ns);
+
+    if (status != LOCO_OK)
+        return status;
+    pthread_mutex_lock(&names->lock);
+    wait->last = names->numbers;
+    pthread_mutex_unlock(&names->lock);
+    return loci_wait(wait->rt, &why, are_ready, wait);
+}
+
+int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns)
+{
+    struct ready_wait wait = { .rt = ep->rt, .one = loci_entry_of(ep) };
+
+    return wait_ready(&wait, "loci_endpoint_ready", ep->name, timeout_ns);
+}
+
+int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns)
+{
+    struct ready_wait wait = { .rt = rt };
+
+    return wait_ready(&wait, "loco_runtime_wait_ready", "participants of endpoints", timeout_ns);
+}
