@@ -19,6 +19,7 @@ extern "C" {
  * |---------------------------|----------------------------|--------------------|
  * | loco_runtime_open         | yes (separate runtimes)    | -                  |
  * | loco_runtime_wait_ready   | yes                        | no                 |
+ * | loco_runtime_wait_ready_below | yes                    | no                 |
  * | loco_runtime_close        | no                         | -                  |
  * | loco_api_version          | yes                        | yes                |
  *
@@ -77,6 +78,14 @@ void loco_runtime_close(loco_runtime_t *rt);
  * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (a channel differs from a member's of the same name;
  * the log names both sides), LOCO_ERR_PEER_DEAD, LOCO_ERR_NO_MEMORY. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
+
+/** The same for a part of this process's channels: the one with the full name `name`, and all
+ * whose full names begin with `name` and a slash or a full stop. A library that makes its channels
+ * with the parent "libB", or under names like "libB.table", so waits for its own alone: channels
+ * of other libraries neither delay this wait nor make it fail. LOCO_OK at once where there is no
+ * such channel. Errors: those of loco_runtime_wait_ready, and LOCO_ERR_NAME (`name` is NULL, empty
+ * or too long). */
+int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t timeout_ns);
 /** @} */
 
 /** \defgroup group Groups: ordered sets of processes

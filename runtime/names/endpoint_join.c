@@ -36,7 +36,8 @@
  *
  * Who waits (ready.c, ask.c) sends its join again to members that do not know it, whatever else
  * they do: what is missing comes as the answer. The other side need not wait. After a second it
- * seeks: a seek is a join that a member without an endpoint of the name answers, too (similar.c). */
+ * seeks: a seek is a join that a member without an endpoint of the name answers, too
+ * (similar.c). */
 
 #include "config.h"
 
@@ -266,8 +267,8 @@ static bool wants_answer(const struct loci_control *m)
 }
 
 /* A process that is no member of ours says something of an endpoint of its own. Our members do not
- * wait for it, and it can neither connect to this endpoint nor fail it: they stay as they are, ready
- * or not. It is told that it differs, each time that it asks, since nothing of it is kept here. */
+ * wait for it, and it can neither connect to this endpoint nor fail it: they stay as they are,
+ * ready or not. It is told that it differs each time that it asks: nothing of it is kept here. */
 static void meet_stranger(const struct loci_entry *e, int peer, const struct loci_control *m,
                           struct reaction *r)
 {

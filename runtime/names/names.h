@@ -67,7 +67,7 @@ struct loci_entry {
     int untold;                         /* ...no member that differs has still to be told */
     struct loci_list *list;             /* that has it: NULL once it is ready */
     struct loci_entry *before, *after;  /* there */
-    int64_t lacked_at;                  /* since when it is the first that a wait lacks; 0: not yet */
+    int64_t lacked_at;                  /* since when it is the first of a wait; 0: not yet */
     struct loci_search *search;         /* for similar names, from when on that is long */
     bool told;                          /* the log says that members are missing */
     struct loci_letter *letters, **last_letter;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Waiting until endpoints are ready: for one, or for all.
+/* Waiting until endpoints are ready: for one, for those below a name, or for all.
  *
  * A wait looks at the lists of endpoints that are not ready or have failed (names.h), so what is
  * ready costs it nothing. It need not take the table's lock until an endpoint has settled, or it
@@ -8,6 +8,8 @@
  * and says in the log what it lacks when that lasts (similar.c). */
 
 #include "config.h"
+
+#include <string.h>
 
 #include "names.h"
 #include "observe/mistake.h"
@@ -20,11 +22,20 @@
 
 struct ready_wait {
     struct loco_runtime *rt;
-    struct loci_entry *one;             /* for this one alone; NULL: for all */
+    struct loci_entry *one;             /* for this one alone; or NULL */
+    const char *below;                  /* for those below this name; or NULL: for all */
+    size_t below_len;
     uint64_t last;                      /* endpoints made later are none of this wait's */
     unsigned looks, settled;
     int64_t told;                       /* when it was last looked at how long it lasts */
 };
+
+/* A name is below itself, and so is what is made under it by "/" or, by hand, by ".". */
+static bool is_below(const char *name, const char *top, size_t len)
+{
+    return strncmp(name, top, len) == 0
+           && (name[len] == '\0' || name[len] == '/' || name[len] == '.');
+}
 
 static bool in_scope(const void *arg, const struct loci_entry *e)
 {
@@ -32,7 +43,8 @@ static bool in_scope(const void *arg, const struct loci_entry *e)
 
     if (wait->one != NULL)
         return e == wait->one;
-    return e->number <= wait->last;
+    return e->number <= wait->last
+           && (wait->below == NULL || is_below(e->ep.name, wait->below, wait->below_len));
 }
 
 /* 0, 1 or a negative status, as loci_wait wants it. */
@@ -123,4 +135,16 @@ int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns)
     struct ready_wait wait = { .rt = rt };
 
     return wait_ready(&wait, "loco_runtime_wait_ready", "participants of endpoints", timeout_ns);
+}
+
+int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t timeout_ns)
+{
+    struct ready_wait wait = { .rt = rt, .below = name };
+
+    if (name == NULL || name[0] == '\0' || strlen(name) >= LOCI_NAME_MAX)
+        return loci_mistake(rt, LOCO_ERR_NAME, "loco_runtime_wait_ready_below", NULL,
+                            "name is %s", name == NULL ? "NULL" : name[0] == '\0' ? "empty"
+                            : "longer than any name");
+    wait.below_len = strlen(name);
+    return wait_ready(&wait, "loco_runtime_wait_ready_below", name, timeout_ns);
 }
