@@ -11,7 +11,7 @@
 
 #define TARGET 0
 #define ORIGIN 1
-#define LONGEST 4096            /* bytes, well beyond what is read this way */
+#define LONGEST 8192            /* bytes, well beyond what is read this way */
 #define PAGE ((size_t)4096)
 #define MANY_WRITES 2000        /* more than from one look at the target's mappings to the next */
 

@@ -167,18 +167,13 @@ static bool copy_one(struct shm_peer *p, const struct loci_op *op, size_t skip)
     return got >= 0 && (size_t)got == len;
 }
 
-/* As many ops as one call takes. */
-static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
-                     size_t *part)
+/* As many ops as one call takes. Its lists are large: apart from the way of one run. */
+static __attribute__((noinline)) int copy_list(struct shm_peer *p, const struct loci_op *ops, int n,
+                                               size_t skip, int *done, size_t *part)
 {
     struct spans s;
     int taken, error;
 
-    if (n == 1 && copy_one(p, &ops[0], skip)) {
-        *done = 1;
-        *part = 0;
-        return LOCO_OK;
-    }
     taken = gather(ops, n, skip, &s);
     error = copy_spans(p, ops[0].kind, &s);
     if (error != 0) {
@@ -187,6 +182,16 @@ static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_
         return status == LOCO_ERR_AGAIN ? loci_shm_assist(p, ops, n, skip, done, part) : status;
     }
     *done = taken;
+    *part = 0;
+    return LOCO_OK;
+}
+
+static int copy_user(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
+                     size_t *part)
+{
+    if (n != 1 || !copy_one(p, &ops[0], skip))
+        return copy_list(p, ops, n, skip, done, part);
+    *done = 1;
     *part = 0;
     return LOCO_OK;
 }

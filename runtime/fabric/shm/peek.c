@@ -27,7 +27,7 @@
 
 #include "shm.h"
 
-#define PEEK_MAX 2048           /* bytes; with more, process_vm_* are as fast */
+#define PEEK_MAX 4096           /* bytes; with more, process_vm_* are as fast */
 #define WRITES_TO_ASK 256       /* outside of what is known to be writable, from answer to answer */
 
 /* What the system says of a mapping; linux/fs.h has it from 6.11 on. */
