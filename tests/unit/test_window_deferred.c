@@ -199,6 +199,70 @@ Test(window_deferred, gets_that_wait_are_there_in_time)
             ON_EACH_FABRIC(n, gets_body, &one_thread[i]);
 }
 
+/* ---- any length ---- */
+
+/* Runs of lengths around those that go at once, some side by side; each byte says whose it is. */
+static size_t next_run(size_t i, size_t *at)
+{
+    static const size_t lengths[] = { 8, 64, 65, 500, 1, 2048, 1024, 2049, 17, 4096, 2000 };
+    size_t len = lengths[i * 7 % (sizeof lengths / sizeof lengths[0])];
+
+    *at += i % 3 == 0 ? 24 : 0;
+    return len;
+}
+
+static unsigned char byte_of(size_t at, int rank, int round)
+{
+    return (unsigned char)(at * 31 + at / 256 + (size_t)rank * 7 + (size_t)round * 3 + 1);
+}
+
+static int lengths_body(struct member *m)
+{
+    enum { ROOM = 1 << 17 };
+    int right = (m->rank + 1) % m->n, left = (m->rank + m->n - 1) % m->n;
+    unsigned char *memory = calloc(3, ROOM), *mine = memory + ROOM, *got = mine + ROOM;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = ROOM, .one_thread = true,
+    };
+    char all[8], nothing = 0;
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int round = 0; round < 3; round++) {
+        CHECK_OK(loco_window_lock_all(win, 0));
+        for (size_t at = 0, i = 0, len; len = next_run(i, &at), at + len <= ROOM; i++, at += len) {
+            for (size_t k = 0; k < len; k++)
+                mine[k] = byte_of(at + k, m->rank, round);
+            CHECK_OK(member_put(win, right, at, mine, len));
+            memset(mine, 0, len);
+        }
+        CHECK_OK(loco_window_flush(win, right));
+        for (size_t at = 0, i = 0, len; len = next_run(i, &at), at + len <= ROOM; i++, at += len) {
+            struct loco_span span = { got + at, at, len };
+
+            CHECK_OK(loco_window_get(win, right, &span, 1, LOCO_UNTIL_FLUSH));
+        }
+        CHECK_OK(loco_window_flush_local_all(win));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &nothing, 1, all));
+        for (size_t at = 0, i = 0, len; len = next_run(i, &at), at + len <= ROOM; i++, at += len)
+            for (size_t k = at; k < at + len; k++)
+                CHECK(memory[k] == byte_of(k, left, round) && got[k] == byte_of(k, m->rank, round));
+        CHECK(memory[0] == 0 && memory[23] == 0);
+        CHECK_OK(loco_window_unlock_all(win));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &nothing, 1, all));
+    }
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window_deferred, runs_of_any_length_are_there_in_time)
+{
+    for (int n = 1; n <= 3; n++)
+        ON_EACH_FABRIC(n, lengths_body, NULL);
+}
+
 /* ---- what was begun arrives ---- */
 
 /* Each call that synchronizes sends what waited: a target that polls from then on need not wait for
