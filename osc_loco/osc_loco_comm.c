@@ -458,10 +458,11 @@ int ompi_osc_loco_get(void *origin, int origin_count, struct ompi_datatype_t *or
     return copy(origin, remote, len);
 }
 
-int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
-                       int target, ptrdiff_t disp, int target_count,
-                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
-                       struct ompi_request_t **request)
+/* MPI_Rput, and of !puts MPI_Rget. */
+static inline __attribute__((always_inline))
+int request(bool puts, void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+            int target, ptrdiff_t disp, int target_count, struct ompi_datatype_t *target_type,
+            struct ompi_win_t *win, struct ompi_request_t **out)
 {
     const struct loco_window *window = ompi_osc_loco_window(win);
     loco_ack_t ack = LOCO_ACK_INIT;
@@ -470,41 +471,35 @@ int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatyp
     int rc;
 
     if (!ompi_osc_loco_may_request(win, target))
-        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Rput", target, disp, target_count,
-                                  target_type, NULL);
+        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, puts ? "MPI_Rput" : "MPI_Rget", target,
+                                  disp, target_count, target_type, NULL);
     remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
                        &len);
     if (remote != NULL && !mca_osc_loco_component.late_requests) {
-        loci_window_stored(window);
-        *request = &ompi_request_empty;
-        return copy(remote, origin, len);
+        if (puts)
+            loci_window_stored(window);
+        *out = &ompi_request_empty;
+        return puts ? copy(remote, origin, len) : copy(origin, remote, len);
     }
-    rc = put_or_get(true, (void *)(uintptr_t)origin, origin_count, origin_type, target, disp,
-                    target_count, target_type, win, &ack);
-    return ompi_osc_loco_request(win, rc, &ack, request);
+    rc = put_or_get(puts, origin, origin_count, origin_type, target, disp, target_count,
+                    target_type, win, &ack);
+    return ompi_osc_loco_request(win, rc, &ack, out);
+}
+
+int ompi_osc_loco_rput(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
+                       int target, ptrdiff_t disp, int target_count,
+                       struct ompi_datatype_t *target_type, struct ompi_win_t *win,
+                       struct ompi_request_t **out)
+{
+    return request(true, (void *)(uintptr_t)origin, origin_count, origin_type, target, disp,
+                   target_count, target_type, win, out);
 }
 
 int ompi_osc_loco_rget(void *origin, int origin_count, struct ompi_datatype_t *origin_type,
                        int target, ptrdiff_t disp, int target_count,
                        struct ompi_datatype_t *target_type, struct ompi_win_t *win,
-                       struct ompi_request_t **request)
+                       struct ompi_request_t **out)
 {
-    const struct loco_window *window = ompi_osc_loco_window(win);
-    loco_ack_t ack = LOCO_ACK_INIT;
-    size_t len;
-    void *remote;
-    int rc;
-
-    if (!ompi_osc_loco_may_request(win, target))
-        return ompi_osc_loco_told(win, MPI_ERR_RMA_SYNC, "MPI_Rget", target, disp, target_count,
-                                  target_type, NULL);
-    remote = short_way(origin_count, origin_type, target, disp, target_count, target_type, window,
-                       &len);
-    if (remote != NULL && !mca_osc_loco_component.late_requests) {
-        *request = &ompi_request_empty;
-        return copy(origin, remote, len);
-    }
-    rc = put_or_get(false, origin, origin_count, origin_type, target, disp, target_count,
-                    target_type, win, &ack);
-    return ompi_osc_loco_request(win, rc, &ack, request);
+    return request(false, origin, origin_count, origin_type, target, disp, target_count,
+                   target_type, win, out);
 }

@@ -496,7 +496,8 @@ static int update_offered(struct shm_fabric *f, struct shm_slot *slot, unsigned 
     default: return LOCO_ERR_UNSUPPORTED;
     }
     memcpy(&after, word, sizeof after);
-    if (after != before)
+    /* An add writes in any case, so that it is an error wherever one is. */
+    if (op == LOCI_FETCH_ADD || after != before)
         status = copy_one(f, true, span, word);
     memcpy(slot->body, &u, sizeof u);
     return status;
