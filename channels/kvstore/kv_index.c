@@ -18,7 +18,7 @@ int loci_kv_index_open(struct loci_kv_index *index, struct loco_runtime *rt, uin
     uint64_t cells = keys_max + keys_max / 3 + 1;
 
     if (keys_max > SIZE_MAX / 64
-        || cells * sizeof index->cell[0] > loci_memory_left(SIZE_MAX, 0))
+        || cells * sizeof index->cell[0] > loci_memory_left(SIZE_MAX, 0, NULL))
         return LOCO_ERR_NO_MEMORY;
     *index = (struct loci_kv_index){ .rt = rt, .cells = cells, .keys_max = keys_max };
     index->cell = calloc(cells, sizeof index->cell[0]);

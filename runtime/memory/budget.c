@@ -21,6 +21,7 @@
  * each process that maps the memory adds to. */
 #define RESERVE_PART 32
 #define RESERVE_MIN ((size_t)16 << 20)
+#define ALIGN ((size_t)2 << 20)
 
 static size_t min_size(size_t a, size_t b)
 {
@@ -293,16 +294,46 @@ size_t loci_budget_cgroups(const char *root)
 
 /* ---- together ---- */
 
-size_t loci_budget_left(const char *root, size_t limit, size_t used)
+/* Less one huge page: what is mapped is aligned to one, and is first found room for with it. */
+static size_t left_to_map(const char *root)
+{
+    size_t left = loci_budget_address_space(root);
+
+    return left == LOCI_BUDGET_ENDLESS ? left : minus(left, ALIGN);
+}
+
+size_t loci_budget_least(const char *root, size_t limit, size_t used, const char **what)
+{
+    const struct { size_t left; const char *what; } of[] = {
+        { minus(limit, used), "LOCO_MEM_LIMIT" },
+        { loci_budget_machine(root), "this machine" },
+        { loci_budget_cgroups(root), "the control group" },
+        { left_to_map(root), "the limit of address space (ulimit -v)" },
+    };
+    size_t least = 0;
+
+    for (size_t i = 1; i < sizeof of / sizeof of[0]; i++)
+        if (of[i].left < of[least].left)
+            least = i;
+    if (what != NULL)
+        *what = of[least].what;
+    return of[least].left;
+}
+
+size_t loci_budget_to_commit(const char *root, size_t limit, size_t used)
 {
     size_t left = minus(limit, used);
 
     left = min_size(left, loci_budget_machine(root));
-    left = min_size(left, loci_budget_cgroups(root));
-    return min_size(left, loci_budget_address_space(root));
+    return min_size(left, loci_budget_cgroups(root));
 }
 
-size_t loci_memory_left(size_t limit, size_t used)
+size_t loci_memory_left(size_t limit, size_t used, const char **what)
 {
-    return loci_budget_left("", limit, used);
+    return loci_budget_least("", limit, used, what);
+}
+
+size_t loci_memory_to_commit(size_t limit, size_t used)
+{
+    return loci_budget_to_commit("", limit, used);
 }

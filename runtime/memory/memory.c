@@ -70,9 +70,14 @@ static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent *
     extent->len = need > rt->next_extent ? need : rt->next_extent;
     extent->committed = need;
     status = rt->ops->extent_create(rt->fabric, extent);
+    if (status == LOCO_ERR_NO_MEMORY && extent->len > need) {
+        /* There may be address space, or what a device may pin, for this much. */
+        extent->len = extent->committed = need;
+        status = rt->ops->extent_create(rt->fabric, extent);
+    }
     if (status != LOCO_OK)
         goto fail;
-    if (need <= rt->next_extent && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
+    if (extent->len == rt->next_extent && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
         rt->next_extent *= 2;
     rt->memory_used += extent->committed;
     all->len = extent->len;
@@ -216,11 +221,12 @@ static void clear(struct loci_extent *extent, size_t offset, size_t len)
 
 static void report_shortage(struct loco_runtime *rt, size_t len)
 {
-    size_t left = loci_memory_left((size_t)rt->tunables.mem_limit, rt->memory_used);
+    const char *what;
+    size_t left = loci_memory_left((size_t)rt->tunables.mem_limit, rt->memory_used, &what);
 
-    LOCI_LOG(rt, LOCO_LOG_ERROR, "%zu bytes of network memory were asked for, %zu are left, in "
-             "pieces of 2 MiB: ask for less, or raise LOCO_MEM_LIMIT or the control group's limit",
-             len, left / COMMIT_STEP * COMMIT_STEP);
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "%zu bytes of network memory were asked for, and %s leaves %zu, in "
+             "pieces of 2 MiB: ask for less, or raise that limit", len, what,
+             left / COMMIT_STEP * COMMIT_STEP);
 }
 
 /* ---- what comes back later ---- */

@@ -49,9 +49,12 @@ enum loci_domain loci_domain_of(const struct loco_group *group);
  * this handle; loci_alloc, loci_user_add and loci_mem_import have set LOCI_DOMAIN_NONE. */
 void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain);
 
-/* What is left to commit now, in bytes, by the machine, the control group and `limit` (of which
- * this process has `used`); budget.c. */
-size_t loci_memory_left(size_t limit, size_t used);
+/* What one who asks for network memory now may have at most, in bytes: by the machine, the control
+ * groups, `limit` (of which this process has `used`) and the limit of address space; budget.c. The
+ * least of them is *what, a static text, unless that is NULL. */
+size_t loci_memory_left(size_t limit, size_t used, const char **what);
+/* The same of what is mapped already. */
+size_t loci_memory_to_commit(size_t limit, size_t used);
 
 /* A short-lived buffer of network memory for operands and results, from this thread's pool of
  * fixed-size blocks (4 KiB; larger ones come from loci_alloc). */

@@ -213,7 +213,7 @@ static int asks_at_once(const struct loco_bootstrap *boot, void *arg)
     for (int round = 0; round < 6; round++) {
         had = 0;
         NEED(together(&w) == LOCO_OK);
-        left = loci_memory_left(SIZE_MAX, 0);
+        left = loci_memory_left(SIZE_MAX, 0, NULL);
         NEED(w.exchange->allgather(w.exchange->ctx, &left, sizeof left, all) == LOCO_OK);
         status = loci_alloc(w.rt, all[0] / 10 * 4, 0, &mem);
         NEED(status == LOCO_OK || status == LOCO_ERR_NO_MEMORY);

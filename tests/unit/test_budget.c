@@ -94,8 +94,8 @@ Test(budget, unreadable_is_endless)
 {
     cr_assert_eq(loci_budget_machine(root), LOCI_BUDGET_ENDLESS);
     cr_assert_eq(loci_budget_cgroups(root), LOCI_BUDGET_ENDLESS);
-    cr_assert_eq(loci_budget_left(root, 5 * MiB, 2 * MiB), 3 * MiB);
-    cr_assert_eq(loci_budget_left(root, 5 * MiB, 7 * MiB), 0);
+    cr_assert_eq(loci_budget_to_commit(root, 5 * MiB, 2 * MiB), 3 * MiB);
+    cr_assert_eq(loci_budget_to_commit(root, 5 * MiB, 7 * MiB), 0);
     put("/proc/meminfo", "MemAvailable: many kB\n");
     cr_assert_eq(loci_budget_machine(root), LOCI_BUDGET_ENDLESS);
 }
@@ -209,11 +209,36 @@ Test(budget, address_space_limit)
                  ((size_t)1 << 60) - 100 * (size_t)sysconf(_SC_PAGESIZE));
 }
 
+/* Each in turn leaves the least, and is named. */
+Test(budget, the_least_is_named)
+{
+    struct rlimit limit = { .rlim_cur = (rlim_t)1 << 60, .rlim_max = (rlim_t)1 << 60 };
+    const char *what = "";
+
+    put("/proc/self/statm", "100 50 20 1 0 10 0\n");
+    put("/proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 1048576 kB\n");
+    cr_assert_eq(loci_budget_least(root, 900 * MiB, 100 * MiB, &what), 800 * MiB);
+    cr_expect_str_eq(what, "LOCO_MEM_LIMIT");
+    cr_assert_eq(loci_budget_least(root, LOCI_BUDGET_ENDLESS, 0, &what), (1024 - 128) * MiB);
+    cr_expect_str_eq(what, "this machine");
+    put("/proc/self/cgroup", "0::/a\n");
+    put("/proc/self/mountinfo", "30 22 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
+    put("/cg/a/memory.max", "536870912\n");
+    cr_assert_eq(loci_budget_least(root, LOCI_BUDGET_ENDLESS, 0, &what), 496 * MiB);
+    cr_expect_str_eq(what, "the control group");
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        cr_skip_test("RLIMIT_AS cannot be set: %m");
+    put("/proc/self/statm", "281474976710600 50 20 1 0 10 0\n");
+    cr_assert_eq(loci_budget_least(root, LOCI_BUDGET_ENDLESS, 0, &what), 0);
+    cr_expect_str_eq(what, "the limit of address space (ulimit -v)");
+    cr_expect_eq(loci_budget_to_commit(root, LOCI_BUDGET_ENDLESS, 0), 496 * MiB);
+}
+
 Test(budget, this_machine)
 {
-    size_t left = loci_memory_left(LOCI_BUDGET_ENDLESS, 0);
+    size_t left = loci_memory_left(LOCI_BUDGET_ENDLESS, 0, NULL);
 
     cr_assert_gt(left, 0);
     cr_assert_lt(left, LOCI_BUDGET_ENDLESS, "a machine has an end");
-    cr_assert_eq(loci_memory_left(12345, 345), left < 12000 ? left : 12000);
+    cr_assert_eq(loci_memory_left(12345, 345, NULL), left < 12000 ? left : 12000);
 }

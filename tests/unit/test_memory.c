@@ -5,9 +5,11 @@
 
 #include <criterion/criterion.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "memory/memory.h"
 #include "move/rma.h"
@@ -21,12 +23,21 @@ static int gather_one(void *ctx, const void *mine, size_t len, void *all)
     return LOCO_OK;
 }
 
+static char said[512];
+
+static void keep_error(void *ctx, int level, const char *text)
+{
+    (void)ctx;
+    if (level == LOCO_LOG_ERROR)
+        snprintf(said, sizeof said, "%s", text);
+}
+
 static loco_runtime_t *open_with(const char *const *settings)
 {
     struct loco_bootstrap boot = {
         .identity = 42,
         .exchange = { .rank = 0, .size = 1, .allgather = gather_one },
-        .settings = settings,
+        .settings = settings, .log = keep_error,
     };
     loco_runtime_t *rt = NULL;
 
@@ -85,6 +96,47 @@ Test(memory, bad_requests_are_refused)
     cr_assert_eq(loci_alloc(rt, 40 * MIB, 0, &b), LOCO_OK, "what came back can be had again");
     memset(ptr_of(&b), 1, 40 * MIB);
     loci_free(rt, &b);
+    loco_runtime_close(rt);
+}
+
+static size_t mapped_now(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    if (f == NULL || fscanf(f, "%lu", &pages) != 1)
+        pages = 0;
+    if (f != NULL)
+        fclose(f);
+    return pages * 4096;
+}
+
+/* The first extent would be of 16 MiB. The figure in the log is what can be had. */
+Test(memory, little_address_space_is_enough_for_little)
+{
+    const char *const settings[] = { "LOCO_HUGE_PAGES=never", NULL };
+    loco_runtime_t *rt = open_with(settings);
+    struct rlimit limit = { .rlim_max = RLIM_INFINITY };
+    struct loci_mem a, b;
+    size_t mapped = mapped_now(), left = 0;
+    const char *leaves;
+
+    if (mapped == 0 || mapped > (size_t)1 << 40)
+        cr_skip_test("a sanitizer has all the address space");
+    limit.rlim_cur = mapped + 14 * MIB;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    cr_assert_eq(loci_alloc(rt, MIB, 0, &a), LOCO_OK);
+    memset(ptr_of(&a), 1, MIB);
+    cr_assert_eq(loci_alloc(rt, 100 * MIB, 0, &b), LOCO_ERR_NO_MEMORY);
+    leaves = strstr(said, "and the limit of address space (ulimit -v) leaves ");
+    cr_assert_not_null(leaves, "%s", said);
+    cr_assert_eq(sscanf(strstr(leaves, "leaves "), "leaves %zu", &left), 1);
+    cr_assert_gt(left, 0);
+    cr_assert_lt(left, 14 * MIB);
+    cr_assert_eq(loci_alloc(rt, left, 0, &b), LOCO_OK, "%zu bytes", left);
+    memset(ptr_of(&b), 1, left);
+    loci_free(rt, &b);
+    loci_free(rt, &a);
     loco_runtime_close(rt);
 }
 

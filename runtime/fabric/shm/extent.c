@@ -123,7 +123,7 @@ static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
     size_t limit = (size_t)f->rt->tunables.mem_limit, used = f->rt->memory_used;
 
     if (!e->huge)
-        return loci_memory_left(limit, used);
+        return loci_memory_to_commit(limit, used);
     return limit > used ? limit - used : 0;
 }
 

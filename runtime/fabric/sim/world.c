@@ -105,8 +105,10 @@ const struct loci_fabric_ops *loci_place_fabric(struct loco_runtime *rt)
     return &loci_fabric_sim;
 }
 
-size_t loci_memory_left(size_t limit, size_t used)
+size_t loci_memory_left(size_t limit, size_t used, const char **what)
 {
+    if (what != NULL)
+        *what = "LOCO_MEM_LIMIT";
     return limit > used ? limit - used : 0;
 }
 
