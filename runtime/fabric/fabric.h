@@ -163,6 +163,9 @@ struct loci_fabric_ops {
      * on the fabric tells loci_peer_gone() when it ends. */
     int (*peer_add)(struct loci_fabric *fabric, struct loci_peer *peer);
     void (*peer_remove)(struct loci_fabric *fabric, struct loci_peer *peer);
+    /* Nullable. It has ended or left, and its state says so: what is held for it is given back, in
+     * time. By the service thread, or by one that has opened a lane to it meanwhile. */
+    void (*peer_gone)(struct loci_fabric *fabric, struct loci_peer *peer);
 
     /* Memory. extent_create commits len bytes of zeroed memory and fills in base, rkey and
      * fabric_data; LOCO_ERR_NO_MEMORY where that is more than there is. extent_grow commits

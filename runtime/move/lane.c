@@ -57,6 +57,11 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
     atomic_store_explicit(&thread->lanes[peer], lane, memory_order_release);
     if (atomic_load_explicit(&thread->lane_peers, memory_order_relaxed) <= peer)
         atomic_store_explicit(&thread->lane_peers, peer + 1, memory_order_release);
+    /* Whoever gives back what a peer that has gone leaves looks for lanes after its state has
+     * changed; this looks for its state after the lane is there. One of the two sees the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (rt->ops->peer_gone != NULL && !loci_peer_alive(rt, peer))
+        rt->ops->peer_gone(rt->fabric, lane->peer);
     return lane;
 }
 

@@ -121,6 +121,8 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
     atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
     loci_ring_self(rt);
     loci_names_peer_gone(rt, peer->index);
+    if (rt->ops->peer_gone != NULL)
+        rt->ops->peer_gone(rt->fabric, peer);
 }
 
 int loci_peers_open(struct loco_runtime *rt)

@@ -9,6 +9,7 @@
  *   contract [PROCESSES [CASE]]      2, and all cases but these:
  *       unfenced     what a missing fence does on a network that loses packets
  *       unnamed      a long write that the device refuses without a word (tests/rdma/takes_few.c)
+ *       strangers    what goes on while a peer's address is not found (tests/rdma/late_address.c)
  *       held_up      passes if the network is cut for less than the device tries again
  *       cut_off      passes if it is cut for good, and everybody is told */
 
@@ -527,6 +528,7 @@ static const struct test_case {
     { "silent", silent, false, true },
     { "unfenced", unfenced, true, false },
     { "unnamed", unnamed, true, false },
+    { "strangers", strangers, true, false },
     { "held_up", held_up, true, false },
     { "cut_off", cut_off, true, false },
 };

@@ -44,6 +44,14 @@ static int wait_until(struct world *w, const char *what, loci_ready_fn *fn)
     return loci_wait(w->rt, &why, fn, w);
 }
 
+/* What was held for it is given back, in time. */
+static int nothing_is_held(void *arg)
+{
+    struct world *w = arg;
+
+    return held_of(w, w->rt->everyone->peer[w->m->n - 1]) == 0;
+}
+
 /* `told`: what a fence of all says then, where the last one's writes are not placed. */
 static int go_on(struct world *w, const struct loco_group *others, loco_barrier_t *barrier,
                  int told)
@@ -61,6 +69,9 @@ static int go_on(struct world *w, const struct loco_group *others, loco_barrier_
     CHECK_OK(loci_finish_reads(w->rt, -1, others));
     for (int i = 0; i < MEETINGS; i++)
         CHECK_OK(loco_barrier_wait(barrier));
+    CHECK_OK(wait_until(w, "its queue pairs to be given back", nothing_is_held));
+    if (!w->rt->ops->synchronous)
+        CHECK_EQ(loci_write64(w->rt, &w->pools[last], 0, 1, NULL), LOCO_ERR_PEER_DEAD);
     return 0;
 }
 

@@ -687,6 +687,42 @@ part_failures() {
     check_function 'an interface that is down' 60 "refuses 'its link is not up' $contract"
 }
 
+# guarded KIND: the program of tests/cases, two nodes, with an end of its own.
+guarded() {
+    LOCO_DEVICE=rxe0,rxe1 LOCO_RDMA_TIMEOUT=268ms timeout 60 "$builddir/tools/with-loco" mpirun --mca osc loco \
+        --oversubscribe -np 2 sh "$srcdir/tests/rdma/on-node" "$builddir/tests/cases/guarded_window" "$1" \
+        >/tmp/guarded 2>&1
+    local status=$?
+    cat /tmp/guarded
+    return $status
+}
+# refused_for WORDS KIND: nobody gets the window, and it is said why.
+refused_for() { guarded "$2" && grep -q '^refused' /tmp/guarded && grep -q -F -- "$1" /tmp/guarded; }
+served() { guarded "$1" && grep -q '^served' /tmp/guarded; }
+export -f guarded refused_for served
+
+# What users met that only a device shows: memory that it may not have, workers that come and go, an address
+# that is not found, thread domains that run out.
+part_cases() {
+    local contract="over_verbs '$builddir/tests/rdma/contract' 2" so="'$builddir/tests/rdma/.libs"
+    check_function 'a window of which a part may be read only is refused, and why' 120 \
+        "refused_for 'bytes 262144 to 524287 may be read, not written' read"
+    check_function 'so is one of which a part may not be accessed' 120 \
+        "refused_for 'bytes 262144 to 524287 may not be accessed' none"
+    check_function 'what may be read only can be read, and is not written' 120 'served all'
+    check_function 'memory that may not be written or not be registered' 120 "$contract protected"
+    check_function 'buffers that cannot be registered are copied' 120 "$contract copied"
+    check_function 'so they are where no more may be locked' 120 \
+        "ulimit -l 17920; over_verbs setpriv --bounding-set=-ipc_lock '$builddir/tests/rdma/contract' 2 copied"
+    check_function 'what is refused is told, and all goes on' 300 "TEST_SCALE=10 $contract mended"
+    check_function 'workers that come and go leave nothing behind' 300 "over_verbs '$builddir/tests/rdma/elastic' 4"
+    check_function 'while an address is not found all else goes on' 120 \
+        "export LATE_ADDRESS=ends LD_PRELOAD=$so/late_address.so'; $contract strangers"
+    check_function 'thread domains that run out are said' 120 \
+        "export LD_PRELOAD=$so/few_domains.so'; $contract threads >/tmp/domains 2>&1; \
+         cat /tmp/domains; grep -q '^ok' /tmp/domains && grep -q 'no thread domain left: 2 threads' /tmp/domains"
+}
+
 part_smoke() {
     check_function 'both devices are up' 20 both_up
     check_function 'rping from one device to the other' 60 pings

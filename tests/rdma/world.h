@@ -52,6 +52,12 @@ int placed(struct member *m);
 int left(struct member *m);
 int killed(struct member *m);
 
+/* held.c: queue pairs of lanes to that peer (an index), and of its ends here. */
+int held_of(struct world *w, int peer);
+
+/* strangers.c */
+int strangers(struct member *m);
+
 /* silent.c */
 int silent(struct member *m);
 

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Queue pairs. A thread's first word to a peer opens one: it sends `connect` with where its queue
- * pair is; the peer's service thread makes the other end, ready to answer, and sends `accept` with
- * where that is, or `refuse`. The thread waits for it; then its queue pair is ready to send. Both
- * ends of a lane to this process itself are made in place.
+ * pair is; the peer makes the other end, ready to answer, and sends `accept` with where that is, or
+ * `refuse`. The thread waits for it; then its queue pair is ready to send. Both ends of a lane to
+ * this process itself are made in place.
  *
- * What a peer says is checked before it is used. An end stays until the runtime closes, or until
- * its peer replaces it: at most one (of soft-RoCE two, post.c) per thread of each peer that has
- * spoken to us.
+ * To make an end ready may take the kernel seconds, in which it asks the network for the peer's
+ * address, so it is an errand (errand.h): the service thread, which hears of it, only checks what
+ * the peer says. So is to forget a peer, since what is in flight to it is flushed first. The
+ * errands are stopped while the runtime still has its threads and lanes (verbs_drain).
+ *
+ * An end stays until its peer replaces it or is gone, or the runtime closes: at most one (of
+ * soft-RoCE two, post.c) per thread of each peer that has spoken to us. A lane to a peer that is
+ * gone is emptied, and its queue pairs are given back; the lane itself stays, since any thread may
+ * be looking at it, and says why it takes nothing. Ends are under the fabric's lock. Who makes one
+ * looks under it whether the peer is still alive, and who takes a peer's ends away does so after
+ * the peer's state has changed: so none is left.
  *
  * A lane that has failed is replaced by a new one, when all its requests are retired: what a device
  * completes of a queue pair in the error state ends with the last that was posted, so nobody asks
@@ -54,6 +62,13 @@ static uint32_t new_psn(struct verbs_fabric *f)
 
 /* ---- ends: they answer ---- */
 
+static void end_free(struct verbs_end *end)
+{
+    if (end != NULL && end->qp != NULL)
+        ibv_destroy_qp(end->qp);
+    free(end);
+}
+
 /* The peer needs it no more. */
 static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number)
 {
@@ -66,48 +81,88 @@ static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint3
     if (end != NULL)
         *at = end->next;
     pthread_mutex_unlock(&f->lock);
-    if (end != NULL) {
-        ibv_destroy_qp(end->qp);
-        free(end);
-    }
+    end_free(end);
 }
 
-/* In place of the end of that number, unless it is 0. */
-static int make_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t replaced,
-                    const struct loci_qp_place *to, struct loci_qp_place *mine)
+/* An end whose queue pair may be made ready, in place of that number, unless it is 0. NULL: errno
+ * says why. */
+static struct verbs_end *new_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t replaced)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
         .cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
     };
     struct verbs_end *end = calloc(1, sizeof *end);
-    uint32_t psn = new_psn(f);
-    int error = ENOMEM;
+    int error;
 
     if (replaced != 0)
         drop_end(f, peer, replaced);
     if (end == NULL)
-        return error;
-    end->qp = ibv_create_qp(f->pd, &init);
-    error = end->qp == NULL ? errno : 0;
-    if (error == 0)
-        error = loci_qp_to_init(end->qp, &f->port, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
-                                                   | IBV_ACCESS_REMOTE_ATOMIC);
-    if (error == 0)
-        error = loci_qp_to_receive(end->qp, &f->port, to);
-    if (error != 0) {
-        if (end->qp != NULL)
-            ibv_destroy_qp(end->qp);
-        free(end);
-        return error;
-    }
-    loci_qp_fill_place(&f->port, &f->gid, end->qp->qp_num, psn, mine);
+        return NULL;
     end->peer = peer;
+    end->qp = ibv_create_qp(f->pd, &init);
+    error = end->qp == NULL ? errno
+            : loci_qp_to_init(end->qp, &f->port, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+                                                 | IBV_ACCESS_REMOTE_ATOMIC);
+    if (error == 0)
+        return end;
+    end_free(end);
+    errno = error;
+    return NULL;
+}
+
+/* It is ready to answer. False: the peer has gone, and the end with it. */
+static bool keep_end(struct verbs_fabric *f, struct verbs_end *end, struct loci_qp_place *mine)
+{
+    bool alive;
+
+    loci_qp_fill_place(&f->port, &f->gid, end->qp->qp_num, new_psn(f), mine);
     pthread_mutex_lock(&f->lock);
-    end->next = f->ends;
-    f->ends = end;
+    alive = loci_peer_alive(f->rt, end->peer->index);
+    if (alive) {
+        end->next = f->ends;
+        f->ends = end;
+    }
     pthread_mutex_unlock(&f->lock);
-    return 0;
+    if (!alive)
+        end_free(end);
+    return alive;
+}
+
+/* Of this process to itself. */
+static int make_own_end(struct verbs_fabric *f, struct loci_peer *self, uint32_t replaced,
+                        const struct loci_qp_place *to, struct loci_qp_place *mine)
+{
+    struct verbs_end *end = new_end(f, self, replaced);
+    int error = end == NULL ? errno : loci_qp_to_receive(end->qp, &f->port, to);
+
+    if (error == 0)
+        keep_end(f, end, mine);
+    else
+        end_free(end);
+    return error;
+}
+
+/* All ends of a peer that is gone. */
+static void drop_ends(struct verbs_fabric *f, const struct loci_peer *peer)
+{
+    struct verbs_end **at = &f->ends, *gone = NULL, *end;
+
+    pthread_mutex_lock(&f->lock);
+    while ((end = *at) != NULL) {
+        if (end->peer != peer) {
+            at = &end->next;
+            continue;
+        }
+        *at = end->next;
+        end->next = gone;
+        gone = end;
+    }
+    pthread_mutex_unlock(&f->lock);
+    while ((end = gone) != NULL) {
+        gone = end->next;
+        end_free(end);
+    }
 }
 
 void loci_verbs_ends_close(struct verbs_fabric *f)
@@ -116,8 +171,7 @@ void loci_verbs_ends_close(struct verbs_fabric *f)
         struct verbs_end *end = f->ends;
 
         f->ends = end->next;
-        ibv_destroy_qp(end->qp);
-        free(end);
+        end_free(end);
     }
 }
 
@@ -130,24 +184,84 @@ static bool place_is_sound(const struct verbs_fabric *f, const struct loci_qp_pl
            && place->psn <= 0xffffff;
 }
 
-static void accept_or_refuse(struct verbs_fabric *f, struct loci_peer *peer,
-                             const struct verbs_message *m)
+static void answer(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m,
+                   const struct loci_qp_place *mine, int error)
 {
-    struct verbs_message answer = {
-        .kind = VERBS_REFUSE, .call = m->call, .anchor = (uintptr_t)f->anchor,
-        .anchor_key = f->anchor_mr->rkey,
+    struct verbs_message told = {
+        .kind = error == 0 ? VERBS_ACCEPT : VERBS_REFUSE, .call = m->call,
+        .anchor = (uintptr_t)f->anchor, .anchor_key = f->anchor_mr->rkey, .place = *mine,
     };
     char address[LOCI_GID_TEXT];
 
-    loci_gid_text(m->place.gid, address);
-    errno = place_is_sound(f, &m->place)
-            ? make_end(f, peer, m->replaced, &m->place, &answer.place) : EPROTO;
-    if (errno == 0)
-        answer.kind = VERBS_ACCEPT;
-    else
+    if (error != 0) {
+        loci_gid_text(m->place.gid, address);
+        errno = error;
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx at %s: %m",
                  f->port.device, (unsigned long long)peer->address.identity, address);
-    loci_verbs_tell(peer, &answer, sizeof answer);
+    }
+    loci_verbs_tell(peer, &told, sizeof told);
+}
+
+/* An errand: a peer has asked for an end, or is gone. The end is the errand's until it is ready. */
+struct verbs_errand {
+    struct loci_errand errand;          /* first */
+    struct verbs_fabric *fabric;
+    struct loci_peer *peer;
+    struct verbs_message asked;
+    struct verbs_end *end;
+    int tries;
+};
+
+/* One question for the peer's address; without an answer it is asked again. */
+static bool accept_step(struct loci_errand *errand)
+{
+    struct verbs_errand *e = (struct verbs_errand *)errand;
+    struct verbs_fabric *f = e->fabric;
+    struct loci_qp_place mine = { .qpn = 0 };
+    int error;
+
+    if (!loci_peer_alive(f->rt, e->peer->index))
+        return true;
+    if (e->end == NULL)
+        e->end = new_end(f, e->peer, e->asked.replaced);
+    error = e->end == NULL ? errno
+            : loci_qp_try_to_receive(e->end->qp, &f->port, &e->asked.place);
+    if (error == ETIMEDOUT && ++e->tries < LOCI_QP_ASKED)
+        return false;
+    if (error == 0) {
+        bool kept = keep_end(f, e->end, &mine);
+
+        e->end = NULL;
+        if (!kept)
+            return true;
+    }
+    answer(f, e->peer, &e->asked, &mine, error);
+    return true;
+}
+
+static void errand_end(struct loci_errand *errand)
+{
+    struct verbs_errand *e = (struct verbs_errand *)errand;
+
+    end_free(e->end);
+    free(e);
+}
+
+/* Without memory nothing is done: who asks in vain is told after a time, and what is left of a peer
+ * goes when the runtime closes. */
+static void send_errand(struct verbs_fabric *f, struct loci_peer *peer,
+                        bool (*step)(struct loci_errand *), const struct verbs_message *asked)
+{
+    struct verbs_errand *e = calloc(1, sizeof *e);
+
+    if (e == NULL)
+        return;
+    e->errand = (struct loci_errand){ .step = step, .end = errand_end };
+    e->fabric = f;
+    e->peer = peer;
+    if (asked != NULL)
+        e->asked = *asked;
+    loci_errands_send(&f->errands, &e->errand);
 }
 
 static void answered(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m)
@@ -174,7 +288,12 @@ void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *messag
     if (len == sizeof m) {
         memcpy(&m, message, sizeof m);
         if (m.kind == VERBS_CONNECT) {
-            accept_or_refuse(f, peer, &m);
+            const struct loci_qp_place none = { .qpn = 0 };
+
+            if (place_is_sound(f, &m.place))
+                send_errand(f, peer, accept_step, &m);
+            else
+                answer(f, peer, &m, &none, EPROTO);
             return;
         }
         if (m.kind == VERBS_REFUSE || (m.kind == VERBS_ACCEPT && place_is_sound(f, &m.place))) {
@@ -280,7 +399,7 @@ static int other_end(struct verbs_fabric *f, struct loci_peer *peer, struct verb
 
     if (peer->index != LOCI_SELF)
         return ask(f, peer, m);
-    errno = make_end(f, peer, m->replaced, &mine, &m->place);
+    errno = make_own_end(f, peer, m->replaced, &mine, &m->place);
     m->anchor = (uintptr_t)f->anchor;
     m->anchor_key = f->anchor_mr->rkey;
     return errno == 0 ? LOCO_OK : LOCO_ERR_SYSTEM;
@@ -418,6 +537,9 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
     bool retired, lost;
     int status;
 
+    if (old == NULL)
+        return LOCO_ERR_PEER_DEAD;
+
     loci_lock_take(&lane->thread->lock);
     retired = is_retired(old);
     lost = has_lost(old)
@@ -445,6 +567,64 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
 void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     (void)fabric;
-    close_ways(lane->fabric_data);
+    if (lane->fabric_data != NULL)
+        close_ways(lane->fabric_data);
     lane->fabric_data = NULL;
+}
+
+/* ---- peers that are gone ---- */
+
+/* Whether its queue pairs are given back; else something is in flight still, or somebody mends it.
+ * Whoever mends a lane changes what this changes, so it is one at a time. */
+static bool empty_lane(struct verbs_fabric *f, struct loci_lane *lane)
+{
+    struct verbs_lane *l;
+    bool none = false, idle = true;
+
+    if (!atomic_compare_exchange_strong_explicit(&lane->mending, &none, true, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    loci_lock_take(&lane->thread->lock);
+    l = lane->fabric_data;
+    if (l != NULL) {
+        if (!l->broken)
+            loci_verbs_flush(l, LOCO_ERR_PEER_DEAD);
+        while (loci_verbs_poll((struct loci_fabric *)f, lane) > 0)
+            ;
+        idle = is_retired(l);
+        if (idle)
+            lane->fabric_data = NULL;
+    }
+    loci_lock_give(&lane->thread->lock);
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    if (l != NULL && idle)
+        close_ways(l);
+    return idle;
+}
+
+/* Whether it has nothing any more. */
+static bool forget_step(struct loci_errand *errand)
+{
+    struct verbs_fabric *f = ((struct verbs_errand *)errand)->fabric;
+    struct loci_peer *peer = ((struct verbs_errand *)errand)->peer;
+    struct loci_thread *t;
+    bool all = true;
+
+    drop_ends(f, peer);
+    atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in loci_lane_open() */
+    for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
+        struct loci_lane *lane;
+
+        if (peer->index >= atomic_load_explicit(&t->lane_peers, memory_order_acquire))
+            continue;
+        lane = atomic_load_explicit(&t->lanes[peer->index], memory_order_acquire);
+        if (lane != NULL && !empty_lane(f, lane))
+            all = false;
+    }
+    return all;
+}
+
+void loci_verbs_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    send_errand(verbs_of(fabric), peer, forget_step, NULL);
 }

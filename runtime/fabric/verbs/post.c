@@ -320,7 +320,7 @@ static bool may_write(const struct loci_memkey *key)
 /* Whatever is not as usual, and all errors but the device's, are the general way's. */
 int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op)
 {
-    struct verbs_lane *l = lane->fabric_data;
+    struct verbs_lane *l = lane->fabric_data;   /* there, where it has not failed */
     const struct loci_memkey *key = &op->mem->key;
     const struct verbs_request what = { .kind = LOCI_WRITE, .len = op->len, .places = op->places };
     struct ibv_sge sge = { .addr = (uintptr_t)op->local, .length = (uint32_t)op->len };
@@ -424,6 +424,9 @@ int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct l
     struct batch b;
 
     (void)fabric;
+    *posted = 0;
+    if (lane->fabric_data == NULL)
+        return LOCO_ERR_PEER_DEAD;      /* given back */
     b.n = 0;
     for (i = 0; i < n; i++) {
         struct verbs_lane *way = way_of(lane->fabric_data, &ops[i]);

@@ -9,7 +9,6 @@
 
 #include "qp.h"
 
-#define ASKED 6                 /* times for the address of the peer's device */
 #define RETRIES 6               /* the most: 7 is for ever on soft-RoCE, for rnr_retry everywhere */
 
 struct ibv_context *loci_device_open(const char *name)
@@ -58,8 +57,8 @@ int loci_qp_to_init(struct ibv_qp *qp, const struct loci_device_port *port, unsi
                                     | IBV_QP_ACCESS_FLAGS);
 }
 
-int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
-                       const struct loci_qp_place *to)
+int loci_qp_try_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
+                           const struct loci_qp_place *to)
 {
     const int what = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
                      | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -71,7 +70,6 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         .min_rnr_timer = 12,
         .ah_attr = { .dlid = to->lid, .sl = port->service_level, .port_num = (uint8_t)port->port },
     };
-    int error = ETIMEDOUT;
 
     if (port->ethernet || to->lid == 0) {
         attr.ah_attr.is_global = 1;
@@ -80,10 +78,16 @@ int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
         attr.ah_attr.grh.hop_limit = 64;
         attr.ah_attr.grh.traffic_class = port->traffic_class;
     }
-    /* On Ethernet the kernel asks the network who has the address, and waits a second for the
-     * answer: where packets are lost, not long enough for a second question. */
-    for (int i = 0; i < ASKED && error == ETIMEDOUT; i++)
-        error = ibv_modify_qp(qp, &attr, what);
+    return ibv_modify_qp(qp, &attr, what);
+}
+
+int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
+                       const struct loci_qp_place *to)
+{
+    int error = ETIMEDOUT;
+
+    for (int i = 0; i < LOCI_QP_ASKED && error == ETIMEDOUT; i++)
+        error = loci_qp_try_to_receive(qp, port, to);
     return error;
 }
 

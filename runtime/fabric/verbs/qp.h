@@ -30,6 +30,11 @@ void loci_qp_fill_place(const struct loci_device_port *port, const union ibv_gid
 int loci_qp_to_init(struct ibv_qp *qp, const struct loci_device_port *port, unsigned access);
 int loci_qp_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
                        const struct loci_qp_place *to);
+/* The same, asked once for the address: on Ethernet the kernel asks the network who has it, and
+ * waits a second for the answer. ETIMEDOUT: there was none; to be tried LOCI_QP_ASKED times. */
+int loci_qp_try_to_receive(struct ibv_qp *qp, const struct loci_device_port *port,
+                           const struct loci_qp_place *to);
+#define LOCI_QP_ASKED 6         /* where packets are lost, one question is not enough */
 int loci_qp_to_send(struct ibv_qp *qp, const struct loci_device_port *port, uint32_t psn,
                     const struct loci_qp_place *to, int64_t timeout_ns);
 /* 4.096 us times a power of two, as the standard has it: at least what was asked for. */

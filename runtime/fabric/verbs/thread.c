@@ -75,8 +75,8 @@ static void free_thread(struct verbs_thread *t)
     free(t);
 }
 
-/* A thread domain gives the thread's queue pairs a doorbell of their own. */
-static void make_domain(struct verbs_thread *t)
+/* A thread domain gives the thread's queue pairs a doorbell of their own. Devices have few. */
+static bool make_domain(struct verbs_thread *t)
 {
     struct ibv_td_init_attr none = { 0 };
     struct ibv_parent_domain_init_attr attr = { .pd = t->fabric->pd };
@@ -84,14 +84,39 @@ static void make_domain(struct verbs_thread *t)
     t->td = ibv_alloc_td(t->fabric->context, &none);
     t->pd = t->fabric->pd;
     if (t->td == NULL)
-        return;
+        return false;
     attr.td = t->td;
     t->pd = ibv_alloc_parent_domain(t->fabric->context, &attr);
     if (t->pd != NULL)
-        return;
+        return true;
     t->pd = t->fabric->pd;
     ibv_dealloc_td(t->td);
     t->td = NULL;
+    return false;
+}
+
+/* Once: of a device that has none, or has no more, where two threads share what there is. */
+static void say_shared(struct verbs_fabric *f)
+{
+    unsigned own = atomic_load_explicit(&f->domains, memory_order_relaxed);
+
+    if (atomic_fetch_add_explicit(&f->sharers, 1, memory_order_relaxed) != 1)
+        return;
+    if (f->port.thread_domains)
+        LOCI_LOG(f->rt, LOCO_LOG_WARN, "%s has no thread domain left: %u threads have one each, "
+                 "all others of this process share its doorbell, and wait for each other there",
+                 f->port.device, own);
+    else
+        LOCI_LOG(f->rt, LOCO_LOG_INFO, "%s has no thread domains: all threads of this process "
+                 "share its doorbell", f->port.device);
+}
+
+static void share_or_own(struct verbs_thread *t)
+{
+    if (make_domain(t))
+        atomic_fetch_add_explicit(&t->fabric->domains, 1, memory_order_relaxed);
+    else
+        say_shared(t->fabric);
 }
 
 static bool make_queue(struct verbs_thread *t)
@@ -115,7 +140,7 @@ struct verbs_thread *loci_verbs_thread(struct verbs_fabric *f, struct loci_threa
     if (t == NULL)
         return NULL;
     t->fabric = f;
-    make_domain(t);
+    share_or_own(t);
     if (!make_queue(t) || !make_buffers(t)) {
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no completion queue or buffers for a thread on %s: %m%s",
                  f->port.device, loci_verbs_remedy(errno));

@@ -148,6 +148,7 @@ static void free_fabric(struct verbs_fabric *f)
         loci_service_unwatch(f->rt, f->news_fd);
     if (f->context != NULL)
         loci_service_unwatch(f->rt, f->context->async_fd);
+    loci_errands_close(&f->errands);
     loci_verbs_ends_close(f);
     loci_verbs_threads_close(f);
     loci_verbs_users_close(f);
@@ -184,6 +185,7 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->cache.lock, NULL);
     pthread_mutex_init(&f->words.lock, NULL);
+    loci_errands_open(&f->errands, rt, "loco-connect");
     status = choose(f);
     if (status == LOCO_OK && !open_device(f)) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "%s cannot be opened: %m", f->port.device);
@@ -218,10 +220,11 @@ static int open_beside(struct loco_runtime *rt, struct loci_address *mine,
 }
 
 /* What was done when posted may still be the device's alone. Errors were told where they were met,
- * and who is gone needs nothing. */
+ * and who is gone needs nothing. Threads and lanes are freed next. */
 static void verbs_drain(struct loci_fabric *fabric)
 {
     (void)loci_fence_peer(verbs_of(fabric)->rt, LOCO_FENCE_PROCESS, -1);
+    loci_errands_stop(&verbs_of(fabric)->errands);
 }
 
 /* Links and shm first: after that no handler runs. */
@@ -296,7 +299,8 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
 
 #define COMMON                                                                                    \
     .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
-    .peer_remove = verbs_peer_remove, .extent_create = loci_verbs_extent_create,                  \
+    .peer_remove = verbs_peer_remove, .peer_gone = loci_verbs_peer_gone,                          \
+    .extent_create = loci_verbs_extent_create,                                                    \
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
     .renew = loci_shm_renew,                                                                      \
     .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove,                       \

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "runtime.h"
+#include "errand.h"
 #include "device.h"
 
 /* The fabric of RDMA devices, over reliable connections.
@@ -20,7 +21,7 @@
  *   cache.c     registrations of the program's memory, kept
  *   words.c     the device's own memory, for the words of locks
  *   qp.c        a queue pair's states, with nothing of the runtime
- *   connect.c   queue pairs: opened when a thread first speaks to a peer
+ *   connect.c   queue pairs: opened when a thread first speaks to a peer, closed when it is gone
  *   thread.c    what a thread posts through: completion queue, buffers
  *   post.c      requests
  *   long.c      those of many pieces
@@ -192,6 +193,8 @@ struct verbs_fabric {
     int news_fd;                    /* eventfd: a peer was lost, or registered memory is gone */
     struct verbs_cache cache;
     struct verbs_words words;
+    struct loci_errands errands;
+    _Atomic unsigned domains, sharers;      /* threads with a thread domain, and without */
     _Atomic bool copies;            /* the log was told that long operations go through buffers */
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
@@ -273,6 +276,8 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane);
 /* Service thread: what a peer's connect.c has sent. */
 void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len);
 void loci_verbs_ends_close(struct verbs_fabric *f);
+/* In time its ends are given back, and lanes to it hold nothing any more. */
+void loci_verbs_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer);
 
 /* thread.c */
 /* The thread's part; made on its first lane. NULL: the log has been told. */
