@@ -31,7 +31,7 @@
 
 #define SEEK_AFTER INT64_C(900000000)       /* ns that an endpoint is lacked */
 #define TELL_AFTER INT64_C(1000000000)
-#define SILENCE INT64_C(300000000)          /* ns without a word, after which no answer comes */
+#define SILENCE INT64_C(1000000000)         /* ns without a word, after which no answer comes */
 #define LATEST INT64_C(10000000000)         /* ns, though there is no silence */
 #define SEEK_MANY 16                        /* members that are asked */
 #define SIMILAR_MANY 3                      /* names in an answer */

@@ -2,17 +2,22 @@
 
 /* Endpoints of several names are made in any order at any time, destroyed and made again, by all
  * and by parts of the processes; what one writes into the others' is there. One that differs is
- * told to both sides. */
+ * told to both sides; one of a process that is no member is told to that process alone. Who waits
+ * below a name waits for no other. */
 
 #include "config.h"
 
 #include "scenario_util.h"
 
 #define NAMES 2
+#define MEMBERS_MOST 64
+
+enum { NOTHING, BELOW, NEWCOMER, MISMATCH, PARTS };
 
 struct state {
     struct sim_state common;
-    bool drawn, mismatch;
+    bool drawn;
+    int part;                   /* what comes last, the same at all */
 };
 
 struct user {
@@ -154,6 +159,77 @@ static int mismatch(struct user *u, struct sim_seat *seat)
     return SIM_FINE;
 }
 
+/* ---- below a name ---- */
+
+/* Process 0 makes the other library's early, all others when they have used this one's. */
+static int below(struct user *u, struct sim_seat *seat)
+{
+    loco_region_t *other = NULL, *mine;
+    int result;
+
+    if (u->rank == 0)
+        TRY(u->run, loco_region_create(u->rt, "other", "late", loco_everyone(u->rt), 64, &other));
+    dawdle();
+    TRY(u->run, loco_region_create(u->rt, "mine", "early", loco_everyone(u->rt),
+                                   8 * (size_t)u->run->processes, &mine));
+    result = sim_check(u->run, loco_runtime_wait_ready_below(u->rt, "mine", sim_patience(u->run)),
+                       "wait below");
+    if (result == SIM_FINE)
+        result = write_all(u, mine, (uint64_t)(5 + 100 * u->rank));
+    if (result == SIM_FINE)
+        result = sim_check(u->run, sim_meet(seat), "meeting");
+    if (result == SIM_FINE)
+        result = check_all(u, mine, 5);
+    if (result == SIM_FINE && u->rank != 0)
+        result = sim_check(u->run, loco_region_create(u->rt, "other", "late",
+                                                      loco_everyone(u->rt), 64, &other), "other");
+    if (result == SIM_FINE)
+        result = sim_check(u->run, loco_runtime_wait_ready_below(u->rt, "other",
+                                                                 sim_patience(u->run)), "other");
+    if (result == SIM_FINE)
+        result = sim_check(u->run, sim_meet(seat), "meeting");
+    loco_region_destroy(other);
+    loco_region_destroy(mine);
+    return result;
+}
+
+/* ---- one that is no member ---- */
+
+static bool is_told_of_faults(int status)
+{
+    return status == LOCO_ERR_PEER_DEAD || status == LOCO_ERR_TIMEOUT;
+}
+
+/* The last process makes it over all, the others over themselves: it alone is told, and they are
+ * ready, before and after. */
+static int newcomer(struct user *u, struct sim_seat *seat)
+{
+    int last = u->run->processes - 1, ranks[MEMBERS_MOST], status, met;
+    bool comes = u->rank == last;
+    loco_region_t *region;
+    loco_group_t *members;
+
+    for (int i = 0; i < last; i++)
+        ranks[i] = i;
+    TRY(u->run, loco_group_subset(loco_everyone(u->rt), last, ranks, &members));
+    dawdle();
+    status = loco_region_create(u->rt, NULL, "club", comes ? loco_everyone(u->rt) : members, 64,
+                                &region);
+    loco_group_destroy(members);
+    TRY(u->run, status);
+    status = loco_runtime_wait_ready_below(u->rt, "club", sim_patience(u->run));
+    met = sim_meet(seat);       /* the newcomer may ask for the last time now */
+    if (status == LOCO_OK && met == LOCO_OK && !comes)
+        status = loco_runtime_wait_ready_below(u->rt, "club", 0);
+    loco_region_destroy(region);
+    if (is_told_of_faults(status))
+        TRY(u->run, status);
+    WANT(is_told_of_faults(status) || status == (comes ? LOCO_ERR_MISMATCH : LOCO_OK),
+         "p%d is told of a newcomer's: %s", u->rank, loco_strerror(status));
+    TRY(u->run, met);
+    return SIM_FINE;
+}
+
 /* ---- the body ---- */
 
 static int use(struct user *u, struct sim_seat *seat)
@@ -166,7 +242,11 @@ static int use(struct user *u, struct sim_seat *seat)
         result = sim_first(halves(u), result);
     PASS(result);
     PASS(several(u, seat));
-    if (u->s->mismatch && u->run->processes > 1)
+    if (u->s->part == BELOW)
+        PASS(below(u, seat));
+    if (u->s->part == NEWCOMER && u->run->processes > 2 && u->run->processes <= MEMBERS_MOST)
+        PASS(newcomer(u, seat));
+    if (u->s->part == MISMATCH && u->run->processes > 1)
         PASS(mismatch(u, seat));
     return SIM_FINE;
 }
@@ -180,7 +260,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
     if (!s->drawn) {
         s->drawn = true;
-        s->mismatch = loci_sim_draw(3) == 0;
+        s->part = (int)loci_sim_draw(PARTS);
     }
     return sim_part(&seat, use(&u, &seat));
 }
@@ -196,7 +276,7 @@ extern const struct sim_scenario sim_scenario_endpoint;
 const struct sim_scenario sim_scenario_endpoint = {
     .name = "endpoint",
     .about = "names made in any order, destroyed and made again, by all and by some: all connect, "
-             "to the right memory; a mismatch is told to both sides",
+             "to the right memory; a mismatch is told to both sides, a newcomer's to it alone",
     .processes = 3, .threads = 1, .rounds = 3, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .free = sim_state_free,
