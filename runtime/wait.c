@@ -79,6 +79,26 @@ int64_t loci_now(struct loco_runtime *rt)
     return rt->host.now(rt->host.ctx);
 }
 
+int64_t loci_deadline(struct loco_runtime *rt, int64_t timeout_ns)
+{
+    int64_t now;
+
+    if (timeout_ns == LOCO_FOREVER)
+        return LOCI_NEVER;
+    now = loci_now(rt);
+    return timeout_ns < LOCI_NEVER - now ? now + timeout_ns : LOCI_NEVER;
+}
+
+int64_t loci_time_left(struct loco_runtime *rt, int64_t deadline)
+{
+    int64_t left;
+
+    if (deadline == LOCI_NEVER)
+        return LOCO_FOREVER;
+    left = deadline - loci_now(rt);
+    return left > 0 ? left : 0;
+}
+
 int64_t loci_grace(const struct loco_runtime *rt)
 {
     return GRACE + (rt->ops->synchronous ? 0 : SENT_AGAIN * rt->tunables.rdma_timeout);

@@ -5,6 +5,10 @@
  * column per step; step k tells the process 2^k further on, and needs the one 2^k back. Counts
  * only grow, so nobody who is a round ahead is mistaken.
  *
+ * A wait that runs out of time leaves this process arrived: its count is with the others, which may
+ * go on, and cannot be taken back. The next call goes on waiting in that round, from the step where
+ * the last one stopped.
+ *
  * If a process stops, the others wait for its count until its death is noticed. One that has left
  * the barrier may close its runtime before others have: only who has yet to come is needed. But of
  * the dead each may have heard another count, and who we wait for may have been told and given up:
@@ -29,6 +33,8 @@ struct loco_barrier {
     loco_sst_t *arrived;
     int steps;                  /* 0: direct */
     uint64_t round;
+    bool arrived_before;        /* a wait for this round has run out of time, */
+    int step;                   /* in this step, of which the others were told */
     atomic_flag busy;
 };
 
@@ -69,7 +75,8 @@ int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name
     barrier->steps = steps_for(loco_group_size(group));
     atomic_flag_clear(&barrier->busy);
     status = loci_sst_create(rt, "barrier", parent, name, group,
-                             barrier->steps > 0 ? barrier->steps : 1, LOCO_SST_COLUMNS, &barrier->arrived);
+                             barrier->steps > 0 ? barrier->steps : 1, LOCO_SST_COLUMNS,
+                             &barrier->arrived);
     if (status != LOCO_OK) {
         loco_group_destroy(barrier->group);
         free(barrier);
@@ -154,55 +161,92 @@ static int one_may_come(void *arg)
     return LOCO_OK;
 }
 
-static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(void *))
+static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(void *),
+                    int64_t deadline)
 {
     const struct loci_reason why = {
-        .what = "a barrier", .peer = -1, .broken = broken, .timeout_ns = LOCO_FOREVER,
+        .what = "a barrier", .peer = -1, .broken = broken,
+        .timeout_ns = loci_time_left(wait->barrier->rt, deadline),
         .kind = LOCI_WAIT_SYNC,
     };
 
     return loci_wait(wait->barrier->rt, &why, ready, wait);
 }
 
-static int meet_directly(struct loco_barrier *barrier)
+static int meet_directly(struct loco_barrier *barrier, bool told, int64_t deadline)
 {
     struct arrival wait = { barrier, 0, 0 };
-    int status = loco_sst_set(barrier->arrived, 0, barrier->round);
+    int status = LOCO_OK;
 
-    if (status == LOCO_OK)
-        status = loco_sst_push_all(barrier->arrived, 0, 1);
-    return status == LOCO_OK ? wait_for(&wait, all_arrived, all_may_come) : status;
+    if (!told) {
+        status = loco_sst_set(barrier->arrived, 0, barrier->round);
+        if (status == LOCO_OK)
+            status = loco_sst_push_all(barrier->arrived, 0, 1);
+    }
+    return status == LOCO_OK ? wait_for(&wait, all_arrived, all_may_come, deadline) : status;
 }
 
-static int disseminate(struct loco_barrier *barrier)
+static int disseminate(struct loco_barrier *barrier, bool told, int64_t deadline)
 {
     int size = barrier->group->size, rank = barrier->group->rank, status = LOCO_OK;
 
-    for (int step = 0; status == LOCO_OK && step < barrier->steps; step++) {
-        int far = 1 << step;
+    for (; status == LOCO_OK && barrier->step < barrier->steps; barrier->step++) {
+        int step = barrier->step, far = 1 << step;
         struct arrival wait = { barrier, (rank - far + size) % size, step };
 
-        status = loco_sst_set(barrier->arrived, step, barrier->round);
+        if (!told) {
+            status = loco_sst_set(barrier->arrived, step, barrier->round);
+            if (status == LOCO_OK)
+                status = loco_sst_push(barrier->arrived, step, 1, (rank + far) % size);
+        }
         if (status == LOCO_OK)
-            status = loco_sst_push(barrier->arrived, step, 1, (rank + far) % size);
-        if (status == LOCO_OK)
-            status = wait_for(&wait, one_arrived, one_may_come);
+            status = wait_for(&wait, one_arrived, one_may_come, deadline);
+        if (status == LOCO_ERR_TIMEOUT)
+            break;
+        told = false;
     }
+    return status;
+}
+
+static int meet(struct loco_barrier *barrier, int64_t deadline)
+{
+    bool told = barrier->arrived_before;
+    int status = LOCO_OK;
+
+    if (!told) {
+        status = loci_fence_process(barrier->rt, -1, barrier->group);
+        barrier->round++;
+        barrier->step = 0;
+    }
+    if (status == LOCO_OK)
+        status = barrier->steps == 0 ? meet_directly(barrier, told, deadline)
+                                     : disseminate(barrier, told, deadline);
+    barrier->arrived_before = status == LOCO_ERR_TIMEOUT;
+    return status;
+}
+
+static int wait_until(struct loco_barrier *barrier, const char *call, int64_t deadline)
+{
+    int status;
+
+    if (atomic_flag_test_and_set_explicit(&barrier->busy, memory_order_acquire))
+        return loci_mistake(barrier->rt, LOCO_ERR_STATE, call, loci_sst_name(barrier->arrived),
+                            "another thread of this process is in it");
+    status = meet(barrier, deadline);
+    atomic_flag_clear_explicit(&barrier->busy, memory_order_release);
     return status;
 }
 
 int loco_barrier_wait(loco_barrier_t *barrier)
 {
-    int status;
+    return wait_until(barrier, "loco_barrier_wait", LOCI_NEVER);
+}
 
-    if (atomic_flag_test_and_set_explicit(&barrier->busy, memory_order_acquire))
-        return loci_mistake(barrier->rt, LOCO_ERR_STATE, "loco_barrier_wait",
-                            loci_sst_name(barrier->arrived),
-                            "another thread of this process is in it");
-    status = loci_fence_process(barrier->rt, -1, barrier->group);
-    barrier->round++;
-    if (status == LOCO_OK)
-        status = barrier->steps == 0 ? meet_directly(barrier) : disseminate(barrier);
-    atomic_flag_clear_explicit(&barrier->busy, memory_order_release);
-    return status;
+int loco_barrier_wait_timed(loco_barrier_t *barrier, int64_t timeout_ns)
+{
+    const char *call = "loco_barrier_wait_timed";
+    int status = loci_check_timeout(barrier->rt, call, loci_sst_name(barrier->arrived), timeout_ns);
+
+    return status != LOCO_OK ? status
+           : wait_until(barrier, call, loci_deadline(barrier->rt, timeout_ns));
 }

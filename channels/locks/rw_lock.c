@@ -12,6 +12,7 @@
 #include "observe/mistake.h"
 #include "rw_lock.h"
 #include "rw_pair.h"
+#include "wait.h"
 
 /* ORDER is the release's own atomic, in host memory: it is executed there after the writes before
  * it. Of a member's exclusive lock that is the member's word; the group's follows when that is
@@ -136,6 +137,29 @@ int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock)
 {
     return count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, 0),
                      &lock->holders[LOCI_RW_EXCLUSIVE]);
+}
+
+static int acquire_timed(loco_rw_lock_t *lock, const char *call, enum loci_rw_mode mode,
+                         int64_t timeout_ns)
+{
+    int status = loci_check_timeout(lock->rt, call, lock->ep->name, timeout_ns);
+
+    if (status != LOCO_OK)
+        return status;
+    return count_one(loci_rw_acquire_until(lock->rt, &lock->rw, mode, 0,
+                                           loci_deadline(lock->rt, timeout_ns)),
+                     &lock->holders[mode]);
+}
+
+int loco_rw_lock_acquire_shared_timed(loco_rw_lock_t *lock, int64_t timeout_ns)
+{
+    return acquire_timed(lock, "loco_rw_lock_acquire_shared_timed", LOCI_RW_SHARED, timeout_ns);
+}
+
+int loco_rw_lock_acquire_exclusive_timed(loco_rw_lock_t *lock, int64_t timeout_ns)
+{
+    return acquire_timed(lock, "loco_rw_lock_acquire_exclusive_timed", LOCI_RW_EXCLUSIVE,
+                         timeout_ns);
 }
 
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock)
@@ -274,37 +298,84 @@ static int check_member(const loco_rw_group_t *locks, const char *call, int memb
     return loci_check_rank(locks->rt, call, locks->ep->name, "member", member, locks->count);
 }
 
-int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
+static int acquire_shared(loco_rw_group_t *locks, const char *call, int member, bool nested,
+                          int64_t timeout_ns)
 {
-    int status = check_member(locks, "loco_rw_group_acquire_shared", member);
+    int status = check_member(locks, call, member);
     struct loci_rw rw;
 
+    if (status == LOCO_OK)
+        status = loci_check_timeout(locks->rt, call, locks->ep->name, timeout_ns);
     if (status != LOCO_OK)
         return status;
     rw = member_word(locks, member);
-    return count_one(loci_rw_acquire(locks->rt, &rw, LOCI_RW_SHARED, nested ? LOCI_RW_NESTED : 0),
+    return count_one(loci_rw_acquire_until(locks->rt, &rw, LOCI_RW_SHARED,
+                                           nested ? LOCI_RW_NESTED : 0,
+                                           loci_deadline(locks->rt, timeout_ns)),
                      &locks->held[member].holders[LOCI_RW_SHARED]);
 }
 
-int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
+static int acquire_exclusive(loco_rw_group_t *locks, const char *call, int member, bool nested,
+                             int64_t timeout_ns)
 {
-    int status = check_member(locks, "loco_rw_group_acquire_exclusive", member);
+    int status = check_member(locks, call, member);
     struct loci_rw all, rw;
 
+    if (status == LOCO_OK)
+        status = loci_check_timeout(locks->rt, call, locks->ep->name, timeout_ns);
     if (status != LOCO_OK)
         return status;
     all = all_word(locks);
     rw = member_word(locks, member);
-    status = loci_rw_pair_acquire(locks->rt, &all, &rw, nested ? LOCI_RW_NESTED : 0);
+    status = loci_rw_pair_acquire_until(locks->rt, &all, &rw, nested ? LOCI_RW_NESTED : 0,
+                                        loci_deadline(locks->rt, timeout_ns));
     return count_one(status, &locks->held[member].holders[LOCI_RW_EXCLUSIVE]);
+}
+
+static int acquire_all(loco_rw_group_t *locks, const char *call, bool nested, int64_t timeout_ns)
+{
+    struct loci_rw all = all_word(locks);
+    int status = loci_check_timeout(locks->rt, call, locks->ep->name, timeout_ns);
+
+    if (status != LOCO_OK)
+        return status;
+    return count_one(loci_rw_acquire_until(locks->rt, &all, LOCI_RW_ALL,
+                                           nested ? LOCI_RW_NESTED : 0,
+                                           loci_deadline(locks->rt, timeout_ns)), &locks->all);
+}
+
+int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
+{
+    return acquire_shared(locks, "loco_rw_group_acquire_shared", member, nested, LOCO_FOREVER);
+}
+
+int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
+{
+    return acquire_exclusive(locks, "loco_rw_group_acquire_exclusive", member, nested,
+                             LOCO_FOREVER);
 }
 
 int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested)
 {
-    struct loci_rw all = all_word(locks);
+    return acquire_all(locks, "loco_rw_group_acquire_all", nested, LOCO_FOREVER);
+}
 
-    return count_one(loci_rw_acquire(locks->rt, &all, LOCI_RW_ALL, nested ? LOCI_RW_NESTED : 0),
-                     &locks->all);
+int loco_rw_group_acquire_shared_timed(loco_rw_group_t *locks, int member, bool nested,
+                                       int64_t timeout_ns)
+{
+    return acquire_shared(locks, "loco_rw_group_acquire_shared_timed", member, nested, timeout_ns);
+}
+
+int loco_rw_group_acquire_exclusive_timed(loco_rw_group_t *locks, int member, bool nested,
+                                          int64_t timeout_ns)
+{
+    return acquire_exclusive(locks, "loco_rw_group_acquire_exclusive_timed", member, nested,
+                             timeout_ns);
+}
+
+int loco_rw_group_acquire_all_timed(loco_rw_group_t *locks, bool nested, int64_t timeout_ns)
+{
+    return acquire_all(locks, "loco_rw_group_acquire_all_timed", nested, timeout_ns);
 }
 
 int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,

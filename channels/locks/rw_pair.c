@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "rw_pair.h"
+#include "wait.h"
 
 static bool are_far(const struct loci_rw *group, const struct loci_rw *member)
 {
@@ -52,7 +53,7 @@ static int try_both(struct loco_runtime *rt, const struct loci_rw *group,
 }
 
 static int acquire_both(struct loco_runtime *rt, const struct loci_rw *group,
-                        const struct loci_rw *member, unsigned flags)
+                        const struct loci_rw *member, unsigned flags, int64_t deadline)
 {
     bool inside = atomic_load_explicit(group->parts, memory_order_relaxed) > 0;
     bool part = false, alone = false;
@@ -61,11 +62,11 @@ static int acquire_both(struct loco_runtime *rt, const struct loci_rw *group,
     if (are_far(group, member))
         status = try_both(rt, group, member, &part, &alone);
     if (status == LOCO_OK && !part)
-        status = loci_rw_acquire(rt, group, LOCI_RW_PART,
-                                 inside ? flags | LOCI_RW_INSIDE : flags);
+        status = loci_rw_acquire_until(rt, group, LOCI_RW_PART,
+                                       inside ? flags | LOCI_RW_INSIDE : flags, deadline);
     if (status != LOCO_OK || alone)
         return status;
-    status = loci_rw_acquire(rt, member, LOCI_RW_EXCLUSIVE, flags);
+    status = loci_rw_acquire_until(rt, member, LOCI_RW_EXCLUSIVE, flags, deadline);
     if (status != LOCO_OK)
         loci_rw_release(rt, group, LOCI_RW_PART);
     return status;
@@ -74,7 +75,13 @@ static int acquire_both(struct loco_runtime *rt, const struct loci_rw *group,
 int loci_rw_pair_acquire(struct loco_runtime *rt, const struct loci_rw *group,
                          const struct loci_rw *member, unsigned flags)
 {
-    int status = acquire_both(rt, group, member, flags);
+    return loci_rw_pair_acquire_until(rt, group, member, flags, LOCI_NEVER);
+}
+
+int loci_rw_pair_acquire_until(struct loco_runtime *rt, const struct loci_rw *group,
+                               const struct loci_rw *member, unsigned flags, int64_t deadline)
+{
+    int status = acquire_both(rt, group, member, flags, deadline);
 
     if (status == LOCO_OK)
         atomic_fetch_add_explicit(group->parts, 1, memory_order_relaxed);

@@ -400,10 +400,27 @@ static int is_ours(void *arg)
     return check_deaths(w, deaths, word);
 }
 
-static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
+/* This waiter goes, and has not taken the word. */
+static void leave_line(struct rw_wait *w)
+{
+    uint64_t word, old;
+    int status = w->has_ticket ? loci_read64(w->rt, w->rw->mem, w->rw->offset, &word, NULL)
+                               : LOCO_ERR_AGAIN;
+
+    while (status == LOCO_OK && step_of(w, word) != 0) {
+        status = loci_compare_swap(w->rt, w->rw->mem, w->rw->offset, word,
+                                   word + step_of(w, word), &old, NULL);
+        if (old == word)
+            return;
+        word = old;
+    }
+}
+
+static int wait_until(struct loco_runtime *rt, struct rw_wait *w, int64_t deadline)
 {
     const struct loci_reason why = {
-        .what = w->rw->what, .at = w->rw->mem, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .what = w->rw->what, .at = w->rw->mem, .peer = -1,
+        .timeout_ns = loci_time_left(rt, deadline),
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
     };
     int64_t patience = rt->tunables.lock_patience;
@@ -416,15 +433,27 @@ static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
     if (w->looking) {   /* its result goes into the caller's frame */
         int looked = loco_ack_wait(rt, &w->ack);
 
-        if (looked == LOCO_OK && swapped_in(w))
+        if (looked == LOCO_OK && swapped_in(w)) {
+            w->taken = w->read;
+            if (status == LOCO_ERR_TIMEOUT)
+                return LOCO_OK;
             loci_rw_release(rt, w->rw, w->mode);
+            return status;
+        }
     }
+    if (status == LOCO_ERR_TIMEOUT)
+        leave_line(w);
     return status;
+}
+
+static int wait_for(struct loco_runtime *rt, struct rw_wait *w)
+{
+    return wait_until(rt, w, LOCI_NEVER);
 }
 
 /* *word: as it was when it was taken. */
 static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_rw_mode mode,
-                   unsigned flags, uint64_t *word)
+                   unsigned flags, int64_t deadline, uint64_t *word)
 {
     struct rw_wait w = { .rw = rw, .mode = mode, .flags = flags, .last = ~UINT64_C(0) };
     int status;
@@ -436,7 +465,7 @@ static int acquire(struct loco_runtime *rt, const struct loci_rw *rw, enum loci_
             return status;
         }
     }
-    status = wait_for(rt, &w);
+    status = wait_until(rt, &w, deadline);
     *word = w.taken;
     return status;
 }
@@ -493,7 +522,18 @@ int loci_rw_acquire_slow(struct loco_runtime *rt, const struct loci_rw *rw,
 {
     uint64_t word;
 
-    return acquire(rt, rw, mode, flags, &word);
+    return acquire(rt, rw, mode, flags, LOCI_NEVER, &word);
+}
+
+int loci_rw_acquire_until(struct loco_runtime *rt, const struct loci_rw *rw,
+                          enum loci_rw_mode mode, unsigned flags, int64_t deadline)
+{
+    unsigned char *p = loci_mem_word(rw->mem);
+    uint64_t word;
+
+    if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode))
+        return LOCO_OK;
+    return acquire(rt, rw, mode, flags, deadline, &word);
 }
 
 int loci_rw_acquire_unless(struct loco_runtime *rt, const struct loci_rw *rw, unsigned flags,
@@ -519,7 +559,7 @@ int loci_rw_acquire_member(struct loco_runtime *rt, const struct loci_rw *rw,
     if (p != NULL && loci_rw_take_mapped(rt, p + rw->offset, rw, mode))
         word = loci_load64(p + rw->offset);
     else
-        status = acquire(rt, rw, mode, flags, &word);
+        status = acquire(rt, rw, mode, flags, LOCI_NEVER, &word);
     *grouped = status == LOCO_OK && (word & LOCI_RW_GROUPED) != 0;
     return status;
 }

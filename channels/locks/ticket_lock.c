@@ -8,7 +8,8 @@
  * tickets differ.
  *
  *   word        next | serving | sum of names     by fetch-and-add only, but for try
- *   slot        of ticket t: 0, then the name of its owner, or PASSED; whichever comes first
+ *   slot        of ticket t: 0, then the name of its owner, or PASSED; whichever comes first; a
+ *               name may become LEFT by that name, and that the same name again, or TAKEN
  *   grant       ticket + 1, written by who serves it; reset by its owner before it asks
  *
  * acquire     fetch_add(word, next + 1, names + mine). If serving was the ticket got: held.
@@ -25,6 +26,21 @@
  * tickets ago is none; it is reset before the swap after which it may come. Fields do not carry:
  * `next` is on top, `serving` is moved by a holder that knows its ticket, the sum never falls
  * below 0.
+ *
+ * giving up   An owner whose time is over swaps its slot, name -> LEFT | name, and then looks at the
+ *             word. If its turn has not come, who passes it the turn will move `serving` after that,
+ *             and find LEFT: the ticket stays out, and nobody waits with it. If its turn has come,
+ *             the swap LEFT | name -> name tells: done, and the grant is certain to come, so it is
+ *             waited for, and held; not done, and the ticket was taken over.
+ * coming back A process has one ticket: where one is LEFT it swaps LEFT | name -> name, and is where it
+ *             was in the line; or finds it taken over, and draws another.
+ * taking over Who passes the turn and finds LEFT swaps LEFT | name -> TAKEN | its own, puts its name
+ *             for the other in the sum, resets the slot, and releases that ticket as its own. Should
+ *             the swap find the name, the owner has come back, and is granted its turn. The reset is
+ *             a swap: the owner's may come at any time. All this costs nobody who finds a name.
+ *
+ * Threads of one process that wait with a limit have no place in its queue: they enter when it is
+ * empty.
  *
  * If a process stops: before its fetch_add or after its release: nobody cares. With a ticket: the
  * sum and the slots name it, see ticket_state.c. */
@@ -78,6 +94,22 @@ static bool try_enter(struct loco_ticket_lock *lock)
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
+/* For a thread that may give up: without a place in the queue. */
+static int is_entered(void *arg)
+{
+    return try_enter(arg);
+}
+
+static int enter_until(struct loco_ticket_lock *lock, int64_t deadline)
+{
+    const struct loci_reason why = {
+        .what = "threads of this process at a ticket lock", .peer = -1,
+        .timeout_ns = loci_time_left(lock->rt, deadline), .kind = LOCI_WAIT_LOCK,
+    };
+
+    return deadline == LOCI_NEVER ? enter(lock) : loci_wait(lock->rt, &why, is_entered, lock);
+}
+
 static bool others_wait(const struct loco_ticket_lock *lock)
 {
     return atomic_load_explicit(&lock->next, memory_order_relaxed)
@@ -121,24 +153,78 @@ static int is_granted(void *arg)
     return loci_ticket_check(wait->lock, wait->ticket, &wait->still_since, &wait->still);
 }
 
-static int wait_turn(struct loco_ticket_lock *lock, unsigned ticket)
+static int wait_for_grant(struct loco_ticket_lock *lock, int64_t deadline)
 {
     const struct loco_ticket_array *array = lock->array;
     const struct loci_reason why = {
-        .what = array->ep->name, .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .what = array->ep->name, .peer = -1, .timeout_ns = loci_time_left(lock->rt, deadline),
         .kind = LOCI_WAIT_LOCK,
     };
     struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
                                               LOCI_TICKET_GRANTS);
-    struct turn_wait wait = { lock, loci_mem_ptr(mine) + lock->grant, ticket, 0, 0, 0 };
-    uint64_t slot = loci_ticket_slot(lock, ticket), old;
-    loco_ack_t ack = LOCO_ACK_INIT;
-    int status;
+    struct turn_wait wait = { lock, loci_mem_ptr(mine) + lock->grant, lock->ticket, 0, 0, 0 };
 
-    loci_store64(loci_mem_ptr(mine) + lock->grant, 0);
-    status = loci_compare_swap(lock->rt, lock->mem, slot, 0, array->name, &old, NULL);
+    return loci_wait(lock->rt, &why, is_granted, &wait);
+}
+
+/* The slot of our ticket, from `seen` to `desired`; *done: it was so. */
+static int swap_slot(struct loco_ticket_lock *lock, uint64_t seen, uint64_t desired, bool *done)
+{
+    uint64_t old = 0;
+    int status = loci_compare_swap(lock->rt, lock->mem, loci_ticket_slot(lock, lock->ticket), seen,
+                                   desired, &old, NULL);
+
+    *done = status == LOCO_OK && old == seen;
+    return status;
+}
+
+/* Our time is over: LOCO_ERR_TIMEOUT, or LOCO_OK where the turn came just then. The word is looked at
+ * by an atomic, which has its place among those that move it. */
+static int give_up(struct loco_ticket_lock *lock)
+{
+    uint64_t name = lock->array->name, word;
+    bool done;
+    int status = swap_slot(lock, name, LOCI_TICKET_LEFT | name, &done);
+
+    if (status == LOCO_OK)
+        status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, 0, &word,
+                                NULL);
+    if (status != LOCO_OK)
+        return status;
+    if (loci_ticket_serving(word) != lock->ticket) {
+        lock->left = true;
+        return LOCO_ERR_TIMEOUT;
+    }
+    status = swap_slot(lock, LOCI_TICKET_LEFT | name, name, &done);
+    if (status != LOCO_OK)
+        return status;
+    return done ? wait_for_grant(lock, LOCI_NEVER) : LOCO_ERR_TIMEOUT;
+}
+
+/* Our name is in the slot. */
+static int wait_in_line(struct loco_ticket_lock *lock, int64_t deadline)
+{
+    int status = wait_for_grant(lock, deadline);
+
+    return status == LOCO_ERR_TIMEOUT ? give_up(lock) : status;
+}
+
+static int wait_turn(struct loco_ticket_lock *lock, int64_t deadline)
+{
+    const struct loco_ticket_array *array = lock->array;
+    struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
+                                              LOCI_TICKET_GRANTS);
+    uint64_t slot = loci_ticket_slot(lock, lock->ticket), old = 0;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK;
+
+    if (!lock->back) {
+        loci_store64(loci_mem_ptr(mine) + lock->grant, 0);
+        status = loci_compare_swap(lock->rt, lock->mem, slot, 0, array->name, &old, NULL);
+    }
+    lock->back = false;
     if (status == LOCO_OK && old == 0)
-        status = loci_wait(lock->rt, &why, is_granted, &wait);
+        status = wait_in_line(lock, deadline);
     if (status != LOCO_OK)
         return status;
     lock->slot_used = true;
@@ -157,20 +243,46 @@ static bool host_is_dead(const struct loco_ticket_lock *lock)
            && !loci_peer_alive(lock->rt, lock->host);
 }
 
-static int take(struct loco_ticket_lock *lock)
+static int draw_ticket(struct loco_ticket_lock *lock, bool *served)
 {
     uint64_t old;
-    int status;
+    int status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
+                                ticket_unit(lock), &old, NULL);
 
-    if (lock->lost != LOCO_OK || host_is_dead(lock))
-        return LOCO_ERR_PEER_DEAD;
-    status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
-                            ticket_unit(lock), &old, NULL);
     if (status != LOCO_OK)
         return status;
     lock->ticket = loci_ticket_next(old);
-    if (loci_ticket_serving(old) != lock->ticket)
-        status = wait_turn(lock, lock->ticket);
+    *served = loci_ticket_serving(old) == lock->ticket;
+    return LOCO_OK;
+}
+
+/* To the place in line that was left, if nobody has taken it over. */
+static int come_back(struct loco_ticket_lock *lock)
+{
+    uint64_t name = lock->array->name;
+
+    lock->left = false;
+    return swap_slot(lock, LOCI_TICKET_LEFT | name, name, &lock->back);
+}
+
+static int take(struct loco_ticket_lock *lock, int64_t deadline)
+{
+    bool served = false;
+    int status = LOCO_OK;
+
+    if (lock->lost != LOCO_OK || host_is_dead(lock))
+        return LOCO_ERR_PEER_DEAD;
+    if (lock->left)
+        status = come_back(lock);
+    if (status == LOCO_OK && !lock->back) {
+        status = draw_ticket(lock, &served);
+        if (status != LOCO_OK)
+            return status;
+    }
+    if (status == LOCO_OK && !served)
+        status = wait_turn(lock, deadline);
+    if (status == LOCO_ERR_TIMEOUT)
+        return status;
     if (status != LOCO_OK) {
         /* Our ticket stays out: no second one may be taken. */
         lock->lost = status;
@@ -189,17 +301,36 @@ static uint64_t release_step(const struct loco_ticket_lock *lock)
     return (lock->ticket == 0xffff ? 0 - one * 0xffff : one) - lock->array->name;
 }
 
-static int pass_on(struct loco_ticket_lock *lock, unsigned ticket)
+/* Nobody waits with this ticket, which is served: it becomes ours, to be released. *found: what its
+ * slot has; a plain name where its owner was faster. */
+static int take_over(struct loco_ticket_lock *lock, unsigned ticket, uint64_t *found, bool *taken)
+{
+    uint64_t name = lock->array->name, theirs = *found & ~LOCI_TICKET_LEFT, old;
+    uint64_t slot = loci_ticket_slot(lock, ticket);
+    int status = loci_compare_swap(lock->rt, lock->mem, slot, *found, LOCI_TICKET_TAKEN | name,
+                                   &old, NULL);
+
+    *taken = status == LOCO_OK && old == *found;
+    if (status != LOCO_OK || !*taken) {
+        *found = old;
+        return status;
+    }
+    lock->ticket = ticket;
+    status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD, name - theirs,
+                            &old, NULL);
+    if (status == LOCO_OK)
+        status = loci_compare_swap(lock->rt, lock->mem, slot, LOCI_TICKET_TAKEN | name, 0, &old,
+                                   NULL);
+    return status;
+}
+
+static int grant(struct loco_ticket_lock *lock, unsigned ticket, uint64_t name)
 {
     struct loco_ticket_array *array = lock->array;
     loco_ack_t ack = LOCO_ACK_INIT;
     struct loci_mem *theirs;
-    uint64_t name;
-    int status = loci_compare_swap(lock->rt, lock->mem, loci_ticket_slot(lock, ticket), 0,
-                                   LOCI_TICKET_PASSED, &name, NULL);
+    int status;
 
-    if (status != LOCO_OK || name == 0)
-        return status;
     if (name > (uint64_t)array->ep->group.size)
         return LOCO_ERR_PROTOCOL;
     theirs = loci_endpoint_mem(array->ep, (int)name - 1, LOCI_TICKET_GRANTS);
@@ -208,21 +339,44 @@ static int pass_on(struct loco_ticket_lock *lock, unsigned ticket)
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }
 
+/* *taken: the ticket was left by its owner, is ours now, and is to be released in its turn. */
+static int pass_on(struct loco_ticket_lock *lock, unsigned ticket, bool *taken)
+{
+    uint64_t name;
+    int status = loci_compare_swap(lock->rt, lock->mem, loci_ticket_slot(lock, ticket), 0,
+                                   LOCI_TICKET_PASSED, &name, NULL);
+
+    *taken = false;
+    if (status != LOCO_OK || name == 0)
+        return status;
+    if ((name & LOCI_TICKET_LEFT) != 0) {
+        status = take_over(lock, ticket, &name, taken);
+        if (status != LOCO_OK || *taken)
+            return status;
+    }
+    return grant(lock, ticket, name);
+}
+
 static int give(struct loco_ticket_lock *lock)
 {
-    unsigned next = (lock->ticket + 1) & 0xffff;
-    uint64_t old, word = lock->record + LOCI_TICKET_WORD;
-    int status, lost = LOCO_OK;
+    bool again = true;
+    int status = LOCO_OK;
 
     lock->ours = false;
     lock->slot_used = false;
-    status = loci_fetch_add(lock->rt, lock->mem, word, release_step(lock), &old, NULL);
-    status = loci_add_again(lock->rt, lock->mem, word, release_step(lock), &old, status, &lost);
-    if (status == LOCO_OK && loci_ticket_next(old) != next)
-        status = pass_on(lock, next);
+    while (status == LOCO_OK && again) {
+        unsigned next = (lock->ticket + 1) & 0xffff;
+        uint64_t old;
+
+        again = false;
+        status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
+                                release_step(lock), &old, NULL);
+        if (status == LOCO_OK && loci_ticket_next(old) != next)
+            status = pass_on(lock, next, &again);
+    }
     if (status != LOCO_OK)
         lock->lost = status;
-    return status != LOCO_OK ? status : lost;
+    return status;
 }
 
 /* The fence of a release. Where no atomic to the host follows, or one that orders nothing,
@@ -254,18 +408,18 @@ static int held_already(const struct loco_ticket_lock *lock, const char *call)
                         "this thread holds it already");
 }
 
-int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
+static int acquire(loco_ticket_lock_t *lock, const char *call, int64_t deadline)
 {
     void *self = loci_self(lock->rt);
     int status;
 
     if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == self)
-        return held_already(lock, "loco_ticket_lock_acquire");
-    status = enter(lock);
+        return held_already(lock, call);
+    status = enter_until(lock, deadline);
     if (status != LOCO_OK)
         return status;
     if (!lock->ours) {
-        status = take(lock);
+        status = take(lock, deadline);
         if (status != LOCO_OK) {
             leave(lock);
             return status;
@@ -273,6 +427,19 @@ int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
     }
     atomic_store_explicit(&lock->owner, self, memory_order_relaxed);
     return LOCO_OK;
+}
+
+int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
+{
+    return acquire(lock, "loco_ticket_lock_acquire", LOCI_NEVER);
+}
+
+int loco_ticket_lock_acquire_timed(loco_ticket_lock_t *lock, int64_t timeout_ns)
+{
+    const char *call = "loco_ticket_lock_acquire_timed";
+    int status = loci_check_timeout(lock->rt, call, lock->array->ep->name, timeout_ns);
+
+    return status != LOCO_OK ? status : acquire(lock, call, loci_deadline(lock->rt, timeout_ns));
 }
 
 static int try_take(struct loco_ticket_lock *lock)
@@ -294,6 +461,7 @@ static int try_take(struct loco_ticket_lock *lock)
     if (old != word)
         return LOCO_ERR_AGAIN;
     lock->ticket = loci_ticket_next(word);
+    lock->left = false;         /* it was taken over, or the word would not be free */
     lock->ours = true;
     lock->handovers = 0;
     return LOCO_OK;

@@ -11,6 +11,10 @@
  * between its release and the pass leaves a turn that nobody grants. Both are a few instructions
  * wide, and are told by time: loci_grace() without any change of the word once a member is dead.
  *
+ * A ticket that its owner has left is nobody's until it is taken over, so a dead owner of one is in
+ * nobody's way. Where who passes turns dies before it has taken such a ticket over, its slot says so:
+ * LEFT, or TAKEN, and served; told by time, too.
+ *
  * Who finds its way blocked marks the ticket where it is, and leaves with its own ticket
  * outstanding. All behind the mark leave, too; those before it are served. */
 
@@ -27,6 +31,7 @@ struct queue {
     unsigned holder;                    /* name of the holder, or, with empty slots, a sum */
     unsigned empty;                     /* distance from serving of the first empty slot, or 0 */
     unsigned dead;                      /* distance + 1 of the first dead owner, or 0 */
+    bool nobodys;                       /* the first one was left, and is being taken over */
 };
 
 static bool name_is_dead(const struct loco_ticket_lock *lock, uint64_t name)
@@ -42,21 +47,27 @@ static int read_word(struct loco_ticket_lock *lock, uint64_t offset, uint64_t *v
     return loci_read64(lock->rt, lock->mem, lock->record + offset, value, NULL);
 }
 
-/* The names of all but the holder. */
+/* The names of all but the holder. While the slot of the ticket that is served says that it was left,
+ * the sum has the name of who left it in the place of the holder's. */
 static int read_slots(struct loco_ticket_lock *lock, struct queue *q)
 {
-    for (unsigned i = 1; i < q->length; i++) {
+    for (unsigned i = 0; i < q->length; i++) {
         uint64_t name;
         int status = loci_read64(lock->rt, lock->mem, loci_ticket_slot(lock, q->serving + i),
                                  &name, NULL);
 
         if (status != LOCO_OK)
             return status;
+        if (i == 0) {
+            q->nobodys = name != LOCI_TICKET_PASSED
+                         && (name & (LOCI_TICKET_LEFT | LOCI_TICKET_TAKEN)) != 0;
+            continue;
+        }
         if (name == 0 || name == LOCI_TICKET_PASSED) {
             q->empty = q->empty == 0 ? i : q->empty;
             continue;
         }
-        q->holder -= (unsigned)name;
+        q->holder -= (unsigned)(name & LOCI_TICKET_NAMES);
         if (q->dead == 0 && name_is_dead(lock, name))
             q->dead = i + 1;
     }
@@ -75,6 +86,7 @@ static int read_queue(struct loco_ticket_lock *lock, struct queue *q)
     q->length = (loci_ticket_next(q->word) - q->serving) & 0xffff;
     q->holder = (unsigned)(q->word & LOCI_TICKET_NAMES);
     q->empty = q->dead = 0;
+    q->nobodys = false;
     status = read_slots(lock, q);
     if (status == LOCO_OK)
         status = read_word(lock, LOCI_TICKET_WORD, &again);
@@ -94,7 +106,7 @@ int loco_ticket_lock_holder(loco_ticket_lock_t *lock, int *rank)
             *rank = -1;
             return LOCO_OK;
         }
-        if (status == LOCO_OK && q.empty == 0) {
+        if (status == LOCO_OK && q.empty == 0 && !q.nobodys) {
             *rank = (int)q.holder - 1;
             return LOCO_OK;
         }
@@ -169,7 +181,7 @@ int loci_ticket_check(struct loco_ticket_lock *lock, unsigned ticket, int64_t *s
         return LOCO_OK;
     if (is_behind_mark(&q, mark, ticket))
         return LOCO_ERR_PEER_DEAD;
-    if (q.empty == 0 && mine > 0 && name_is_dead(lock, q.holder))
+    if (q.empty == 0 && mine > 0 && !q.nobodys && name_is_dead(lock, q.holder))
         return lose(lock, q.serving);
     if (q.dead != 0 && q.dead - 1 < mine)
         return lose(lock, (q.serving + q.dead - 1) & 0xffff);
@@ -177,6 +189,8 @@ int loci_ticket_check(struct loco_ticket_lock *lock, unsigned ticket, int64_t *s
         return LOCO_OK;
     if (mine == 0)      /* passed to us by one that died before it told us */
         return lose(lock, ticket);
+    if (q.nobodys)      /* who passed the turn died before it took it over */
+        return lose(lock, q.serving);
     if (q.empty != 0)   /* somebody died while it took a ticket: it, or the holder, blocks us */
         return lose(lock, (q.serving + (q.empty < mine ? q.empty : 0)) & 0xffff);
     return LOCO_OK;

@@ -165,19 +165,23 @@ static int call(struct loco_queue *q, bool push, draw_fn *draw, use_fn *use, voi
     return status;
 }
 
-static int push(struct loco_queue *q, draw_fn *draw, const void *entry, loco_ack_t *ack)
+static int before_push(struct loco_queue *q)
 {
-    int status;
+    int status = LOCO_OK;
 
     if (loci_queue_closed(q) != 0)
         return LOCO_ERR_CLOSED;
-    if ((q->flags & LOCO_QUEUE_FENCE) != 0) {
+    if ((q->flags & LOCO_QUEUE_FENCE) != 0)
         status = loci_fence_peer(q->rt, LOCO_FENCE_THREAD, -1);
-        /* What was written to the dead nobody sees. */
-        if (status != LOCO_OK && status != LOCO_ERR_PEER_DEAD)
-            return status;
-    }
-    return call(q, true, draw, put_in, (void *)entry, ack);
+    /* What was written to the dead nobody sees. */
+    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+}
+
+static int push(struct loco_queue *q, draw_fn *draw, const void *entry, loco_ack_t *ack)
+{
+    int status = before_push(q);
+
+    return status == LOCO_OK ? call(q, true, draw, put_in, (void *)entry, ack) : status;
 }
 
 int loco_queue_push(loco_queue_t *q, const void *entry)
@@ -208,6 +212,76 @@ int loco_queue_try_pop(loco_queue_t *q, void *entry)
 int loco_queue_pop_ack(loco_queue_t *q, void *entry, loco_ack_t *ack)
 {
     return call(q, false, draw_for_pop, take_out, entry, ack);
+}
+
+/* ---- with a limit of time ---- */
+
+#define FIRST_TRY_AFTER INT64_C(1000)       /* ns between tries, which double */
+#define LAST_TRY_AFTER INT64_C(500000)
+
+/* A call with a limit draws no ticket before it is good for something at once: a ticket that nobody
+ * comes for would cost its other half a draw, and an empty queue that is asked over and over would
+ * gather them. So it tries at intervals, and what is in it when the time is over stays there. */
+struct timed_call {
+    struct loco_queue *q;
+    bool push;
+    void *entry;
+    int64_t next_try, interval;
+};
+
+static int try_again(void *arg)
+{
+    struct timed_call *c = arg;
+    int64_t now = loci_now(c->q->rt);
+    int status;
+
+    if (now < c->next_try)
+        return 0;
+    status = c->push ? call(c->q, true, try_draw_for_push, put_in, c->entry, NULL)
+                     : call(c->q, false, try_draw_for_pop, take_out, c->entry, NULL);
+    if (status != LOCO_ERR_AGAIN)
+        return status == LOCO_OK ? 1 : status;
+    c->interval = 2 * c->interval < LAST_TRY_AFTER ? 2 * c->interval : LAST_TRY_AFTER;
+    c->next_try = loci_now(c->q->rt) + c->interval;
+    return 0;
+}
+
+/* Who waits needs one of the others: its own process might bring it on, too, but as with calls
+ * without limit that is not waited for. */
+static int somebody_may_come(void *arg)
+{
+    const struct timed_call *c = arg;
+
+    return loci_queue_are_others_dead(c->q) ? LOCO_ERR_PEER_DEAD : LOCO_OK;
+}
+
+static int call_timed(struct loco_queue *q, bool push, void *entry, int64_t timeout_ns)
+{
+    const struct loci_reason why = {
+        .what = q->ep->name, .peer = -1, .broken = somebody_may_come, .timeout_ns = timeout_ns,
+        .kind = LOCI_WAIT_OTHER,
+    };
+    struct timed_call c = { q, push, entry, 0, FIRST_TRY_AFTER / 2 };
+    const char *name = push ? "loco_queue_push_timed" : "loco_queue_pop_timed";
+    int status = loci_check_timeout(q->rt, name, q->ep->name, timeout_ns);
+
+    return status == LOCO_OK ? loci_wait(q->rt, &why, try_again, &c) : status;
+}
+
+int loco_queue_push_timed(loco_queue_t *q, const void *entry, int64_t timeout_ns)
+{
+    int status;
+
+    if (timeout_ns == LOCO_FOREVER)
+        return loco_queue_push(q, entry);
+    status = before_push(q);
+    return status == LOCO_OK ? call_timed(q, true, (void *)entry, timeout_ns) : status;
+}
+
+int loco_queue_pop_timed(loco_queue_t *q, void *entry, int64_t timeout_ns)
+{
+    return timeout_ns == LOCO_FOREVER ? loco_queue_pop(q, entry)
+                                      : call_timed(q, false, entry, timeout_ns);
 }
 
 int loco_queue_size(loco_queue_t *q, uint64_t *entries)

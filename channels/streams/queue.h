@@ -187,6 +187,8 @@ int loci_queue_swap(struct loci_queue_turn *turn, uint64_t desired, bool *done);
 /* queue_lost.c. For who waits, now and then once a member is dead: LOCO_OK to go on (turn->word is
  * what the slot has now), LOCI_QUEUE_PASSED or an error. */
 int loci_queue_check(struct loci_queue_turn *turn);
+/* Whether nobody else is left who would bring a waiter on. */
+bool loci_queue_are_others_dead(const struct loco_queue *q);
 
 /* LOCO_ERR_PEER_DEAD where no call can succeed any more. */
 static inline int loci_queue_alive(const struct loco_queue *q)

@@ -15,7 +15,7 @@ static bool is_dead(const struct loco_queue *q, uint64_t who)
            && !loci_peer_alive(q->rt, q->ep->group.peer[rank]);
 }
 
-static bool are_others_dead(const struct loco_queue *q)
+bool loci_queue_are_others_dead(const struct loco_queue *q)
 {
     const struct loco_group *group = &q->ep->group;
 
@@ -57,7 +57,7 @@ static int nobody_comes(struct loci_queue_turn *turn)
 {
     int status;
 
-    if (!are_others_dead(turn->q)
+    if (!loci_queue_are_others_dead(turn->q)
         || loci_queue_ahead(turn->word, turn->round) != (turn->push ? -1 : 0))
         return LOCO_OK;
     /* Our ticket must not wait for us: its other half draws again. */

@@ -12,7 +12,7 @@ extern "C" {
  *
  * | call              | concurrent                                   | blocks |
  * |-------------------|----------------------------------------------|--------|
- * | _wait             | one thread per process and round; a second one at the same time gets LOCO_ERR_STATE | yes |
+ * | _wait, _wait_timed | one thread per process and round; a second one at the same time gets LOCO_ERR_STATE | yes |
  * | _create, _destroy | of other names; with nothing                 | no     |
  *
  * When wait returns, all processes of the group have called it, and all that they (any of their
@@ -41,6 +41,12 @@ void loco_barrier_destroy(loco_barrier_t *barrier);
  * process outside the group is gone is no error of it.
  * LOCO_ERR_STATE: another thread of this process is in it; nothing was done. */
 int loco_barrier_wait(loco_barrier_t *barrier);
+
+/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT. This
+ * process has arrived then, and that stands: the others may leave the barrier. Call it, or
+ * loco_barrier_wait, again to go on waiting for the same round. What was written between the calls
+ * is not ordered by that round. */
+int loco_barrier_wait_timed(loco_barrier_t *barrier, int64_t timeout_ns);
 /** @} */
 
 #ifdef __cplusplus

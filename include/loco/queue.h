@@ -24,6 +24,8 @@ extern "C" {
  * | _push               | yes        | while it is full | the entry is in its place in the order |
  * | _try_push           | yes        | some operations  | the same |
  * | _push_ack           | yes        | while it is full | the same; source reusable when the ack is complete |
+ * | _push_timed         | yes        | as long as told, while it is full | as _push |
+ * | _pop_timed          | yes        | as long as told, while it is empty | as _pop |
  * | _pop                | yes        | while it is empty | the entry is local, and no longer in the queue |
  * | _try_pop            | yes        | some operations  | the same |
  * | _pop_ack            | yes        | while it is empty | the entry is taken; local when the ack is complete |
@@ -84,6 +86,13 @@ int loco_queue_try_push(loco_queue_t *queue, const void *entry);
 /** As loco_queue_push, but the entry belongs to the call until the ack is complete (ack.h). Its
  * place in the order is settled when this returns. */
 int loco_queue_push_ack(loco_queue_t *queue, const void *entry, loco_ack_t *ack);
+
+/** As loco_queue_push and loco_queue_pop, waiting for `timeout_ns` nanoseconds at most (LOCO_FOREVER:
+ * without limit): LOCO_ERR_TIMEOUT, and nothing was put in or taken out. While they wait they have no
+ * place in the order: they look at intervals that grow to half a millisecond, and calls without a
+ * limit that wait go first. */
+int loco_queue_push_timed(loco_queue_t *queue, const void *entry, int64_t timeout_ns);
+int loco_queue_pop_timed(loco_queue_t *queue, void *entry, int64_t timeout_ns);
 
 /** Take the first entry out, waiting for one. `entry` has room for entry_bytes bytes. */
 int loco_queue_pop(loco_queue_t *queue, void *entry);

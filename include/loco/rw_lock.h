@@ -50,6 +50,12 @@ void loco_rw_lock_destroy(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock);
 
+/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT, and
+ * nothing is held. A waiter that gives up from the middle of the line may cost those behind it half
+ * of LOCO_LOCK_PASS once, when its turn comes. */
+int loco_rw_lock_acquire_shared_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
+int loco_rw_lock_acquire_exclusive_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
+
 /** Take it if that needs no wait, else LOCO_ERR_AGAIN. */
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
@@ -85,6 +91,13 @@ int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nes
 
 /** Take all members shared, at the cost of one lock. */
 int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested);
+
+/** The three of them for `timeout_ns` nanoseconds at most, as loco_rw_lock_acquire_shared_timed. */
+int loco_rw_group_acquire_shared_timed(loco_rw_group_t *locks, int member, bool nested,
+                                       int64_t timeout_ns);
+int loco_rw_group_acquire_exclusive_timed(loco_rw_group_t *locks, int member, bool nested,
+                                          int64_t timeout_ns);
+int loco_rw_group_acquire_all_timed(loco_rw_group_t *locks, bool nested, int64_t timeout_ns);
 
 /** Fence of that scope, then give back what the call of the same ending took; as
  * loco_rw_lock_release_shared. LOCO_ORDER: the data lie at the member's host; of release_all:

@@ -71,13 +71,23 @@ static int check_all(struct user *u)
     return SIM_FINE;
 }
 
+/* Now and then in several calls. */
+static int wait(struct user *u)
+{
+    int status = LOCO_ERR_TIMEOUT;
+
+    for (uint32_t limits = loci_sim_draw(3); limits > 0 && status == LOCO_ERR_TIMEOUT; limits--)
+        status = loco_barrier_wait_timed(u->barrier, loci_sim_draw(10000));
+    return status == LOCO_ERR_TIMEOUT ? loco_barrier_wait(u->barrier) : status;
+}
+
 static int one_round(struct user *u, loco_runtime_t *rt)
 {
     PASS(sim_threads(rt, u->run->threads, write_all, u));
     u->s->entered[u->rank] = (int)u->round;
-    TRY(u->run, loco_barrier_wait(u->barrier));
+    TRY(u->run, wait(u));
     PASS(check_all(u));
-    TRY(u->run, loco_barrier_wait(u->barrier));     /* before it is written again */
+    TRY(u->run, wait(u));       /* before it is written again */
     return SIM_FINE;
 }
 

@@ -110,6 +110,23 @@ static int exclusive(struct user *u)
 
 /* ---- turns ---- */
 
+#define LONGEST_LIMIT 20000     /* ns; several turns of others */
+
+static int acquire(struct user *u, bool writes)
+{
+    /* A ticket that was left in the middle of the line is skipped after half of LOCO_LOCK_PASS: with
+     * slow links that is more than a run has. */
+    bool may_leave = !u->run->faults || u->run->scenario == &sim_scenario_rw_lock_hasty;
+    int64_t limit = may_leave && loci_sim_draw(3) == 0 ? (int64_t)loci_sim_draw(LONGEST_LIMIT)
+                                                       : LOCO_FOREVER;
+
+    if (limit == LOCO_FOREVER)
+        return writes ? loco_rw_lock_acquire_exclusive(u->lock)
+                      : loco_rw_lock_acquire_shared(u->lock);
+    return writes ? loco_rw_lock_acquire_exclusive_timed(u->lock, limit)
+                  : loco_rw_lock_acquire_shared_timed(u->lock, limit);
+}
+
 static int one_turn(struct user *u)
 {
     bool writes = loci_sim_draw(2) == 0, tries = loci_sim_draw(4) == 0;
@@ -117,12 +134,11 @@ static int one_turn(struct user *u)
     int64_t start = loci_now(u->rt);
     int status;
 
-    if (writes)
-        status = tries ? loco_rw_lock_try_exclusive(u->lock)
-                       : loco_rw_lock_acquire_exclusive(u->lock);
+    if (tries)
+        status = writes ? loco_rw_lock_try_exclusive(u->lock) : loco_rw_lock_try_shared(u->lock);
     else
-        status = tries ? loco_rw_lock_try_shared(u->lock) : loco_rw_lock_acquire_shared(u->lock);
-    if (tries && status == LOCO_ERR_AGAIN)
+        status = acquire(u, writes);
+    if (status == (tries ? LOCO_ERR_AGAIN : LOCO_ERR_TIMEOUT))
         return SIM_FINE;
     TRY(u->run, status);
     /* The ticket that was served before the call is not ours, and is served still; or, where nobody

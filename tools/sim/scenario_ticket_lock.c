@@ -10,10 +10,12 @@
 #include "locks/ticket_lock.h"
 
 #define HANDOVERS 1             /* as in the settings */
+#define LONGEST_LIMIT 20000     /* ns; several turns of others */
 
 struct state {
     struct sim_state common;
     bool drawn;
+    bool limits;                /* some give up */
     int host, data_at;
     enum loco_fence_scope scope;
     unsigned char *word;        /* the lock's, at its host */
@@ -42,6 +44,7 @@ static void choose(struct state *s, int n)
         return;
     s->drawn = true;
     s->last = -1;
+    s->limits = loci_sim_draw(2) == 0;
     s->scope = scopes[loci_sim_draw(4)];
     s->host = (int)loci_sim_draw((uint32_t)n);
     s->data_at = s->scope == LOCO_ORDER ? s->host : (int)loci_sim_draw((uint32_t)n);
@@ -49,12 +52,15 @@ static void choose(struct state *s, int n)
 
 /* ---- what the observer sees ---- */
 
-/* While another process has a ticket, the lock stays in one process for so many turns. */
+/* While another process has a ticket, the lock stays in one process for so many turns. Where some
+ * have limits, the other may have left its ticket meanwhile. */
 static int check_streak(struct user *u)
 {
     struct state *s = u->s;
     uint64_t word = sim_peek(s->word);
 
+    if (s->limits)
+        return SIM_FINE;
     s->streak = s->last == u->rank && s->other_waited ? s->streak + 1 : 1;
     s->last = u->rank;
     s->other_waited = ((loci_ticket_next(word) - loci_ticket_serving(word)) & 0xffff) > 1;
@@ -108,15 +114,17 @@ static int one_turn(struct user *u)
 {
     struct state *s = u->s;
     int peer = s->scope == LOCO_FENCE_PAIR ? s->data_at : LOCO_ALL_PEERS, status, result;
+    uint32_t how = loci_sim_draw(4);
 
-    if (loci_sim_draw(4) == 0) {
+    if (how == 0)
         status = loco_ticket_lock_try_acquire(u->lock);
-        if (status == LOCO_ERR_AGAIN)
-            return SIM_FINE;
-        TRY(u->run, status);
-    } else {
-        TRY(u->run, loco_ticket_lock_acquire(u->lock));
-    }
+    else if (how == 1 && u->s->limits)
+        status = loco_ticket_lock_acquire_timed(u->lock, loci_sim_draw(LONGEST_LIMIT));
+    else
+        status = loco_ticket_lock_acquire(u->lock);
+    if ((how == 0 && status == LOCO_ERR_AGAIN) || (how == 1 && status == LOCO_ERR_TIMEOUT))
+        return SIM_FINE;
+    TRY(u->run, status);
     result = now_inside(u);
     if (loci_sim_draw(4) == 0)
         result = sim_first(result, check_holder(u));
@@ -137,6 +145,17 @@ static int turns(void *arg, int thread)
     return SIM_FINE;
 }
 
+/* When all have had it, nobody has to wait: what is left in line was taken over. */
+static int leaves_no_trace(struct user *u, struct sim_seat *seat)
+{
+    TRY(u->run, sim_meet(seat));
+    if (u->run->faults || u->rank != u->run->processes - 1)
+        return SIM_FINE;
+    TRY(u->run, loco_ticket_lock_try_acquire(u->lock));
+    TRY(u->run, loco_ticket_lock_release(u->lock, LOCO_FENCE_NONE, 0));
+    return SIM_FINE;
+}
+
 static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
 {
     struct state *s = u->s;
@@ -151,7 +170,8 @@ static int use(struct user *u, loco_runtime_t *rt, struct sim_seat *seat)
     TRY(u->run, sim_meet(seat));
     WANT(loco_ticket_lock_release(u->lock, LOCO_FENCE_NONE, 0) == LOCO_ERR_STATE,
          "p%d releases what it does not hold", u->rank);
-    return sim_threads(rt, u->run->threads, turns, u);
+    PASS(sim_threads(rt, u->run->threads, turns, u));
+    return leaves_no_trace(u, seat);
 }
 
 static int body(loco_runtime_t *rt, int rank, void *arg)
