@@ -83,6 +83,7 @@ struct chain {
     struct loco_window *win;
     loco_ack_t *ack;
     bool awaited, untold;           /* as of struct loci_op */
+    bool looked;                    /* this call has looked at all of it before */
     int n;
     struct loci_op op[CHAIN];
     struct loci_mem mem[CHAIN];     /* DYNAMIC: of each operation */
@@ -137,7 +138,8 @@ static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
         while (status == LOCO_OK && left > 0) {
             size_t len = left;
 
-            status = locate(c->win, rank, offset, &len, true, &mem, &mem_offset, &c->mem[c->n]);
+            status = locate(c->win, rank, offset, &len, c->looked, &mem, &mem_offset,
+                            &c->mem[c->n]);
             if (status == LOCO_OK)
                 status = move_piece(c, kind, mem, mem_offset, local, len);
             offset += len;
@@ -183,7 +185,7 @@ static int move_run(struct loco_window *win, int rank, enum loci_op_kind kind,
 
 /* The chain is large: apart from the short way. */
 static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
-                      const struct loco_span *spans, size_t n, loco_ack_t *ack)
+                      const struct loco_span *spans, size_t n, bool looked, loco_ack_t *ack)
 {
     loco_ack_t own = LOCO_ACK_INIT;
     struct chain chain;
@@ -192,6 +194,7 @@ static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
     if (kind == LOCI_WRITE)
         loci_window_stored(win);
     chain.win = win;
+    chain.looked = looked;
     chain.untold = ack == LOCO_UNTIL_FLUSH;
     chain.awaited = is_awaited(kind, ack);
     chain.ack = ack != NULL && !chain.untold ? ack : &own;
@@ -205,8 +208,8 @@ static int move_chain(struct loco_window *win, int rank, enum loci_op_kind kind,
     return status;
 }
 
-int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
-                     const struct loco_span *spans, size_t n, loco_ack_t *ack)
+static int move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                const struct loco_span *spans, size_t n, bool looked, loco_ack_t *ack)
 {
     int status = loci_window_send(win);
 
@@ -214,7 +217,13 @@ int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
         return status;
     if (n == 1 && spans->len > 0 && is_far_run(win, rank))
         return move_run(win, rank, kind, spans, ack);
-    return move_chain(win, rank, kind, spans, n, ack);
+    return move_chain(win, rank, kind, spans, n, looked, ack);
+}
+
+int loci_window_move(struct loco_window *win, int rank, enum loci_op_kind kind,
+                     const struct loco_span *spans, size_t n, loco_ack_t *ack)
+{
+    return move(win, rank, kind, spans, n, false, ack);
 }
 
 /* ---- the calls ---- */
@@ -232,7 +241,7 @@ int loci_window_put_or_get(struct loco_window *win, int rank, enum loci_op_kind 
     if (status == LOCO_OK && n == 1 && loci_window_may_defer(win, rank, kind, spans->len, ack))
         return loci_window_defer(win, rank, kind, spans);
     if (status == LOCO_OK)
-        status = loci_window_move(win, rank, kind, spans, n, ack);
+        status = move(win, rank, kind, spans, n, true, ack);
     if ((kind == LOCI_WRITE || ack == LOCO_UNTIL_FLUSH) && win->one_thread)
         win->under_way = rank;
     if (status == LOCO_OK && win->kind == LOCO_WINDOW_DYNAMIC)
