@@ -5,6 +5,8 @@
 #include "osc_loco.h"
 
 #define ONLY_DYNAMIC "memory is attached to windows of MPI_Win_create_dynamic alone"
+#define NO_ROOM "no memory is left for one region more, or no more can be registered with the " \
+    "device (the line before says which): detach what is not used, or attach fewer, larger regions"
 
 int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size)
 {
@@ -16,9 +18,12 @@ int ompi_osc_loco_attach(struct ompi_win_t *win, void *base, size_t size)
         return ompi_osc_loco_tell(win, MPI_ERR_RMA_FLAVOR, "MPI_Win_attach",
                                   OMPI_OSC_LOCO_NO_TARGET, ONLY_DYNAMIC);
     rc = ompi_osc_loco_class(loco_window_attach(window_of(module), base, size));
-    return rc != MPI_ERR_RMA_ATTACH
-           ? rc : ompi_osc_loco_tell(win, rc, "MPI_Win_attach", OMPI_OSC_LOCO_NO_TARGET,
-                                     "a part of this memory is attached already");
+    if (rc == MPI_ERR_RMA_ATTACH)
+        return ompi_osc_loco_tell(win, rc, "MPI_Win_attach", OMPI_OSC_LOCO_NO_TARGET,
+                                  "a part of this memory is attached already");
+    if (rc == MPI_ERR_NO_MEM)
+        return ompi_osc_loco_tell(win, rc, "MPI_Win_attach", OMPI_OSC_LOCO_NO_TARGET, NO_ROOM);
+    return rc;
 }
 
 int ompi_osc_loco_detach(struct ompi_win_t *win, const void *base)

@@ -241,10 +241,12 @@ int loco_window_flush_local_all(loco_window_t *win);
  * the status. */
 int loco_window_sync(loco_window_t *win);
 
-/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told, and
- * none may reach them while they are detached, or gets LOCO_ERR_ATTACH. LOCO_ERR_ATTACH here:
- * it overlaps attached memory; nothing is attached there. LOCO_ERR_STATE: the window is of
- * another kind. */
+/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told. Who
+ * reaches for bytes that are not attached gets LOCO_ERR_RANGE; who does while they are being
+ * detached may still reach them. The cost grows with the logarithm of how many regions are
+ * attached. Errors, and nothing has changed: LOCO_ERR_ATTACH (it overlaps attached memory; nothing
+ * is attached that begins there), LOCO_ERR_ARG, LOCO_ERR_STATE (the window is of another kind),
+ * LOCO_ERR_NO_MEMORY (of attach; over RDMA it may be that no more can be pinned). */
 int loco_window_attach(loco_window_t *win, void *base, size_t len);
 int loco_window_detach(loco_window_t *win, const void *base);
 /** @} */
