@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "service.h"
 
 #define STACK_BYTES ((size_t)512 << 10)
@@ -144,7 +145,7 @@ int loci_service_open(struct loco_runtime *rt)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->ended, NULL);
     if (open_descriptors(s) != 0) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "no descriptors for the service thread: %m");
+        loci_descriptor_missing(rt, "no descriptors for the service thread");
         free_service(s);
         return LOCO_ERR_SYSTEM;
     }

@@ -75,7 +75,7 @@ Test(shm, a_stopped_peer_stops_nobody)
 static int raw_link(const struct loci_address *to)
 {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "loco.%016llx.%016llx",
                        (unsigned long long)to->identity, (unsigned long long)to->token);
 
@@ -86,21 +86,11 @@ static int raw_link(const struct loci_address *to)
     return -1;
 }
 
-static void say_hello(int fd, const struct loci_address *me)
-{
-    struct shm_message m = {
-        .head = { SHM_MAGIC, SHM_VERSION, SHM_HELLO, sizeof m.head + sizeof m.body.hello, 0, 0 },
-        .body.hello = { me->identity, me->token },
-    };
-
-    (void)!send(fd, &m, m.head.len, MSG_NOSIGNAL);
-}
-
 /* Messages that are nearly right, and random ones. */
-static size_t make_message(struct shm_message *m, unsigned *seed)
+static size_t make_message(struct shm_message *m, const struct loci_address *me, unsigned *seed)
 {
     static const uint16_t types[] = {
-        SHM_HELLO, SHM_CONTROL, SHM_WANT_FD, SHM_HERE_IS_FD, SHM_MAPPED, SHM_UNMAP, SHM_AREA,
+        1, SHM_CONTROL, SHM_WANT_FD, SHM_HERE_IS_FD, SHM_MAPPED, SHM_UNMAP, SHM_AREA,
         SHM_COPY, 77, 0,
     };
     unsigned char *bytes = (unsigned char *)m;
@@ -111,6 +101,7 @@ static size_t make_message(struct shm_message *m, unsigned *seed)
     m->head = (struct shm_head){
         .magic = SHM_MAGIC, .version = SHM_VERSION, .type = types[rand_r(seed) % 10],
         .extent = (uint32_t)rand_r(seed) % 4, .call = (uint64_t)rand_r(seed) % 3,
+        .from = me->identity, .token = me->token + (rand_r(seed) % 8 == 0),
     };
     if (m->head.type == SHM_UNMAP)
         m->head.extent += 1000;     /* of its own extents it would be believed */
@@ -180,10 +171,8 @@ static int talks_nonsense(const struct loco_bootstrap *boot, void *arg)
             close(fd);
             fd = raw_link(&w.rt->peers[1]->address);
             NEED(fd >= 0);
-            if (rand_r(&seed) % 8)
-                say_hello(fd, &w.rt->address);
         }
-        send_message(fd, &m, make_message(&m, &seed), rand_r(&seed) % 10 == 0 ? odd : -1);
+        send_message(fd, &m, make_message(&m, &w.rt->address, &seed), rand_r(&seed) % 10 == 0 ? odd : -1);
     }
     if (fd >= 0)
         close(fd);
@@ -212,7 +201,7 @@ Test(shm, nonsense_is_dropped, .timeout = 60)
 
 Test(shm, messages_are_checked)
 {
-    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1 } };
+    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 } };
     size_t len = sizeof m.head;
 
     cr_assert(loci_shm_message_error(&m, len) == NULL);
@@ -224,7 +213,7 @@ Test(shm, messages_are_checked)
     cr_assert(loci_shm_message_error(&m, len + 1) == NULL);
     m.head.magic++;
     cr_assert(loci_shm_message_error(&m, len + 1) != NULL);
-    m.head = (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1 };
+    m.head = (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 };
     cr_assert(loci_shm_message_error(&m, len) != NULL);
     m.head.version = SHM_VERSION;
     m.head.type = SHM_COPY;

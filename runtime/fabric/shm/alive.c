@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Who is alive. A pidfd becomes readable when its process ends, by whatever. Where the pid says
- * nothing here (another pid namespace, an old kernel), a connection that we hold hangs up.
+/* Who is alive. A pidfd becomes readable when its process ends, by whatever: the last of its
+ * threads, that is; the first one may have gone before. That is one descriptor per peer, closed
+ * when it has ended. Where the pid says nothing here (another pid namespace, an old kernel), or too
+ * few descriptors are left for what cannot do without, there is none, and the service thread asks
+ * by the clock: the name of the peer's socket has no owner once the process, or its runtime, has
+ * ended; and where somebody inherited the socket, there is no process with its pid.
  *
  * What a process sent before it ended counts: its messages are taken before its end is told, and
  * a goodbye among them makes the difference between left and dead. */
@@ -9,12 +13,15 @@
 #include "config.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "service.h"
 #include "offer.h"
 #include "shm.h"
@@ -39,27 +46,81 @@ uint64_t loci_shm_start_time(int32_t pid)
 
 static void pid_ended(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
+    (void)rt;
+    (void)fd;
     (void)events;
-    loci_service_unwatch(rt, fd);
     loci_shm_ended(ctx, "its process has ended");
 }
 
+static bool shows_pid(const struct shm_peer *p)
+{
+    return p->fabric->pid_space != 0 && p->peer->address.fabric[0] == p->fabric->pid_space;
+}
+
 /* A pidfd of exactly that process: its start time is looked at while the pidfd holds it. */
-static int open_pid(struct shm_peer *p)
+static int open_pid(const struct shm_peer *p)
 {
     const struct loci_address *a = &p->peer->address;
     int fd;
 
-    if (p->fabric->pid_space == 0 || a->fabric[0] != p->fabric->pid_space)
+    if (!shows_pid(p))
         return -1;
     fd = (int)syscall(SYS_pidfd_open, a->pid, 0);
-    if (fd >= 0 && loci_shm_start_time(a->pid) != a->start_time) {
+    if (fd >= 0 && loci_descriptor_is_spare(fd, LOCI_SPARE_MOST)
+        && loci_shm_start_time(a->pid) == a->start_time)
+        return fd;
+    if (fd >= 0)
         close(fd);
-        errno = ESRCH;
-        fd = -1;
-    }
-    return fd;
+    return -1;
 }
+
+bool loci_shm_surely_alive(const struct shm_peer *p)
+{
+    struct pollfd end = { .fd = p->pid_fd, .events = POLLIN };
+
+    return p->pid_fd >= 0 && poll(&end, 1, 0) == 0;
+}
+
+/* ---- asking ---- */
+
+static int probe_later(struct shm_peer *p)
+{
+    struct shm_fabric *f = p->fabric;
+
+    if (f->probe_fd < 0)
+        f->probe_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (f->probe_fd < 0) {
+        loci_descriptor_missing(f->rt, "no socket to see by who is alive");
+        return LOCO_ERR_SYSTEM;
+    }
+    p->polled = true;
+    atomic_fetch_add(&f->polled, 1);
+    loci_shm_timer_soon(f);
+    return LOCO_OK;
+}
+
+/* Connecting asks for the owner of a name, and tells it nothing. */
+static bool is_there(const struct shm_peer *p)
+{
+    const struct shm_fabric *f = p->fabric;
+
+    if (connect(f->probe_fd, (const struct sockaddr *)&p->name, p->name_len) != 0
+        && errno == ECONNREFUSED)
+        return false;
+    return !shows_pid(p) || kill(p->peer->address.pid, 0) == 0 || errno != ESRCH;
+}
+
+void loci_shm_probe_all(struct shm_fabric *f)
+{
+    const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+
+    for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
+        if (p->polled && !is_there(p))
+            loci_shm_ended(p, "its control socket is gone");
+    connect(f->probe_fd, &nobody, sizeof nobody);
+}
+
+/* ---- life ---- */
 
 int loci_shm_watch_life(struct shm_peer *p)
 {
@@ -72,14 +133,25 @@ int loci_shm_watch_life(struct shm_peer *p)
     if (p->pid_fd >= 0)
         close(p->pid_fd);
     p->pid_fd = -1;
-    return loci_shm_connect(p);
+    return probe_later(p);
+}
+
+static void stop_watching(struct shm_peer *p)
+{
+    if (p->polled)
+        atomic_fetch_sub(&p->fabric->polled, 1);
+    p->polled = false;
+    loci_shm_alive_close(p);
 }
 
 void loci_shm_ended(struct shm_peer *p, const char *how)
 {
+    stop_watching(p);
     if (p->gone || atomic_load_explicit(&p->parted, memory_order_relaxed))
         return;
-    loci_shm_drain(p);
+    loci_shm_drain(p->fabric);
+    loci_shm_unpark(p);
+    loci_shm_link_close(p);
     if (p->gone)
         return;
     p->gone = true;
@@ -90,8 +162,14 @@ void loci_shm_ended(struct shm_peer *p, const char *how)
 
 void loci_shm_alive_close(struct shm_peer *p)
 {
-    if (p->pid_fd < 0)
+    int fd;
+
+    pthread_mutex_lock(&p->lock);
+    fd = p->pid_fd;
+    p->pid_fd = -1;
+    pthread_mutex_unlock(&p->lock);
+    if (fd < 0)
         return;
-    loci_service_unwatch(p->fabric->rt, p->pid_fd);
-    close(p->pid_fd);
+    loci_service_unwatch(p->fabric->rt, fd);
+    close(fd);
 }

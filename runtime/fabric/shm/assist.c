@@ -13,6 +13,7 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "move/access.h"
 #include "own.h"
 #include "service.h"
@@ -69,6 +71,7 @@ static int area_file(void)
 static struct shm_area *new_area(int *fd)
 {
     struct shm_area *area = calloc(1, sizeof *area);
+    int error;
 
     *fd = area_file();
     if (area != NULL && *fd >= 0) {
@@ -77,9 +80,11 @@ static struct shm_area *new_area(int *fd)
         if (area->base != MAP_FAILED)
             return area;
     }
+    error = errno;
     if (*fd >= 0)
         close(*fd);
     free(area);
+    errno = error;
     return NULL;
 }
 
@@ -97,8 +102,10 @@ static struct shm_area *add_area(struct shm_peer *p)
     int fd, status;
 
     area = new_area(&fd);
-    if (area == NULL)
+    if (area == NULL) {
+        loci_descriptor_missing(p->fabric->rt, "no memory for copies by a peer");
         return NULL;
+    }
     head.call = (uintptr_t)area;
     pthread_mutex_lock(&p->lock);
     other = p->area;

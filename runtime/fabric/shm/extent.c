@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "memory/budget.h"
 #include "memory/memory.h"
 #include "shm.h"
@@ -33,7 +34,7 @@
 
 /* ---- one at a time ---- */
 
-int loci_shm_budget_open(void)
+static int budget_open(void)
 {
     /* The network namespace is what our sockets share, so all peers see this inode. */
     int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -43,27 +44,28 @@ int loci_shm_budget_open(void)
 
 static int try_lock(void *arg)
 {
-    struct shm_fabric *f = arg;
-
-    if (flock(f->budget_fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(*(const int *)arg, LOCK_EX | LOCK_NB) == 0)
         return 1;
     return errno == EWOULDBLOCK || errno == EINTR ? 0 : LOCO_ERR_SYSTEM;
 }
 
-static void budget_lock(struct shm_fabric *f)
+/* The descriptor that holds the lock, or -1. */
+static int budget_lock(struct shm_fabric *f)
 {
     const struct loci_reason why = {
         .what = "others that ask for memory", .peer = -1, .timeout_ns = PATIENCE,
     };
+    int fd = budget_open();
 
-    if (f->budget_fd >= 0 && loci_wait(f->rt, &why, try_lock, f) != LOCO_OK)
+    if (fd < 0 || loci_wait(f->rt, &why, try_lock, &fd) != LOCO_OK)
         LOCI_LOG(f->rt, LOCO_LOG_WARN, "asking for memory without the node's lock: %m");
+    return fd;
 }
 
-static void budget_unlock(struct shm_fabric *f)
+static void budget_unlock(int fd)
 {
-    if (f->budget_fd >= 0)
-        flock(f->budget_fd, LOCK_UN);
+    if (fd >= 0)
+        close(fd);
 }
 
 /* ---- filling ---- */
@@ -130,11 +132,11 @@ static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
 /* Commit [from, to). */
 static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to)
 {
-    int error = ENOMEM;
+    int error = ENOMEM, lock;
 
     if (to <= from)
         return LOCO_OK;
-    budget_lock(f);
+    lock = budget_lock(f);
     if (to - from <= left(f, e)) {
         error = fill(e, f->populate && !e->huge, from, to);
         if (error != 0) {
@@ -143,7 +145,7 @@ static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from,
             LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of memory cannot be had: %m", to - from);
         }
     }
-    budget_unlock(f);
+    budget_unlock(lock);
     return error == 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 
@@ -220,7 +222,9 @@ static int make_and_commit(struct shm_fabric *f, struct shm_extent *e, size_t co
 
     e->huge = huge;
     status = make_file(f, e);
-    if (status == LOCO_ERR_SYSTEM)
+    if (status == LOCO_ERR_SYSTEM && e->fd < 0)
+        loci_descriptor_missing(f->rt, "no memory file");
+    else if (status == LOCO_ERR_SYSTEM)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no memory file of %zu bytes%s: %m", e->len,
                  huge ? " in huge pages" : "");
     if (status == LOCO_OK)

@@ -1,33 +1,40 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Control sockets, the sending half.
+/* Control messages, the sending half.
  *
- * Each process listens on an abstract socket that is named from its identity and token; who has
- * something to say to it connects, says hello, and sends on that connection only. So a pair of
- * processes has up to two connections, each used in one direction. What does not fit into the
- * socket is queued in order; the service thread sends it when there is room. */
+ * Each process has one datagram socket with an abstract name made of its identity and token. It
+ * sends all its messages from there and receives all of them there, so peers cost no descriptors.
+ * The system delivers datagrams of one machine reliably and in order, and refuses one when the
+ * receiver's queue is full; then it waits in a queue of ours, which the service thread empties by
+ * the clock (timer.c): nothing tells when there is room again.
+ *
+ * The receiver looks at who sent a message (receive.c). The sender knows that the name is its
+ * peer's, since nobody else can have it while that lives. After its death another user could take
+ * the name, and would be told names and offsets, which are no secret; but not be given a
+ * descriptor. A message with one goes over a socket that is first connected to whoever has the
+ * name then, and is sent only if the peer is seen alive after that. (Of a peer in another pid
+ * namespace that cannot be seen; there it must not have died in the moment before.) */
 
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/timerfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "service.h"
 #include "wait.h"
 #include "shm.h"
 
-#define BACKLOG 4096
 #define QUEUE_MANY 4096                     /* messages from which on threads wait */
 #define QUEUE_PATIENCE INT64_C(10000000000) /* ns that they wait */
-#define RETRY_NS 1000000                    /* until a full listener is tried again */
+#define BUFFER_BYTES (4 << 20)              /* of what is on its way to all peers; less if the system
+                                             * gives less */
 
 struct shm_queued {
     struct shm_queued *next;
@@ -36,9 +43,9 @@ struct shm_queued {
     unsigned char bytes[];
 };
 
-/* ---- names ---- */
+/* ---- the socket ---- */
 
-static socklen_t socket_name(const struct loci_address *a, struct sockaddr_un *name)
+socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un *name)
 {
     int len;
 
@@ -49,129 +56,113 @@ static socklen_t socket_name(const struct loci_address *a, struct sockaddr_un *n
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-int loci_shm_listen(struct shm_fabric *f)
+int loci_shm_socket_open(struct shm_fabric *f)
 {
+    const int on = 1, room = BUFFER_BYTES;
     struct sockaddr_un name;
-    socklen_t len = socket_name(&f->rt->address, &name);
+    socklen_t len = loci_shm_socket_name(&f->rt->address, &name);
 
-    f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (f->listen_fd < 0 || bind(f->listen_fd, (struct sockaddr *)&name, len) != 0
-        || listen(f->listen_fd, BACKLOG) != 0) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no control socket: %m");
+    f->socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* Before it has a name, so that no message comes without its sender's credentials. */
+    if (f->socket_fd < 0 || setsockopt(f->socket_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0
+        || bind(f->socket_fd, (struct sockaddr *)&name, len) != 0) {
+        loci_descriptor_missing(f->rt, "no control socket");
         return LOCO_ERR_SYSTEM;
     }
-    return loci_service_watch(f->rt, f->listen_fd, EPOLLIN, loci_shm_accept, f);
+    (void)setsockopt(f->socket_fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    return loci_service_watch(f->rt, f->socket_fd, EPOLLIN, loci_shm_readable, f);
 }
 
 /* ---- sending, under the peer's lock ---- */
 
+static void attach(struct msghdr *m, void *control, size_t len, int fd)
+{
+    struct cmsghdr *c;
+
+    memset(control, 0, len);
+    m->msg_control = control;
+    m->msg_controllen = len;
+    c = CMSG_FIRSTHDR(m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+}
+
 /* 0, or errno. */
-static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts, int fd)
+static int send_on(int from, struct msghdr *m)
+{
+    ssize_t n;
+
+    do
+        n = sendmsg(from, m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? errno : 0;
+}
+
+static int send_descriptor(struct shm_peer *p, struct msghdr *m, int fd)
 {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control;
-    struct msghdr m = { .msg_iov = (struct iovec *)parts, .msg_iovlen = nparts };
-    ssize_t n;
+    int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
 
-    if (fd >= 0) {
-        memset(&control, 0, sizeof control);
-        m.msg_control = control.bytes;
-        m.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof fd);
-        memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    }
-    do
-        n = sendmsg(p->out_fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? errno : 0;
+    if (from < 0)
+        return errno;
+    attach(m, control.bytes, sizeof control.bytes, fd);
+    if (connect(from, (struct sockaddr *)&p->name, p->name_len) != 0)
+        error = errno;
+    else if (p->pid_fd >= 0 && !loci_shm_surely_alive(p))
+        error = ECONNREFUSED;
+    else
+        error = send_on(from, m);
+    close(from);
+    return error;
 }
 
-static void try_later(struct shm_fabric *f)
+/* 0; EAGAIN: there is no room; or errno. */
+static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts, int fd)
 {
-    const struct itimerspec soon = { .it_value.tv_nsec = RETRY_NS };
+    struct msghdr m = { .msg_iov = (struct iovec *)parts, .msg_iovlen = nparts };
+    int error;
 
-    timerfd_settime(f->timer_fd, 0, &soon, NULL);
+    if (fd >= 0) {
+        error = send_descriptor(p, &m, fd);
+    } else {
+        m.msg_name = &p->name;
+        m.msg_namelen = p->name_len;
+        error = send_on(p->fabric->socket_fd, &m);
+    }
+    return error == ENOBUFS || error == ETOOMANYREFS ? EAGAIN : error;
+}
+
+/* ---- the queue, under the peer's lock ---- */
+
+static void queue_empty(struct shm_peer *p)
+{
+    atomic_fetch_sub(&p->fabric->waiting, 1);
+    p->last = &p->first;
+}
+
+static void drop_first(struct shm_peer *p)
+{
+    struct shm_queued *q = p->first;
+
+    p->first = q->next;
+    if (q->fd >= 0)
+        close(q->fd);
+    free(q);
+    atomic_fetch_sub_explicit(&p->queued, 1, memory_order_relaxed);
+    if (p->first == NULL)
+        queue_empty(p);
 }
 
 static void hang_up(struct shm_peer *p)
 {
-    while (p->first != NULL) {
-        struct shm_queued *q = p->first;
-
-        p->first = q->next;
-        if (q->fd >= 0)
-            close(q->fd);
-        free(q);
-    }
-    p->last = &p->first;
-    atomic_store_explicit(&p->queued, 0, memory_order_relaxed);
+    while (p->first != NULL)
+        drop_first(p);
     p->hung_up = true;
-}
-
-static void link_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
-{
-    struct shm_peer *p = ctx;
-
-    if (events & EPOLLOUT)
-        loci_shm_flush(p);
-    if ((events & (EPOLLHUP | EPOLLERR)) == 0)
-        return;
-    loci_service_unwatch(rt, fd);
-    pthread_mutex_lock(&p->lock);
-    hang_up(p);
-    pthread_mutex_unlock(&p->lock);
-    if (p->pid_fd < 0)
-        loci_shm_ended(p, "its connection has ended");
-}
-
-static void watch_link(struct shm_peer *p, bool room)
-{
-    loci_service_watch(p->fabric->rt, p->out_fd, room ? EPOLLOUT : 0, link_event, p);
-}
-
-static bool is_same_user(int fd)
-{
-    struct ucred who;
-    socklen_t len = sizeof who;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
-}
-
-/* A connection that has said hello. 0, EAGAIN (the listener's queue is full), or errno. */
-static int make_link(struct shm_peer *p)
-{
-    const struct loci_address *me = &p->fabric->rt->address;
-    struct shm_hello hello = { me->identity, me->token };
-    struct shm_head head = {
-        .magic = SHM_MAGIC, .version = SHM_VERSION, .type = SHM_HELLO,
-        .len = sizeof head + sizeof hello,
-    };
-    const struct iovec parts[2] = { { &head, sizeof head }, { &hello, sizeof hello } };
-    struct sockaddr_un name;
-    socklen_t len = socket_name(&p->peer->address, &name);
-    int error = 0;
-
-    p->out_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p->out_fd < 0)
-        return errno;
-    if (connect(p->out_fd, (struct sockaddr *)&name, len) != 0)
-        error = errno;
-    else if (!is_same_user(p->out_fd))
-        error = EACCES;
-    else
-        error = send_one(p, parts, 2, -1);
-    if (error != 0) {
-        close(p->out_fd);
-        p->out_fd = -1;
-    } else if (p->pid_fd < 0) {
-        watch_link(p, false);
-    }
-    return error;
 }
 
 static int enqueue(struct shm_peer *p, const struct iovec *parts, int fd)
@@ -189,33 +180,34 @@ static int enqueue(struct shm_peer *p, const struct iovec *parts, int fd)
     *p->last = q;
     p->last = &q->next;
     if (atomic_fetch_add_explicit(&p->queued, 1, memory_order_relaxed) == 0) {
-        if (p->out_fd >= 0)
-            watch_link(p, true);
-        else
-            try_later(p->fabric);
+        atomic_fetch_add(&p->fabric->waiting, 1);
+        loci_shm_timer_soon(p->fabric);
     }
     return LOCO_OK;
 }
 
-/* Under the lock: send now, else queue. */
+/* Send now, else queue. */
 static int send_or_queue(struct shm_peer *p, const struct iovec *parts, int fd)
 {
     int error = 0;
 
     if (p->hung_up)
         return LOCO_ERR_PEER_DEAD;
-    if (p->first == NULL && p->out_fd < 0)
-        error = make_link(p);
-    if (p->first == NULL && error == 0)
+    if (p->first == NULL)
         error = send_one(p, parts, 2, fd);
-    if (p->first != NULL || error == EAGAIN || error == ENOBUFS)
+    if (p->first != NULL || error == EAGAIN)
         return enqueue(p, parts, fd);
     if (error == 0)
         return LOCO_OK;
-    hang_up(p);
     errno = error;
+    if (error == EMFILE || error == ENFILE) {       /* for the socket of a descriptor: it is asked */
+        loci_descriptor_missing(p->fabric->rt, "no socket to pass a descriptor by");
+        return LOCO_ERR_SYSTEM;                     /* whether there is one, next time */
+    }
+    hang_up(p);
     if (error == ECONNREFUSED || error == EPIPE || error == ECONNRESET)
         return LOCO_ERR_PEER_DEAD;
+    errno = error;
     LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx cannot be told: %m",
              (unsigned long long)p->peer->address.identity);
     return LOCO_ERR_SYSTEM;
@@ -235,6 +227,7 @@ int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *b
         .what = "a peer to take its messages", .peer = p->peer->index,
         .timeout_ns = QUEUE_PATIENCE,
     };
+    const struct loci_address *me = &p->fabric->rt->address;
     struct shm_head full = *head;
     const struct iovec parts[2] = { { &full, sizeof full }, { (void *)body, len } };
     int status = LOCO_OK;
@@ -242,6 +235,8 @@ int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *b
     full.magic = SHM_MAGIC;
     full.version = SHM_VERSION;
     full.len = (uint32_t)(sizeof full + len);
+    full.from = me->identity;
+    full.token = me->token;
     if (!has_room(p) && !loci_service_is_self(p->fabric->rt))
         status = loci_wait(p->fabric->rt, &why, has_room, p);
     if (status != LOCO_OK)
@@ -252,78 +247,36 @@ int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *b
     return status;
 }
 
-/* Who is not there any more is found dead by the service thread. */
-int loci_shm_connect(struct shm_peer *p)
-{
-    int error;
-
-    pthread_mutex_lock(&p->lock);
-    error = make_link(p);
-    if (error != 0 && error != EAGAIN)
-        hang_up(p);
-    if (error != 0)
-        try_later(p->fabric);
-    pthread_mutex_unlock(&p->lock);
-    return error == 0 || error == EAGAIN || error == ECONNREFUSED ? LOCO_OK
-                                                                  : LOCO_ERR_UNSUPPORTED;
-}
-
 /* ---- what was queued ---- */
 
-/* Under the lock: 0 when the queue is empty, EAGAIN while it is not, or errno. */
-static int flush_locked(struct shm_peer *p)
+bool loci_shm_flush(struct shm_peer *p)
 {
-    int error = 0;
-
-    if (p->hung_up)
-        return EPIPE;
-    if (p->out_fd < 0 && (p->first != NULL || p->pid_fd < 0))
-        error = make_link(p);
-    while (error == 0 && p->first != NULL) {
-        struct shm_queued *q = p->first;
-        const struct iovec part = { q->bytes, q->len };
-
-        error = send_one(p, &part, 1, q->fd);
-        if (error != 0)
-            break;
-        p->first = q->next;
-        if (p->first == NULL)
-            p->last = &p->first;
-        if (q->fd >= 0)
-            close(q->fd);
-        free(q);
-        atomic_fetch_sub_explicit(&p->queued, 1, memory_order_relaxed);
-    }
-    return error == ENOBUFS ? EAGAIN : error;
-}
-
-void loci_shm_flush(struct shm_peer *p)
-{
-    bool ended = false, left;
-    int error;
+    bool sent = false, ended = false;
 
     pthread_mutex_lock(&p->lock);
-    error = flush_locked(p);
-    left = error == EAGAIN;
-    if (left && p->out_fd < 0)
-        try_later(p->fabric);
-    else if (p->out_fd >= 0 && !p->hung_up)
-        watch_link(p, left);
-    if (error != 0 && !left) {
-        hang_up(p);
-        ended = p->pid_fd < 0;
+    while (p->first != NULL) {
+        const struct iovec part = { p->first->bytes, p->first->len };
+        int error = send_one(p, &part, 1, p->first->fd);
+
+        if (error == EAGAIN || error == EMFILE || error == ENFILE)
+            break;
+        if (error != 0) {
+            hang_up(p);
+            ended = p->pid_fd < 0;
+            break;
+        }
+        drop_first(p);
+        sent = true;
     }
     pthread_mutex_unlock(&p->lock);
     if (ended)
         loci_shm_ended(p, "it cannot be reached");
+    return sent;
 }
 
 void loci_shm_link_close(struct shm_peer *p)
 {
-    if (p->out_fd >= 0) {
-        loci_service_unwatch(p->fabric->rt, p->out_fd);
-        close(p->out_fd);
-    }
-    p->out_fd = -1;
+    pthread_mutex_lock(&p->lock);
     hang_up(p);
+    pthread_mutex_unlock(&p->lock);
 }

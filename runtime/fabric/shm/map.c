@@ -108,7 +108,9 @@ void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head)
     e = loci_shm_extent(f, head->extent);
     fd = e != NULL ? fcntl(e->fd, F_DUPFD_CLOEXEC, 0) : -1;
     pthread_mutex_unlock(&f->lock);
-    loci_shm_send(p, &here, NULL, 0, fd);
+    /* Who asks waits for an answer: that there is none to be had is one, too. */
+    if (loci_shm_send(p, &here, NULL, 0, fd) != LOCO_OK && fd >= 0)
+        loci_shm_send(p, &here, NULL, 0, -1);
     if (fd >= 0)
         close(fd);
 }

@@ -22,12 +22,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "shm.h"
 
 #define PEEK_MAX 4096           /* bytes; with more, process_vm_* are as fast */
+#define MEM_FDS 32              /* peers whose memory is open, at most: the first ones */
 #define WRITES_TO_ASK 256       /* outside of what is known to be writable, from answer to answer */
 
 /* What the system says of a mapping; linux/fs.h has it from 6.11 on. */
@@ -54,23 +55,19 @@ static int open_of(const struct loci_address *a, const char *file, int flags)
     return fd;
 }
 
-/* Descriptors are numbered from below, so this one says how many are open. It only makes things
- * faster: half of what the process may have is left to what cannot do without. */
-static bool is_spare(int fd)
+/* It only makes things faster, so there are few, and only while descriptors are plenty. */
+static int open_memory(struct shm_fabric *f, const struct loci_address *a)
 {
-    struct rlimit most;
+    int fd = -1;
 
-    return getrlimit(RLIMIT_NOFILE, &most) == 0 && (rlim_t)fd < most.rlim_cur / 2;
-}
-
-static int open_memory(const struct loci_address *a)
-{
-    int fd = open_of(a, "mem", O_RDWR);
-
-    if (fd >= 0 && !is_spare(fd)) {
+    if (atomic_fetch_add_explicit(&f->mem_fds, 1, memory_order_relaxed) < MEM_FDS)
+        fd = open_of(a, "mem", O_RDWR);
+    if (fd >= 0 && !loci_descriptor_is_spare(fd, LOCI_SPARE_HALF)) {
         close(fd);
         fd = -1;
     }
+    if (fd < 0)
+        atomic_fetch_sub_explicit(&f->mem_fds, 1, memory_order_relaxed);
     return fd;
 }
 
@@ -82,13 +79,15 @@ static int memory_of(struct shm_peer *p)
 
     if (fd != SHM_MEM_UNOPENED)
         return fd;
-    fd = open_memory(&p->peer->address);
+    fd = open_memory(p->fabric, &p->peer->address);
     if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &unopened,
                                                 fd < 0 ? SHM_MEM_NONE : fd,
                                                 memory_order_acq_rel, memory_order_acquire))
         return fd;
-    if (fd >= 0)
-        close(fd);          /* another thread was first */
+    if (fd >= 0) {          /* another thread was first */
+        close(fd);
+        atomic_fetch_sub_explicit(&p->fabric->mem_fds, 1, memory_order_relaxed);
+    }
     return unopened;
 }
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Control sockets, the receiving half: the service thread's.
+/* Control messages, the receiving half: the service thread's.
  *
- * Nothing of a message is believed before it was looked at. A connection begins with a hello that
- * names a process of our table with its token; a process that we are about to meet may be faster
- * than we, so its connection is parked, unread, until it is in the table. */
+ * Nothing of a message is believed before it was looked at. The system says which user sent it, and
+ * another one's is dropped; its head names a process of our table, with the token that only those
+ * know who met it. A process that we are about to meet may be faster than we: its messages are
+ * parked until it is in the table, and handed on before its next one.
+ *
+ * fabric->lock decides whether that is so: who parks looks for the sender under it, and who enters
+ * a peer looks for parked messages of it. So one of the two finds the other. */
 
 #include "config.h"
 
@@ -12,84 +16,21 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "service.h"
 #include "shm.h"
 
-#define PARKED_MANY 65536
+#define PARKED_BYTES ((size_t)64 << 20)
+#define AT_ONCE 64                  /* messages, before other events have their turn */
+#define DRAIN_MANY 65536            /* more than any queue of the system's is long */
 #define FDS_MANY 4                  /* descriptors in one message; more are closed by the kernel */
 
-static void readable(struct loco_runtime *rt, void *ctx, int fd, uint32_t events);
-
-/* ---- connections ---- */
-
-static bool is_same_user(int fd)
-{
-    struct ucred who;
-    socklen_t len = sizeof who;
-
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
-}
-
-static void add_conn(struct shm_fabric *f, int fd)
-{
-    struct shm_conn *c = is_same_user(fd) ? calloc(1, sizeof *c) : NULL;
-
-    if (c == NULL) {
-        LOCI_LOG(f->rt, LOCO_LOG_WARN, "a connection of another user was refused");
-        close(fd);
-        return;
-    }
-    c->fabric = f;
-    c->fd = fd;
-    pthread_mutex_lock(&f->lock);
-    c->next = f->conns;
-    f->conns = c;
-    pthread_mutex_unlock(&f->lock);
-    loci_service_watch(f->rt, fd, EPOLLIN, readable, c);
-}
-
-static void accept_all(struct shm_fabric *f)
-{
-    int fd;
-
-    while ((fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0
-           || errno == EINTR || errno == ECONNABORTED)
-        if (fd >= 0)
-            add_conn(f, fd);
-}
-
-void loci_shm_accept(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
-{
-    (void)rt;
-    (void)fd;
-    (void)events;
-    accept_all(ctx);
-}
-
-static void drop_conn(struct shm_conn *c)
-{
-    struct shm_fabric *f = c->fabric;
-    struct shm_conn **at = &f->conns;
-
-    loci_service_unwatch(f->rt, c->fd);
-    pthread_mutex_lock(&f->lock);
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    pthread_mutex_unlock(&f->lock);
-    close(c->fd);
-    free(c);
-}
-
-void loci_shm_conns_close(struct shm_fabric *f)
-{
-    while (f->conns != NULL)
-        drop_conn(f->conns);
-}
+struct shm_parked {
+    struct shm_parked *next;
+    size_t len;
+    struct shm_message message;     /* `len` bytes of it */
+};
 
 /* ---- checking ---- */
 
@@ -111,7 +52,6 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len)
     if (m->head.version != SHM_VERSION)
         return "version of another release";
     switch (m->head.type) {
-    case SHM_HELLO: fits = body == sizeof m->body.hello; break;
     case SHM_DEVICE:
     case SHM_CONTROL: fits = body > 0 && body <= LOCI_CONTROL_MAX; break;
     case SHM_COPY: fits = copy_is_sound(&m->body.copy, body); break;
@@ -125,56 +65,6 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len)
     default: return "unknown type";
     }
     return fits ? NULL : "wrong length of its type";
-}
-
-/* ---- hello ---- */
-
-static struct shm_peer *peer_named(struct shm_fabric *f, uint64_t identity, uint64_t token)
-{
-    struct shm_peer *p = f->peers;
-
-    while (p != NULL && (p->peer->address.identity != identity
-                         || p->peer->address.token != token))
-        p = p->next;
-    return p;
-}
-
-/* False: the connection is to be dropped. */
-static bool accept_hello(struct shm_conn *c, const struct shm_hello *hello)
-{
-    struct shm_fabric *f = c->fabric;
-    bool keep = true;
-
-    pthread_mutex_lock(&f->lock);
-    c->peer = peer_named(f, hello->identity, hello->token);
-    if (c->peer == NULL) {
-        keep = f->parked < PARKED_MANY;
-        if (keep) {
-            c->identity = hello->identity;
-            c->token = hello->token;
-            c->parked = true;
-            f->parked++;
-            loci_service_unwatch(f->rt, c->fd);
-        }
-    }
-    /* From here on whoever meets its sender may unpark it: it is not ours to look at. */
-    pthread_mutex_unlock(&f->lock);
-    return keep;
-}
-
-void loci_shm_unpark(struct shm_peer *p)
-{
-    struct shm_fabric *f = p->fabric;
-
-    for (struct shm_conn *c = f->conns; c != NULL; c = c->next) {
-        if (!c->parked || c->identity != p->peer->address.identity
-            || c->token != p->peer->address.token)
-            continue;
-        c->parked = false;
-        c->peer = p;
-        f->parked--;
-        loci_service_watch(f->rt, c->fd, EPOLLIN, readable, c);
-    }
 }
 
 /* ---- messages ---- */
@@ -214,37 +104,140 @@ static bool hand_on(struct shm_peer *p, const struct shm_message *m, int fd)
     }
 }
 
-/* False: the connection is to be dropped. */
-static bool take_message(struct shm_conn *c, const struct shm_message *m, size_t len, int fd)
-{
-    const char *error = loci_shm_message_error(m, len);
-    bool keep = true, taken = false;
+/* ---- senders ---- */
 
-    if (error == NULL && c->peer == NULL && m->head.type != SHM_HELLO)
-        error = "no hello before it";
-    if (error != NULL) {
-        LOCI_LOG(c->fabric->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: "
-                 "%s", len, error);
-        keep = c->peer != NULL;
-    } else if (m->head.type == SHM_HELLO) {
-        keep = c->peer == NULL && accept_hello(c, &m->body.hello);
-    } else {
-        taken = hand_on(c->peer, m, fd);
-    }
-    if (fd >= 0 && !taken)
-        close(fd);
-    return keep;
+static bool is_from(const struct shm_message *m, const struct shm_peer *p)
+{
+    return p->peer->address.identity == m->head.from && p->peer->address.token == m->head.token;
 }
 
-/* The first descriptor of a message; the others are closed. */
-static int fd_of(struct msghdr *m)
+static struct shm_peer *known_sender(struct shm_fabric *f, const struct shm_message *m)
+{
+    int index = loci_peer_find(f->rt, m->head.from);
+    struct shm_peer *p = index < 0 ? NULL : loci_peer(f->rt, index)->fabric_data;
+
+    return p != NULL && is_from(m, p) ? p : NULL;
+}
+
+/* Under fabric->lock. */
+static struct shm_peer *entered_sender(struct shm_fabric *f, const struct shm_message *m)
+{
+    struct shm_peer *p = f->peers;
+
+    while (p != NULL && !is_from(m, p))
+        p = p->next;
+    return p;
+}
+
+/* Under fabric->lock. */
+static bool park(struct shm_fabric *f, const struct shm_message *m, size_t len)
+{
+    size_t bytes = offsetof(struct shm_parked, message) + len;
+    struct shm_parked *parked = f->parked_bytes + bytes <= PARKED_BYTES ? malloc(bytes) : NULL;
+
+    if (parked == NULL)
+        return false;
+    parked->next = NULL;
+    parked->len = len;
+    memcpy(&parked->message, m, len);
+    *f->parked_last = parked;
+    f->parked_last = &parked->next;
+    f->parked_bytes += bytes;
+    return true;
+}
+
+/* The sender of a message, or NULL: it is not known yet, and the message is parked. */
+static struct shm_peer *sender_or_park(struct shm_fabric *f, const struct shm_message *m,
+                                       size_t len)
+{
+    struct shm_peer *p = known_sender(f, m);
+    bool kept = true;
+
+    if (p != NULL)
+        return p;
+    pthread_mutex_lock(&f->lock);
+    p = entered_sender(f, m);
+    if (p == NULL)
+        kept = park(f, m, len);
+    pthread_mutex_unlock(&f->lock);
+    if (!kept)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: no room "
+                 "for what comes from processes that are not known", len);
+    return p;
+}
+
+bool loci_shm_is_early(struct shm_peer *p)
+{
+    const struct shm_parked *parked = p->fabric->parked;
+
+    while (parked != NULL && !is_from(&parked->message, p))
+        parked = parked->next;
+    return parked != NULL;
+}
+
+/* The first parked message of that peer, taken out. */
+static struct shm_parked *take_parked(struct shm_peer *p)
+{
+    struct shm_fabric *f = p->fabric;
+    struct shm_parked **at, *parked;
+
+    pthread_mutex_lock(&f->lock);
+    at = &f->parked;
+    while (*at != NULL && !is_from(&(*at)->message, p))
+        at = &(*at)->next;
+    parked = *at;
+    if (parked != NULL) {
+        *at = parked->next;
+        if (parked->next == NULL)
+            f->parked_last = at;
+        f->parked_bytes -= offsetof(struct shm_parked, message) + parked->len;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return parked;
+}
+
+void loci_shm_unpark(struct shm_peer *p)
+{
+    struct shm_parked *parked;
+
+    if (!atomic_load_explicit(&p->early, memory_order_relaxed))
+        return;
+    while ((parked = take_parked(p)) != NULL) {
+        /* Whoever sends descriptors knows us, and has heard from us before. */
+        hand_on(p, &parked->message, -1);
+        free(parked);
+    }
+    atomic_store_explicit(&p->early, false, memory_order_relaxed);
+}
+
+void loci_shm_parked_close(struct shm_fabric *f)
+{
+    struct shm_parked *parked;
+
+    while ((parked = f->parked) != NULL) {
+        f->parked = parked->next;
+        free(parked);
+    }
+    f->parked_last = &f->parked;
+}
+
+/* ---- the socket ---- */
+
+/* What came beside the bytes: the sender's user, and the first descriptor; others are closed. */
+static int take_extras(struct msghdr *m, bool *same_user)
 {
     int first = -1;
 
+    *same_user = false;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
         size_t n = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
                    ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+        struct ucred who;
 
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
+            memcpy(&who, CMSG_DATA(c), sizeof who);
+            *same_user = who.uid == geteuid();
+        }
         for (size_t i = 0; i < n; i++) {
             int fd;
 
@@ -258,13 +251,31 @@ static int fd_of(struct msghdr *m)
     return first;
 }
 
-enum received { RECEIVED, NOTHING, ENDED };
+static void take_message(struct shm_fabric *f, const struct shm_message *m, size_t len,
+                         bool same_user, int fd)
+{
+    const char *error = same_user ? loci_shm_message_error(m, len) : "it is another user's";
+    struct shm_peer *p = NULL;
+    bool taken = false;
 
-static enum received receive(struct shm_conn *c)
+    if (error != NULL)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "control message of %zu bytes dropped: %s", len, error);
+    else
+        p = sender_or_park(f, m, len);
+    if (p != NULL) {
+        loci_shm_unpark(p);
+        taken = hand_on(p, m, fd);
+    }
+    if (fd >= 0 && !taken)
+        close(fd);
+}
+
+/* False: there is nothing. */
+static bool receive(struct shm_fabric *f)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(FDS_MANY * sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(FDS_MANY * sizeof(int))];
     } control;
     struct shm_message message;
     struct iovec part = { &message, sizeof message };
@@ -272,64 +283,30 @@ static enum received receive(struct shm_conn *c)
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes,
         .msg_controllen = sizeof control.bytes,
     };
-    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t n = recvmsg(f->socket_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    bool same_user;
+    int fd;
 
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? NOTHING : ENDED;
-    if (n == 0 && (m.msg_flags & MSG_TRUNC) == 0)
-        return ENDED;       /* we never send empty messages */
+        return errno == EINTR;
     if (m.msg_flags & MSG_TRUNC)
         message.head.len = 0;       /* which no message has */
-    return take_message(c, &message, (size_t)n, fd_of(&m)) ? RECEIVED : ENDED;
+    fd = take_extras(&m, &same_user);
+    take_message(f, &message, (size_t)n, same_user, fd);
+    return true;
 }
 
-static void readable(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+void loci_shm_readable(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
-    struct shm_conn *c = ctx;
-    struct shm_peer *p = c->peer;
-
     (void)rt;
     (void)fd;
     (void)events;
-    if (receive(c) != ENDED)
-        return;
-    drop_conn(c);
-    if (p != NULL && p->pid_fd < 0)
-        loci_shm_ended(p, "its connection has ended");
+    for (int i = 0; i < AT_ONCE && receive(ctx); i++)
+        ;
 }
 
-/* Under fabric->lock: a connection of that peer with something left to read. */
-static struct shm_conn *undrained(struct shm_peer *p)
+void loci_shm_drain(struct shm_fabric *f)
 {
-    struct shm_conn *c = p->fabric->conns;
-
-    while (c != NULL && (c->drained || c->parked || (c->peer != p && c->peer != NULL)))
-        c = c->next;
-    return c;
-}
-
-void loci_shm_drain(struct shm_peer *p)
-{
-    struct shm_fabric *f = p->fabric;
-    struct shm_conn *c;
-
-    accept_all(f);
-    for (;;) {
-        enum received got;
-
-        pthread_mutex_lock(&f->lock);
-        c = undrained(p);
-        pthread_mutex_unlock(&f->lock);
-        if (c == NULL)
-            break;
-        got = receive(c);
-        if (got == ENDED)
-            drop_conn(c);
-        else
-            c->drained = got == NOTHING;
-    }
-    pthread_mutex_lock(&f->lock);
-    for (c = f->conns; c != NULL; c = c->next)
-        c->drained = false;
-    pthread_mutex_unlock(&f->lock);
+    for (int i = 0; i < DRAIN_MANY && receive(f); i++)
+        ;
 }

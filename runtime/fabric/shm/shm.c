@@ -4,13 +4,10 @@
 
 #include "config.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "service.h"
@@ -22,52 +19,22 @@
 #define GOODBYE_NS INT64_C(1000000000)      /* to get the goodbyes out */
 #define CLOSE_NS INT64_C(10000000000)       /* until the service thread must have closed all */
 
-/* ---- what the service thread does later ---- */
+/* ---- life ---- */
 
-/* Everything that a handler may touch is closed by the thread that runs the handlers. */
-static void close_all(struct shm_fabric *f)
+void loci_shm_close_all(struct shm_fabric *f)
 {
     struct loco_runtime *rt = f->rt;
 
-    loci_service_unwatch(rt, f->listen_fd);
+    loci_service_unwatch(rt, f->socket_fd);
     loci_service_unwatch(rt, f->timer_fd);
     for (struct shm_peer *p = f->peers; p != NULL; p = p->next) {
         loci_shm_alive_close(p);
         loci_shm_link_close(p);
         loci_shm_area_close(p);
     }
-    loci_shm_conns_close(f);
+    loci_shm_parked_close(f);
     atomic_store_explicit(&f->closed, 1, memory_order_release);
 }
-
-static struct shm_peer *first_peer(struct shm_fabric *f)
-{
-    struct shm_peer *p;
-
-    pthread_mutex_lock(&f->lock);
-    p = f->peers;
-    pthread_mutex_unlock(&f->lock);
-    return p;
-}
-
-static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
-{
-    struct shm_fabric *f = ctx;
-    uint64_t times;
-
-    (void)rt;
-    (void)events;
-    if (read(fd, &times, sizeof times) < 0 && errno != EAGAIN)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "reading the timer: %m");
-    if (atomic_load_explicit(&f->closing, memory_order_acquire)) {
-        close_all(f);
-        return;
-    }
-    for (struct shm_peer *p = first_peer(f); p != NULL; p = p->next)
-        loci_shm_flush(p);
-}
-
-/* ---- life ---- */
 
 /* Not 0 where /proc shows the namespace that our pid is of. */
 static uint64_t pid_space(void)
@@ -97,21 +64,14 @@ static uint64_t node_of(uint64_t kernel)
 
 static int open_descriptors(struct shm_fabric *f)
 {
-    int status;
+    int status = loci_shm_timer_open(f);
 
-    f->budget_fd = loci_shm_budget_open();
-    f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (f->timer_fd < 0) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no timer: %m");
-        return LOCO_ERR_SYSTEM;
-    }
-    status = loci_service_watch(f->rt, f->timer_fd, EPOLLIN, timer_event, f);
-    return status == LOCO_OK ? loci_shm_listen(f) : status;
+    return status == LOCO_OK ? loci_shm_socket_open(f) : status;
 }
 
 static void free_fabric(struct shm_fabric *f)
 {
-    const int fds[] = { f->listen_fd, f->timer_fd, f->budget_fd };
+    const int fds[] = { f->socket_fd, f->timer_fd, f->probe_fd };
 
     loci_shm_offers_close(f);
     loci_shm_scratch_close(f);
@@ -146,7 +106,8 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     f->rt = rt;
     f->device_receive = device_receive;
     f->device_ctx = device_ctx;
-    f->listen_fd = f->timer_fd = f->budget_fd = -1;
+    f->socket_fd = f->timer_fd = f->probe_fd = -1;
+    f->parked_last = &f->parked;
     f->free_user = SHM_NO_USER;
     pthread_mutex_init(&f->lock, NULL);
     f->pid_space = pid_space();
@@ -162,8 +123,9 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     if (status != LOCO_OK) {
         if (f->timer_fd >= 0)
             loci_service_unwatch(rt, f->timer_fd);
-        if (f->listen_fd >= 0)
-            loci_service_unwatch(rt, f->listen_fd);
+        if (f->socket_fd >= 0)
+            loci_service_unwatch(rt, f->socket_fd);
+        loci_shm_parked_close(f);
         free_fabric(f);
         return status;
     }
@@ -191,7 +153,7 @@ static int all_is_sent(void *arg)
 {
     struct shm_fabric *f = arg;
 
-    for (struct shm_peer *p = first_peer(f); p != NULL; p = p->next)
+    for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
         if (atomic_load_explicit(&p->queued, memory_order_relaxed) > 0)
             return 0;
     return 1;
@@ -200,12 +162,11 @@ static int all_is_sent(void *arg)
 static void shm_close_fabric(struct loci_fabric *fabric)
 {
     struct shm_fabric *f = shm_of(fabric);
-    const struct itimerspec now = { .it_value.tv_nsec = 1 };
     struct loci_reason why = { .what = "goodbyes", .peer = -1, .timeout_ns = GOODBYE_NS };
 
     loci_wait(f->rt, &why, all_is_sent, f);
-    atomic_store_explicit(&f->closing, 1, memory_order_release);
-    timerfd_settime(f->timer_fd, 0, &now, NULL);
+    atomic_store(&f->closing, 1);
+    loci_shm_timer_soon(f);
     why.what = "the service thread to close the fabric";
     why.timeout_ns = CLOSE_NS;
     if (loci_wait(f->rt, &why, is_flag_set, &f->closed) == LOCO_OK)
@@ -223,6 +184,23 @@ static bool reaches(const struct shm_fabric *f, const struct loci_address *peer)
     return f->device_receive != NULL ? peer->kernel == me->kernel : peer->node == me->node;
 }
 
+/* What it sent before waits for the service thread. */
+static void enter_peer(struct shm_fabric *f, struct shm_peer *p)
+{
+    bool early;
+
+    pthread_mutex_lock(&f->lock);
+    early = loci_shm_is_early(p);
+    atomic_init(&p->early, early);
+    p->next = f->peers;
+    f->peers = p;
+    pthread_mutex_unlock(&f->lock);
+    if (!early)
+        return;
+    atomic_store(&f->early, true);
+    loci_shm_timer_soon(f);
+}
+
 static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct shm_fabric *f = shm_of(fabric);
@@ -234,21 +212,24 @@ static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     p = calloc(1, sizeof *p);
     if (p == NULL)
         return LOCO_ERR_NO_MEMORY;
-    *p = (struct shm_peer){ .fabric = f, .peer = peer, .out_fd = -1, .pid_fd = -1 };
+    *p = (struct shm_peer){ .fabric = f, .peer = peer, .pid_fd = -1 };
     atomic_init(&p->mem_fd, SHM_MEM_UNOPENED);
     p->last = &p->first;
     pthread_mutex_init(&p->lock, NULL);
     if (f->rt->tunables.cma == LOCI_CMA_NEVER || f->pid_space == 0
         || peer->address.fabric[0] != f->pid_space)
         atomic_init(&p->cma, SHM_CMA_FORBIDDEN);
+    p->name_len = loci_shm_socket_name(&peer->address, &p->name);
     peer->fabric_data = p;
     status = loci_shm_watch_life(p);
-    pthread_mutex_lock(&f->lock);
-    p->next = f->peers;
-    f->peers = p;
-    loci_shm_unpark(p);
-    pthread_mutex_unlock(&f->lock);
-    return status;
+    if (status != LOCO_OK) {
+        peer->fabric_data = NULL;
+        pthread_mutex_destroy(&p->lock);
+        free(p);
+        return status;
+    }
+    enter_peer(f, p);
+    return LOCO_OK;
 }
 
 /* Says goodbye; all else is kept until the fabric closes, since handlers may be using it. */

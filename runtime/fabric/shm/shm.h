@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 #include "runtime.h"
 
@@ -21,8 +23,9 @@
  *   offer.c    small copies by a peer that is waiting anyway
  *   assist.c   copies through the owner's service thread
  *   own.c      own memory, touched for peers
- *   link.c     control sockets: connecting, sending
- *   receive.c  control sockets: accepting, checking, handing on
+ *   link.c     control messages: sending
+ *   receive.c  control messages: checking, handing on
+ *   timer.c    what the service thread does by the clock
  *   alive.c    who is alive
  *
  * Locks: fabric->lock before none, peer->lock before none: neither is held while the other is
@@ -74,16 +77,7 @@ struct shm_call {
     struct shm_call *next;
 };
 
-/* A connection that a peer made, to us. The service thread's, but for `parked` ones. */
-struct shm_conn {
-    struct shm_fabric *fabric;
-    int fd;
-    struct shm_peer *peer;              /* NULL until its hello was accepted */
-    bool parked;                        /* its sender is not in our table yet: not read */
-    bool drained;                       /* used by alive.c */
-    uint64_t identity, token;           /* of a parked one */
-    struct shm_conn *next;
-};
+struct shm_parked;
 
 enum shm_cma { SHM_CMA_TRY, SHM_CMA_FORBIDDEN };
 enum shm_mem_fd { SHM_MEM_UNOPENED = -1, SHM_MEM_NONE = -2 };
@@ -111,8 +105,12 @@ struct shm_peer {
     _Atomic int mem_fd;                 /* its memory, or SHM_MEM_*; peek.c */
     struct shm_writable writable;
 
+    struct sockaddr_un name;            /* of its socket */
+    socklen_t name_len;
+    _Atomic bool early;                 /* messages of it are parked: receive.c */
+
     pthread_mutex_t lock;               /* up to the next blank line */
-    int out_fd;                         /* connection that we made, -1: none */
+    int pid_fd;                         /* -1: none, the timer looks after it; alive.c */
     bool hung_up;                       /* it can not be reached any more */
     struct shm_queued *first, **last;   /* messages that did not fit into the socket */
     struct shm_mapping *mappings;
@@ -120,7 +118,7 @@ struct shm_peer {
     _Atomic unsigned queued;            /* messages; read without the lock */
 
     /* The service thread's. */
-    int pid_fd;                         /* -1: its connections tell when it ends */
+    bool polled;                        /* counted in fabric->polled */
     bool goodbye;                       /* it has told that it closes */
     bool gone;                          /* loci_peer_gone was called */
     unsigned char *its_area;            /* where it wants its copies; NULL: not told yet */
@@ -134,9 +132,14 @@ struct shm_fabric {
      * nodes for messages alone; in the service thread, a message for the device's own part. */
     void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes, size_t len);
     void *device_ctx;
-    int listen_fd;
-    int timer_fd;                       /* wakes the service thread for what must be tried again */
-    int budget_fd;
+    int socket_fd;                      /* all control messages, both ways */
+    int probe_fd;                       /* -1 until a peer's life has to be asked for; peers' lock */
+    int timer_fd;                       /* wakes the service thread; timer.c */
+    _Atomic unsigned waiting;           /* peers with queued messages, */
+    _Atomic unsigned polled;            /* and whose life is asked for, now and then */
+    _Atomic bool early;                 /* a peer has become known of which messages are parked */
+    int64_t retry_ns, probe_at;         /* the service thread's */
+    _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     bool populate;                      /* huge pages come with page faults, not with fallocate */
     uint64_t pid_space;                 /* 0: /proc does not show our pids */
     _Atomic int closing, closed;
@@ -146,8 +149,8 @@ struct shm_fabric {
 
     pthread_mutex_t lock;               /* all that follows */
     struct shm_peer *peers;
-    struct shm_conn *conns;
-    unsigned parked;
+    struct shm_parked *parked, **parked_last;   /* messages of whom we do not know yet */
+    size_t parked_bytes;
     struct shm_extent *extents;
     struct shm_user *users;
     uint32_t users_room, free_user;
@@ -160,11 +163,10 @@ struct shm_fabric {
 /* ---- messages, as they go through the sockets ---- */
 
 #define SHM_MAGIC UINT32_C(0x6d68736c)
-#define SHM_VERSION 1
+#define SHM_VERSION 2
 
 enum shm_type {
-    SHM_HELLO = 1,      /* first on each connection: who made it */
-    SHM_CONTROL,        /* for loci_control_receive */
+    SHM_CONTROL = 2,    /* for loci_control_receive */
     SHM_GOODBYE,        /* the sender closes its runtime */
     SHM_WANT_FD,        /* the descriptor of an extent, please */
     SHM_HERE_IS_FD,     /* answer, with the descriptor or without */
@@ -183,10 +185,7 @@ struct shm_head {
     uint32_t len;               /* bytes of the whole message */
     uint32_t extent;            /* WANT_FD, MAPPED, UNMAP */
     uint64_t call;              /* WANT_FD, HERE_IS_FD; AREA, NO_AREA: which area */
-};
-
-struct shm_hello {
-    uint64_t identity, token;
+    uint64_t from, token;       /* the sender's identity, and its token */
 };
 
 #define SHM_SPANS 64
@@ -210,7 +209,6 @@ struct shm_copy {
 struct shm_message {
     struct shm_head head;
     union {
-        struct shm_hello hello;
         struct shm_copy copy;
         unsigned char control[LOCI_CONTROL_MAX];
     } body;
@@ -221,8 +219,6 @@ int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *exten
 int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
 void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
 int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len);
-/* An inode that all processes of this node see, to lock while asking for memory. */
-int loci_shm_budget_open(void);
 /* Whether the system gives memory files huge pages only where madvise asks for them. */
 bool loci_shm_needs_populate(void);
 /* Under fabric->lock: the own extent of that number, or NULL. */
@@ -293,34 +289,51 @@ static inline uint32_t loci_shm_user_place(uint32_t number)
 }
 
 /* ---- link.c ---- */
-int loci_shm_listen(struct shm_fabric *f);
+int loci_shm_socket_open(struct shm_fabric *f);
+/* The name of that process's socket. */
+socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un *name);
 /* Send or queue; `fd` goes along if not -1 (it is duplicated where it has to wait). May wait for
  * a bounded time while very many messages are queued, but not in the service thread. */
 int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *body, size_t len,
                   int fd);
-/* Have a connection, so that its end is seen. */
-int loci_shm_connect(struct shm_peer *p);
-/* Service thread: try again what could not be sent. */
-void loci_shm_flush(struct shm_peer *p);
+/* Service thread: try again what could not be sent. Whether something was. */
+bool loci_shm_flush(struct shm_peer *p);
 void loci_shm_link_close(struct shm_peer *p);
 
 /* ---- receive.c ---- */
-void loci_shm_accept(struct loco_runtime *rt, void *ctx, int fd, uint32_t events);
-/* Take what has arrived from this peer. */
-void loci_shm_drain(struct shm_peer *p);
-/* Under fabric->lock: connections that waited for this peer to be known. */
+void loci_shm_readable(struct loco_runtime *rt, void *ctx, int fd, uint32_t events);
+/* Service thread: take what has arrived. */
+void loci_shm_drain(struct shm_fabric *f);
+/* Under fabric->lock: whether messages of this peer came before it was known. */
+bool loci_shm_is_early(struct shm_peer *p);
+/* Service thread: these messages. */
 void loci_shm_unpark(struct shm_peer *p);
-void loci_shm_conns_close(struct shm_fabric *f);
+void loci_shm_parked_close(struct shm_fabric *f);
 /* NULL where head and length make sense, else what is wrong. */
 const char *loci_shm_message_error(const struct shm_message *m, size_t len);
 
+/* ---- timer.c ---- */
+int loci_shm_timer_open(struct shm_fabric *f);
+/* Any thread, when it has given the timer something to do: `waiting`, `polled`, `early`, closing. */
+void loci_shm_timer_soon(struct shm_fabric *f);
+/* Any thread: the peer that was entered first; the others follow by `next`. */
+struct shm_peer *loci_shm_first_peer(struct shm_fabric *f);
+
 /* ---- alive.c ---- */
 int loci_shm_watch_life(struct shm_peer *p);
-/* Service thread: the peer's process or connection has ended. */
+/* Under its lock: whether a pidfd says that the process is there. */
+bool loci_shm_surely_alive(const struct shm_peer *p);
+/* Service thread: ask for the life of those who have no pidfd. */
+void loci_shm_probe_all(struct shm_fabric *f);
+/* Service thread: the peer's process has ended, or its runtime. */
 void loci_shm_ended(struct shm_peer *p, const char *how);
 void loci_shm_alive_close(struct shm_peer *p);
 /* Field 22 of /proc/PID/stat, 0 where it cannot be read. */
 uint64_t loci_shm_start_time(int32_t pid);
+
+/* ---- shm.c ---- */
+/* Everything that a handler may touch is closed by the thread that runs the handlers. */
+void loci_shm_close_all(struct shm_fabric *f);
 
 static inline struct shm_fabric *shm_of(struct loci_fabric *fabric)
 {

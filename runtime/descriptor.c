@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+#include "config.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "descriptor.h"
+
+#define RESERVE 16
+#define OWN 8           /* the service thread's three, two of the fabric, a page, memory, one in use */
+
+/* Descriptors are numbered from below, so each says how many are open. */
+bool loci_descriptor_is_spare(int fd, enum loci_spare most)
+{
+    struct rlimit limit;
+    rlim_t reserve;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    reserve = most == LOCI_SPARE_HALF ? limit.rlim_cur / 2 : limit.rlim_cur / 8;
+    if (reserve < RESERVE)
+        reserve = RESERVE;
+    return (rlim_t)fd + reserve < limit.rlim_cur;
+}
+
+void loci_descriptor_missing(struct loco_runtime *rt, const char *what)
+{
+    struct rlimit limit = { .rlim_cur = 0 };
+    int error = errno;
+
+    if (error == EMFILE) {
+        getrlimit(RLIMIT_NOFILE, &limit);
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: all %llu descriptors that this process may have are in "
+                 "use. This library needs %d beside the program's, and better one more for each "
+                 "process of the node: raise the limit, ulimit -n", what,
+                 (unsigned long long)limit.rlim_cur, OWN);
+    } else if (error == ENFILE) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: the machine's table of open files is full: raise "
+                 "fs.file-max", what);
+    } else {
+        errno = error;
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: %m", what);
+    }
+    errno = error;
+}
