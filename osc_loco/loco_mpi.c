@@ -323,6 +323,8 @@ static int open_over(MPI_Comm comm, const struct loco_exchange *exchange, loco_r
     if (status == LOCO_OK)
         status = agree_on_status(comm, loco_group_meet(rt, exchange, &group));
     if (status == LOCO_OK)
+        status = agree_on_status(comm, loci_group_reached(group));
+    if (status == LOCO_OK)
         status = take_group(rt, group);
     else
         loco_group_destroy(group);

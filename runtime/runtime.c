@@ -38,6 +38,14 @@ static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *
     return rt->ops != NULL ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
 
+/* Opening is collective, so the others hear of what went wrong before they were met. */
+static int fail_open(const struct loco_bootstrap *boot, int status)
+{
+    if (boot->exchange.size > 1)
+        loci_group_absent(&boot->exchange, boot->identity, status);
+    return status;
+}
+
 static int meet_everyone(struct loco_runtime *rt, const struct loco_exchange *exchange)
 {
     int self = LOCI_SELF;
@@ -82,7 +90,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     int status;
 
     if (rt == NULL)
-        return LOCO_ERR_NO_MEMORY;
+        return fail_open(boot, LOCO_ERR_NO_MEMORY);
     rt->host = host != NULL ? *host : loci_host_system;
     rt->bell = &rt->own_bell;
     rt->expects_machines = boot->other_machines;
@@ -113,6 +121,8 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     status = loci_peers_open(rt);
     if (status == LOCO_OK)
         status = meet_everyone(rt, &boot->exchange);
+    else
+        fail_open(boot, status);
     if (status == LOCO_OK)
         status = observe(rt);
     if (status != LOCO_OK) {
@@ -132,7 +142,7 @@ no_tunables:
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);
-    return status;
+    return fail_open(boot, status);
 }
 
 int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt)

@@ -85,6 +85,7 @@ struct loci_peer {
     int index;                      /* in this runtime's table; differs between processes */
     struct loci_address address;
     bool reachable;                 /* the fabric carries data to it */
+    int introduced;                 /* LOCO_OK, or why it is not reachable */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
     void *fabric_data;              /* the fabric's own */
     void *device_data;              /* of verbs, beside shm's */
@@ -252,6 +253,11 @@ int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
 
 /* group.c: a group of these peers, in this order; the array is copied. */
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group);
+/* LOCO_OK, or LOCO_ERR_UNSUPPORTED when a fabric does not reach all members: the log names one. */
+int loci_group_reached(const struct loco_group *group);
+/* Take part in the others' loco_group_meet with nothing but the status of what went wrong here:
+ * they return it, too. */
+void loci_group_absent(const struct loco_exchange *exchange, uint64_t identity, int status);
 /* Which member a peer is; -1: none. */
 int loci_group_rank_of(const struct loco_group *group, int peer);
 

@@ -140,15 +140,12 @@ static int meet_members(struct loco_window *win, const struct record *all)
 {
     int status = LOCO_OK;
 
-    for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
         if (i == win->group.rank)
             win->group.peer[i] = LOCI_SELF;
         else
             status = loci_peer_meet(win->rt, &all[i].address, &win->group.peer[i]);
-        if (status == LOCO_OK && !loci_peer(win->rt, win->group.peer[i])->reachable)
-            status = LOCO_ERR_UNSUPPORTED;
-    }
-    return status;
+    return status == LOCO_OK ? loci_group_reached(&win->group) : status;
 }
 
 /* What all members must give alike. Where one gives another kind, or other parts than contiguous

@@ -48,7 +48,7 @@ static int check_spec(const struct loci_endpoint_spec *spec)
         if (r->from < LOCI_FROM_ALL || r->from >= spec->group->size)
             return LOCO_ERR_ARG;
     }
-    return LOCO_OK;
+    return loci_group_reached(spec->group);
 }
 
 void loci_entry_free(struct loci_entry *e)

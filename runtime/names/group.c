@@ -46,9 +46,49 @@ static int group_of_addresses(struct loco_runtime *rt, int size,
     return status;
 }
 
+/* What all come to: a member that fails alone would leave the others with one that never comes. */
+static int agree(struct loco_runtime *rt, const struct loco_exchange *exchange, int mine)
+{
+    int *all = malloc((size_t)exchange->size * sizeof all[0]);
+    int status = mine, lost;
+
+    if (all == NULL)
+        return mine != LOCO_OK ? mine : LOCO_ERR_NO_MEMORY;
+    lost = exchange->allgather(exchange->ctx, &mine, sizeof mine, all);
+    for (int i = 0; lost == LOCO_OK && status == LOCO_OK && i < exchange->size; i++)
+        if (all[i] < 0) {
+            LOCI_LOG(rt, LOCO_LOG_ERROR, "process %d of %d could not meet the others: %s", i,
+                     exchange->size, loco_strerror(all[i]));
+            status = all[i];
+        }
+    free(all);
+    return status != LOCO_OK ? status : lost;
+}
+
+/* An address without a version is of a process that has none. */
+void loci_group_absent(const struct loco_exchange *exchange, uint64_t identity, int status)
+{
+    const struct loci_address mine = { .identity = identity };
+    size_t n = (size_t)exchange->size;
+    void *all = calloc(n, sizeof mine);
+
+    if (all != NULL && exchange->allgather(exchange->ctx, &mine, sizeof mine, all) == LOCO_OK)
+        (void)exchange->allgather(exchange->ctx, &status, sizeof status, all);
+    free(all);
+}
+
+static bool all_are_present(const struct loci_address *all, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (all[i].version == 0)
+            return false;
+    return true;
+}
+
 int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
                     loco_group_t **group)
 {
+    loco_group_t *met = NULL;
     struct loci_address *all;
     int status;
 
@@ -59,10 +99,34 @@ int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
     if (all == NULL)
         return LOCO_ERR_NO_MEMORY;
     status = exchange->allgather(exchange->ctx, &rt->address, sizeof rt->address, all);
-    if (status == LOCO_OK)
-        status = group_of_addresses(rt, exchange->size, all, group);
+    if (status == LOCO_OK) {
+        if (all_are_present(all, exchange->size))   /* else who is not says why */
+            status = group_of_addresses(rt, exchange->size, all, &met);
+        status = agree(rt, exchange, status);
+    }
     free(all);
+    if (status == LOCO_OK)
+        *group = met;
+    else
+        loco_group_destroy(met);
     return status;
+}
+
+int loci_group_reached(const struct loco_group *group)
+{
+    for (int i = 0; i < group->size; i++) {
+        const struct loci_peer *peer = loci_peer(group->rt, group->peer[i]);
+
+        if (peer->reachable)
+            continue;
+        LOCI_LOG(group->rt, LOCO_LOG_ERROR, "member %d (process %016llx, pid %d) cannot be reached "
+                 "from here: it counts as another node, by LOCO_NODE or its container, and there is "
+                 "no RDMA device to connect the two (loco-info): leave LOCO_NODE alone, or make "
+                 "channels among processes of one node", i,
+                 (unsigned long long)peer->address.identity, (int)peer->address.pid);
+        return LOCO_ERR_UNSUPPORTED;
+    }
+    return LOCO_OK;
 }
 
 int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_group_t **subset)

@@ -39,17 +39,20 @@ int loci_peer_find(struct loco_runtime *rt, uint64_t identity)
     return index;
 }
 
-/* A peer that no fabric reaches is kept all the same: channels say so when they need it. */
-static void introduce(struct loco_runtime *rt, struct loci_peer *peer)
+/* A peer that no fabric reaches is kept all the same: channels say so when they need it. For one
+ * that cannot be introduced for another reason it is tried again when it is met again. */
+static int introduce(struct loco_runtime *rt, struct loci_peer *peer)
 {
     int status = LOCO_OK;
 
     if (peer->index != LOCI_SELF)
         status = rt->ops->peer_add(rt->fabric, peer);
+    peer->introduced = status;
     peer->reachable = status == LOCO_OK;
     if (!peer->reachable)
         LOCI_LOG(rt, LOCO_LOG_INFO, "process %016llx: %s",
                  (unsigned long long)peer->address.identity, loco_strerror(status));
+    return status == LOCO_ERR_UNSUPPORTED ? LOCO_OK : status;
 }
 
 static int enter(struct loco_runtime *rt, const struct loci_address *address, unsigned at,
@@ -57,6 +60,7 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
 {
     int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
     struct loci_peer *peer;
+    int status;
 
     if (count == LOCI_MAX_PEERS)
         return LOCO_ERR_NO_MEMORY;
@@ -67,10 +71,10 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     peer->address = *address;
     rt->peers[count] = peer;
     rt->peer_hash[at] = count + 1;
-    introduce(rt, peer);
+    status = introduce(rt, peer);
     atomic_store_explicit(&rt->peer_count, count + 1, memory_order_release);
     *index = count;
-    return LOCO_OK;
+    return status;
 }
 
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
@@ -92,10 +96,13 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
     }
     pthread_mutex_lock(&rt->peers_lock);
     at = position(rt, address->identity);
-    if (rt->peer_hash[at] != 0)
+    if (rt->peer_hash[at] != 0) {
         *index = rt->peer_hash[at] - 1;
-    else
+        if (rt->peers[*index]->introduced != LOCO_OK)
+            status = introduce(rt, rt->peers[*index]);
+    } else {
         status = enter(rt, address, at, index);
+    }
     pthread_mutex_unlock(&rt->peers_lock);
     return status;
 }

@@ -248,8 +248,10 @@ static void verbs_close(struct loci_fabric *fabric)
 static int verbs_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct verbs_fabric *f = verbs_of(fabric);
-    struct verbs_peer *p = calloc(1, sizeof *p);
+    struct verbs_peer *p = peer->device_data;   /* of an introduction that failed */
 
+    if (p == NULL)
+        p = calloc(1, sizeof *p);
     if (p == NULL)
         return LOCO_ERR_NO_MEMORY;
     p->peer = peer;
