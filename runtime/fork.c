@@ -62,10 +62,12 @@ struct loco_fork {
 
 /* ---- members: the exchange ---- */
 
-/* Z and X in /proc/PID/stat: ended, but not yet waited for. */
+/* Ended, but not yet waited for: fields 3 and 20 of /proc/PID/stat. A process whose first thread has
+ * gone looks the same, but has threads besides that one. */
 static bool is_zombie(int pid)
 {
-    char path[32], line[512], *after = NULL;
+    char path[32], line[512], *after = NULL, state = ' ';
+    long threads = 0;
     FILE *f;
 
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -75,7 +77,10 @@ static bool is_zombie(int pid)
     if (fgets(line, sizeof line, f) != NULL)
         after = strrchr(line, ')');
     fclose(f);
-    return after != NULL && after[1] == ' ' && (after[2] == 'Z' || after[2] == 'X');
+    return after != NULL
+           && sscanf(after + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                     "%ld", &state, &threads) == 2
+           && (state == 'X' || (state == 'Z' && threads < 2));
 }
 
 static bool has_ended(struct member *m)

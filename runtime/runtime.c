@@ -15,7 +15,7 @@
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 3
+#define ADDRESS_VERSION 4
 
 unsigned loco_api_version(void)
 {

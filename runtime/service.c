@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -37,7 +38,8 @@ struct loci_service {
     int epoll_fd;
     int stop_fd;
     pthread_mutex_t lock;               /* what follows */
-    pthread_cond_t ended;               /* the running handler has returned */
+    pthread_cond_t ended;               /* the running handler has returned, or the thread runs */
+    int32_t tid;                        /* 0 until it does */
     struct watch *watches;
     uint32_t nwatches;
     int64_t running;                    /* slot, or -1 */
@@ -70,6 +72,10 @@ static void *serve(void *arg)
     struct loci_service *s = arg;
     struct epoll_event event;
 
+    pthread_mutex_lock(&s->lock);
+    s->tid = (int32_t)syscall(SYS_gettid);
+    pthread_cond_broadcast(&s->ended);
+    pthread_mutex_unlock(&s->lock);
     for (;;) {
         int n = epoll_wait(s->epoll_fd, &event, 1, -1);
 
@@ -82,6 +88,19 @@ static void *serve(void *arg)
         if (n == 1)
             handle(s, &event);
     }
+}
+
+int32_t loci_service_tid(struct loco_runtime *rt)
+{
+    struct loci_service *s = rt->service;
+    int32_t tid;
+
+    pthread_mutex_lock(&s->lock);
+    while (s->tid == 0)
+        pthread_cond_wait(&s->ended, &s->lock);
+    tid = s->tid;
+    pthread_mutex_unlock(&s->lock);
+    return tid;
 }
 
 bool loci_service_is_self(struct loco_runtime *rt)

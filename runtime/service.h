@@ -19,6 +19,8 @@ int loci_service_watch(struct loco_runtime *rt, int fd, uint32_t events, loci_se
                        void *ctx);
 /* After it returns (from another thread) the handler does not run any more. */
 void loci_service_unwatch(struct loco_runtime *rt, int fd);
+/* The service thread's number in the kernel. */
+int32_t loci_service_tid(struct loco_runtime *rt);
 /* Whether the caller is the service thread, which must not wait for a peer's answer: it is the
  * one that would receive it. */
 bool loci_service_is_self(struct loco_runtime *rt);

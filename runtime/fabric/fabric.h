@@ -137,7 +137,11 @@ struct loci_address {
     uint64_t kernel;            /* equal on processes that local sockets connect (boot id) */
     uint64_t start_time;        /* of the process, in clock ticks since boot: pids are reused */
     int32_t pid;
-    uint32_t version;           /* of this record and of the control messages */
+    uint32_t version;           /* of this record and of the control messages; 0: no process, it
+                                 * could not open its runtime */
+    int32_t service;            /* the thread that serves its runtime, for the kernel; 0: not told */
+    uint32_t unused;
+    uint64_t service_start;     /* its start time */
     uint64_t token;             /* random: part of the control socket's name */
     uint64_t fabric[3];         /* the fabric's own */
     uint64_t link[3];           /* where other machines connect to it: IPv6 address (a version 4 one

@@ -143,7 +143,9 @@ static int area_of(struct shm_peer *p, struct shm_area **out)
     if (area == NULL)
         area = add_area(p);
     *out = area;
-    return area == NULL ? LOCO_ERR_NO_MEMORY : loci_wait(p->fabric->rt, &why, is_told, area);
+    if (area == NULL)
+        return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
+    return loci_wait(p->fabric->rt, &why, is_told, area);
 }
 
 /* ---- requester: slots ---- */

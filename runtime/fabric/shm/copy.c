@@ -100,10 +100,7 @@ static void advance(struct spans *s, size_t bytes)
 static int copy_spans(struct shm_peer *p, enum loci_op_kind kind, struct spans *s)
 {
     while (s->n > 0) {
-        const unsigned long n = (unsigned long)s->n;
-        ssize_t got = kind == LOCI_WRITE
-                      ? process_vm_writev(p->peer->address.pid, s->local, n, s->remote, n, 0)
-                      : process_vm_readv(p->peer->address.pid, s->local, n, s->remote, n, 0);
+        ssize_t got = loci_shm_vm_copy(p, kind == LOCI_WRITE, s->local, s->remote, (size_t)s->n);
 
         if (got < 0)
             return errno;
@@ -161,9 +158,7 @@ static bool copy_one(struct shm_peer *p, const struct loci_op *op, size_t skip)
     if (op->kind == LOCI_WRITE ? loci_shm_poke(p, at, local.iov_base, len)
                                : loci_shm_peek(p, at, local.iov_base, len))
         return true;
-    got = op->kind == LOCI_WRITE
-          ? process_vm_writev(p->peer->address.pid, &local, 1, &remote, 1, 0)
-          : process_vm_readv(p->peer->address.pid, &local, 1, &remote, 1, 0);
+    got = loci_shm_vm_copy(p, op->kind == LOCI_WRITE, &local, &remote, 1);
     return got >= 0 && (size_t)got == len;
 }
 

@@ -37,7 +37,7 @@
 static int budget_open(void)
 {
     /* The network namespace is what our sockets share, so all peers see this inode. */
-    int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
 
     return fd >= 0 ? fd : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }

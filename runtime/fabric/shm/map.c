@@ -35,17 +35,15 @@ static bool is_file(int fd, uint64_t rkey)
 static int fd_from_proc(struct shm_peer *p, uint64_t rkey)
 {
     const struct loci_address *owner = &p->peer->address;
-    char path[64];
+    char file[32];
     int fd;
 
     if (p->fabric->pid_space == 0 || owner->fabric[0] != p->fabric->pid_space)
         return -1;
-    snprintf(path, sizeof path, "/proc/%d/fd/%llu", owner->pid,
+    snprintf(file, sizeof file, "fd/%llu",
              (unsigned long long)(rkey & ((UINT64_C(1) << SHM_KEY_FD_BITS) - 1)));
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    if (is_file(fd, rkey) && loci_shm_start_time(owner->pid) == owner->start_time)
+    fd = loci_shm_open_of(p, file, O_RDWR | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || is_file(fd, rkey))
         return fd;
     close(fd);
     return -1;

@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -41,27 +40,14 @@ struct mapping_query {
 #define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
 #define WRITABLE 2u             /* of flags: those alone; of permissions */
 
-static int open_of(const struct loci_address *a, const char *file, int flags)
-{
-    char path[32];
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/%d/%s", a->pid, file);
-    fd = open(path, flags | O_CLOEXEC);
-    if (fd >= 0 && loci_shm_start_time(a->pid) != a->start_time) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 /* It only makes things faster, so there are few, and only while descriptors are plenty. */
-static int open_memory(struct shm_fabric *f, const struct loci_address *a)
+static int open_memory(struct shm_peer *p)
 {
+    struct shm_fabric *f = p->fabric;
     int fd = -1;
 
     if (atomic_fetch_add_explicit(&f->mem_fds, 1, memory_order_relaxed) < MEM_FDS)
-        fd = open_of(a, "mem", O_RDWR);
+        fd = loci_shm_open_of(p, "mem", O_RDWR);
     if (fd >= 0 && !loci_descriptor_is_spare(fd, LOCI_SPARE_HALF)) {
         close(fd);
         fd = -1;
@@ -79,7 +65,7 @@ static int memory_of(struct shm_peer *p)
 
     if (fd != SHM_MEM_UNOPENED)
         return fd;
-    fd = open_memory(p->fabric, &p->peer->address);
+    fd = open_memory(p);
     if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &unopened,
                                                 fd < 0 ? SHM_MEM_NONE : fd,
                                                 memory_order_acq_rel, memory_order_acquire))
@@ -115,10 +101,10 @@ static bool is_writable(const struct shm_writable *w, uint64_t at, size_t len)
 }
 
 /* Which mapping `at` is in, if it can be written. False: the system cannot be asked. */
-static bool ask(const struct loci_address *a, uint64_t at, uint64_t *from, uint64_t *to)
+static bool ask(struct shm_peer *p, uint64_t at, uint64_t *from, uint64_t *to)
 {
     struct mapping_query query = { .size = sizeof query, .flags = WRITABLE, .address = at };
-    int fd = open_of(a, "maps", O_RDONLY), error;
+    int fd = loci_shm_open_of(p, "maps", O_RDONLY), error;
 
     *from = *to = 0;
     if (fd < 0)
@@ -145,7 +131,7 @@ static void learn_writable(struct shm_peer *p, uint64_t at)
         || !atomic_compare_exchange_strong_explicit(&w->turn, &turn, turn + 1,
                                                     memory_order_acquire, memory_order_relaxed))
         return;
-    if (!ask(&p->peer->address, at, &from, &to))
+    if (!ask(p, at, &from, &to))
         return;             /* and never again */
     /* Release: who reads a new bound sees the odd turn at its second look. */
     atomic_thread_fence(memory_order_release);

@@ -55,7 +55,7 @@ static bool next_piece(struct share *share, size_t len, struct piece *piece, uns
     return true;
 }
 
-static bool copy_piece(const struct shm_peer *p, bool to_peer, uint64_t mine, uint64_t its,
+static bool copy_piece(struct shm_peer *p, bool to_peer, uint64_t mine, uint64_t its,
                        const struct piece *piece)
 {
     size_t done = 0;
@@ -63,8 +63,7 @@ static bool copy_piece(const struct shm_peer *p, bool to_peer, uint64_t mine, ui
     while (done < piece->len) {
         struct iovec local = { (void *)(uintptr_t)(mine + piece->at + done), piece->len - done };
         struct iovec remote = { (void *)(uintptr_t)(its + piece->at + done), piece->len - done };
-        ssize_t got = to_peer ? process_vm_writev(p->peer->address.pid, &local, 1, &remote, 1, 0)
-                              : process_vm_readv(p->peer->address.pid, &local, 1, &remote, 1, 0);
+        ssize_t got = loci_shm_vm_copy(p, to_peer, &local, &remote, 1);
 
         if (got <= 0)
             return false;
@@ -157,7 +156,7 @@ static struct shm_peer *peer_of(const struct shm_fabric *f, uint64_t token)
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
                         struct shm_slot *slot, uint64_t token)
 {
-    const struct shm_peer *p = peer_of(f, token);
+    struct shm_peer *p = peer_of(f, token);
     struct share *share = share_in(slot);
     const struct shm_span span = share->span;
     uint64_t its = share->local;

@@ -36,7 +36,8 @@ void loci_shm_close_all(struct shm_fabric *f)
     atomic_store_explicit(&f->closed, 1, memory_order_release);
 }
 
-/* Not 0 where /proc shows the namespace that our pid is of. */
+/* Not 0 where /proc shows the namespace that our pid is of. (The process's first thread may have
+ * gone, and with it what /proc/self/ns shows.) */
 static uint64_t pid_space(void)
 {
     char self[32];
@@ -46,7 +47,7 @@ static uint64_t pid_space(void)
     if (n <= 0)
         return 0;
     self[n] = '\0';
-    if (atoi(self) != (int)getpid() || stat("/proc/self/ns/pid", &space) != 0)
+    if (atoi(self) != (int)getpid() || stat("/proc/thread-self/ns/pid", &space) != 0)
         return 0;
     return space.st_ino;
 }
@@ -57,7 +58,7 @@ static uint64_t node_of(uint64_t kernel)
 {
     struct stat space;
 
-    if (stat("/proc/self/ns/net", &space) != 0)
+    if (stat("/proc/thread-self/ns/net", &space) != 0)
         return kernel;
     return (kernel ^ space.st_ino) * UINT64_C(0x9e3779b97f4a7c15);
 }
@@ -115,6 +116,8 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     mine->node = node_of(mine->node);
     mine->kernel = node_of(mine->kernel);
     mine->fabric[0] = f->pid_space;
+    mine->service = loci_service_tid(rt);
+    mine->service_start = loci_shm_start_time(mine->service);
     loci_shm_offers_open(f, mine);
     /* Yama lets only ancestors copy, unless they are told otherwise; an error where there is no
      * Yama is none. */
@@ -214,6 +217,7 @@ static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
         return LOCO_ERR_NO_MEMORY;
     *p = (struct shm_peer){ .fabric = f, .peer = peer, .pid_fd = -1 };
     atomic_init(&p->mem_fd, SHM_MEM_UNOPENED);
+    atomic_init(&p->task, peer->address.pid);
     p->last = &p->first;
     pthread_mutex_init(&p->lock, NULL);
     if (f->rt->tunables.cma == LOCI_CMA_NEVER || f->pid_space == 0

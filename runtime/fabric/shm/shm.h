@@ -25,6 +25,7 @@
  *   own.c      own memory, touched for peers
  *   link.c     control messages: sending
  *   receive.c  control messages: checking, handing on
+ *   task.c     ways to a peer's process in the kernel
  *   timer.c    what the service thread does by the clock
  *   alive.c    who is alive
  *
@@ -98,6 +99,7 @@ struct shm_peer {
     struct shm_fabric *fabric;
     struct loci_peer *peer;
     _Atomic int cma;                    /* enum shm_cma */
+    _Atomic int32_t task;               /* a thread of its, for the kernel; task.c */
     _Atomic bool parted;                /* we have said goodbye: its end is no news any more */
     _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
     _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
@@ -262,6 +264,13 @@ void loci_shm_area_close(struct shm_peer *p);
 void loci_shm_own_area_close(struct shm_peer *p);
 /* What this thread touches from here to the other call, it does for another process. */
 void loci_shm_as_another_process(bool begin);
+
+/* ---- task.c ---- */
+/* process_vm_readv or _writev of n spans. */
+ssize_t loci_shm_vm_copy(struct shm_peer *p, bool write, const struct iovec *local,
+                         const struct iovec *remote, size_t n);
+/* A file of the peer's folder of /proc, or -1. */
+int loci_shm_open_of(struct shm_peer *p, const char *file, int flags);
 
 /* ---- peek.c ---- */
 /* Read, or write, user memory at an address in the owner, where process_vm_* are allowed. False: it
