@@ -421,12 +421,37 @@ static void tell_several_nodes(struct ompi_communicator_t *comm, const char *why
                         "osc_loco_priority 200 instead of --mca osc loco)", why);
 }
 
-/* Collective over communicators of several nodes: whether all members have a way to the others. */
-static bool spans_machines(struct ompi_communicator_t *comm)
-{
-    int all = open_once() == LOCO_OK && loci_mpi_spans_machines(COMPONENT->rt);
+/* What members say of themselves before they decide who serves their window. */
+struct standing {
+    uint64_t node;                      /* equal where memory is shared */
+    int64_t ready;                      /* the runtime is open */
+    int64_t spans;                      /* it reaches other nodes */
+};
 
-    return loci_mpi_agree(comm, &all, 1) == LOCO_OK && all == 1;
+enum spread { ONE_NODE, MANY_NODES, APART };
+
+/* Collective over communicators that Open MPI takes to be of several nodes: it knows no better of
+ * processes that another mpirun has started, though they may share this one's kernel. */
+static enum spread spread_of(struct ompi_communicator_t *comm)
+{
+    struct standing mine = { .ready = open_once() == LOCO_OK };
+    int n = ompi_comm_size(comm), one = 1, many = 1;
+    struct standing *all = calloc((size_t)n, sizeof *all);
+    struct loco_exchange exchange;
+
+    if (mine.ready) {
+        mine.node = COMPONENT->rt->address.node;
+        mine.spans = loci_mpi_spans_machines(COMPONENT->rt);
+    }
+    if (all == NULL || loco_exchange_mpi(comm, &exchange) != LOCO_OK
+        || exchange.allgather(exchange.ctx, &mine, sizeof mine, all) != LOCO_OK)
+        one = many = 0;
+    for (int i = 0; i < n && (one || many); i++) {
+        one = one && all[i].ready && all[i].node == all[0].node;
+        many = many && all[i].ready && all[i].spans;
+    }
+    free(all);
+    return one ? ONE_NODE : many ? MANY_NODES : APART;
 }
 
 /* Equal at all members, for each sees at least one on another node if there is one. What only the
@@ -434,6 +459,8 @@ static bool spans_machines(struct ompi_communicator_t *comm)
 static int component_query(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
                            struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
+    enum spread spread;
+
     (void)win;
     (void)base;
     (void)size;
@@ -443,11 +470,12 @@ static int component_query(struct ompi_win_t *win, void **base, size_t size, int
         return -1;
     if (!ompi_group_have_remote_peers(comm->c_local_group))
         return COMPONENT->priority;
-    if (flavor == MPI_WIN_FLAVOR_SHARED) {
+    spread = spread_of(comm);
+    if (flavor == MPI_WIN_FLAVOR_SHARED && spread != ONE_NODE) {
         tell_several_nodes(comm, "they share no memory");
         return OMPI_ERR_RMA_SHARED;
     }
-    if (!spans_machines(comm)) {
+    if (spread == APART) {
         tell_several_nodes(comm, "not all of these have an RDMA device that can be used "
                            "(loco-info)");
         return -1;
