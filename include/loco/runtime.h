@@ -63,7 +63,8 @@ struct loco_bootstrap {
 /** Open this process's runtime. Collective over the bootstrap's exchange; afterwards its
  * members are loco_everyone(). Starts one service thread, which sleeps while there is nothing
  * to do. Errors: LOCO_ERR_ARG (a tunable in the environment is wrong; the log names it),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM. */
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (descriptors: the log names the limit). A member that fails
+ * makes it fail in all, with its status. */
 int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
 
 /** Close it. Channels and windows made from it should be destroyed before: those that are not are
@@ -106,7 +107,8 @@ typedef struct loco_group loco_group_t;
 const loco_group_t *loco_everyone(const loco_runtime_t *rt);
 /** Collective over `exchange`: meet its members, the unknown ones included, and make a group of
  * them in rank order. Errors: those of the exchange; LOCO_ERR_ARG (its rank or size),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_PROTOCOL (a member runs another version of the library). */
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_PROTOCOL (a member runs another version of the library). Where one
+ * member fails, all do. */
 int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
                     loco_group_t **group);
 /** Local: the `n` members of `group` named by `ranks` (n ranks of `group`, each once), in that

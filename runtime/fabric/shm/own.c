@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "offer.h"
 #include "own.h"
 
@@ -95,7 +96,7 @@ unsigned char *loci_shm_scratch(struct shm_fabric *f)
     if (fd >= 0 && ftruncate(fd, (off_t)SHM_SCRATCH) == 0)
         base = mmap(NULL, SHM_SCRATCH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no memory to copy for a peer: %m");
+        loci_descriptor_missing(f->rt, "no memory to copy for a peer");
         if (fd >= 0)
             close(fd);
         return NULL;

@@ -259,7 +259,8 @@ static void take_message(struct shm_fabric *f, const struct shm_message *m, size
     bool taken = false;
 
     if (error != NULL)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "control message of %zu bytes dropped: %s", len, error);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: "
+                 "%s", len, error);
     else
         p = sender_or_park(f, m, len);
     if (p != NULL) {
