@@ -3,9 +3,9 @@
  * What attaching memory to a dynamic window costs, beside as many regions as are attached already.
  * Plain MPI, any component.
  *
- * Every rank attaches N regions of 64 bytes in no order, reads words of the next rank's regions, then
- * detaches one of its own, attaches it again and reads a word of another of the next rank's, in turn
- * with all others, and in the end detaches all. A line for each N: rank 0's medians in
+ * Every rank attaches N regions of 64 bytes in no order, reads words of the next rank's regions,
+ * then detaches one of its own, attaches it again and reads a word of another of the next rank's,
+ * in turn with all others, and in the end detaches all. A line for each N: rank 0's medians in
  * microseconds, and the longest read beside changes. Every word that was read is looked at.
  */
 #include <mpi.h>
@@ -190,7 +190,8 @@ int main(int argc, char **argv)
     b.next = (b.rank + 1) % b.size;
     b.seed += (unsigned)b.rank;
     if (b.rank == 0)
-        printf("# regions; us: attach, detach, get, detach + attach + get, the longest of these gets\n");
+        printf("# regions; us: attach, detach, get, detach + attach + get, the longest of these "
+               "gets\n");
     for (int i = 1; i < argc; i++) {
         if (atoi(argv[i]) < 2) {
             if (b.rank == 0)

@@ -57,7 +57,8 @@ static bool holds(const struct dl_phdr_info *object, uintptr_t address)
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
 
-        if (part->p_type == PT_LOAD && address - (object->dlpi_addr + part->p_vaddr) < part->p_memsz)
+        if (part->p_type == PT_LOAD
+            && address - (object->dlpi_addr + part->p_vaddr) < part->p_memsz)
             return true;
     }
     return false;

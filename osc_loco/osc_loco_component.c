@@ -304,8 +304,8 @@ static loco_window_t *if_ours(MPI_Win win)
     return ompi_osc_loco_window(win);
 }
 
-/* Whether the user's list of components (--mca osc a,b) names this one. A list that begins with ^ is
- * of those that are left out. */
+/* Whether the user's list of components (--mca osc a,b) names this one. A list that begins with ^
+ * is of those that are left out. */
 static bool is_named(void)
 {
     const char *list = ompi_osc_base_framework.framework_selection;

@@ -8,8 +8,9 @@
 #include "descriptor.h"
 
 #define RESERVE 16
-#define OWN 10          /* the service thread's two, three of the fabric, a page, a scratch, memory, and
-                         * two in use for a moment */
+/* The service thread's two, three of the fabric, a page, a scratch, memory, and two in use for a
+ * moment. */
+#define OWN 10
 
 /* Descriptors are numbered from below, so each says how many are open. */
 bool loci_descriptor_is_spare(int fd, enum loci_spare most)

@@ -62,8 +62,8 @@ struct loco_fork {
 
 /* ---- members: the exchange ---- */
 
-/* Ended, but not yet waited for: fields 3 and 20 of /proc/PID/stat. A process whose first thread has
- * gone looks the same, but has threads besides that one. */
+/* Ended, but not yet waited for: fields 3 and 20 of /proc/PID/stat. A process whose first thread
+ * has gone looks the same, but has threads besides that one. */
 static bool is_zombie(int pid)
 {
     char path[32], line[512], *after = NULL, state = ' ';
@@ -78,8 +78,8 @@ static bool is_zombie(int pid)
         after = strrchr(line, ')');
     fclose(f);
     return after != NULL
-           && sscanf(after + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                     "%ld", &state, &threads) == 2
+           && sscanf(after + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                     "%*s %ld", &state, &threads) == 2
            && (state == 'X' || (state == 'Z' && threads < 2));
 }
 

@@ -10,7 +10,8 @@ struct loco_runtime;
  * has this (endpoint.h), and windows. What it forgets is destroyed by the close, which says so.
  *
  * In the order in which they were made. The first endpoint of a channel stands for it; those of its
- * parts are younger and go with it, so the oldest is always a channel that somebody outside made. */
+ * parts are younger and go with it, so the oldest is always a channel that somebody outside
+ * made. */
 struct loci_living {
     struct loci_living *before, *after;
     const char *type, *name;            /* live as long as this */

@@ -62,8 +62,8 @@ static inline void loci_cpu_relax(void)
 
 int64_t loci_now(struct loco_runtime *rt);
 
-/* A limit for a call of several waits: when it is over, from the caller's `timeout_ns`; then, for each
- * wait, what is left of it. Without limit the clock is not read. */
+/* A limit for a call of several waits: when it is over, from the caller's `timeout_ns`; then, for
+ * each wait, what is left of it. Without limit the clock is not read. */
 #define LOCI_NEVER INT64_MAX
 int64_t loci_deadline(struct loco_runtime *rt, int64_t timeout_ns);
 int64_t loci_time_left(struct loco_runtime *rt, int64_t deadline);

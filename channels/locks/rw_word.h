@@ -125,9 +125,9 @@ static inline int64_t loci_rw_pass(const struct loco_runtime *rt, unsigned flags
     return (flags & LOCI_RW_NESTED) != 0 ? pass / 10 : pass;
 }
 
-/* As loci_rw_acquire, until `deadline` (wait.h) at most: LOCO_ERR_TIMEOUT. A ticket is given back where
- * it is the first or the last of the line; from the middle it stays behind, to be skipped. What the
- * word gave this waiter just then is not lost: it is held, and LOCO_OK. */
+/* As loci_rw_acquire, until `deadline` (wait.h) at most: LOCO_ERR_TIMEOUT. A ticket is given back
+ * where it is the first or the last of the line; from the middle it stays behind, to be skipped.
+ * What the word gave this waiter just then is not lost: it is held, and LOCO_OK. */
 int loci_rw_acquire_until(struct loco_runtime *rt, const struct loci_rw *rw,
                           enum loci_rw_mode mode, unsigned flags, int64_t deadline);
 

@@ -27,17 +27,17 @@
  * `next` is on top, `serving` is moved by a holder that knows its ticket, the sum never falls
  * below 0.
  *
- * giving up   An owner whose time is over swaps its slot, name -> LEFT | name, and then looks at the
- *             word. If its turn has not come, who passes it the turn will move `serving` after that,
- *             and find LEFT: the ticket stays out, and nobody waits with it. If its turn has come,
- *             the swap LEFT | name -> name tells: done, and the grant is certain to come, so it is
- *             waited for, and held; not done, and the ticket was taken over.
- * coming back A process has one ticket: where one is LEFT it swaps LEFT | name -> name, and is where it
- *             was in the line; or finds it taken over, and draws another.
- * taking over Who passes the turn and finds LEFT swaps LEFT | name -> TAKEN | its own, puts its name
- *             for the other in the sum, resets the slot, and releases that ticket as its own. Should
- *             the swap find the name, the owner has come back, and is granted its turn. The reset is
- *             a swap: the owner's may come at any time. All this costs nobody who finds a name.
+ * giving up   An owner whose time is over swaps its slot, name -> LEFT | name, and then looks at
+ *             the word. If its turn has not come, who passes it the turn will move `serving` after
+ *             that, and find LEFT: the ticket stays out, and nobody waits with it. If its turn has
+ *             come, the swap LEFT | name -> name tells: done, and the grant is certain to come, so
+ *             it is waited for, and held; not done, and the ticket was taken over.
+ * coming back A process has one ticket: where one is LEFT it swaps LEFT | name -> name, and is
+ * where it was in the line; or finds it taken over, and draws another. taking over Who passes the
+ * turn and finds LEFT swaps LEFT | name -> TAKEN | its own, puts its name for the other in the sum,
+ * resets the slot, and releases that ticket as its own. Should the swap find the name, the owner
+ * has come back, and is granted its turn. The reset is a swap: the owner's may come at any time.
+ * All this costs nobody who finds a name.
  *
  * Threads of one process that wait with a limit have no place in its queue: they enter when it is
  * empty.
@@ -178,8 +178,8 @@ static int swap_slot(struct loco_ticket_lock *lock, uint64_t seen, uint64_t desi
     return status;
 }
 
-/* Our time is over: LOCO_ERR_TIMEOUT, or LOCO_OK where the turn came just then. The word is looked at
- * by an atomic, which has its place among those that move it. */
+/* Our time is over: LOCO_ERR_TIMEOUT, or LOCO_OK where the turn came just then. The word is looked
+ * at by an atomic, which has its place among those that move it. */
 static int give_up(struct loco_ticket_lock *lock)
 {
     uint64_t name = lock->array->name, word;

@@ -12,8 +12,8 @@
  * wide, and are told by time: loci_grace() without any change of the word once a member is dead.
  *
  * A ticket that its owner has left is nobody's until it is taken over, so a dead owner of one is in
- * nobody's way. Where who passes turns dies before it has taken such a ticket over, its slot says so:
- * LEFT, or TAKEN, and served; told by time, too.
+ * nobody's way. Where who passes turns dies before it has taken such a ticket over, its slot says
+ * so: LEFT, or TAKEN, and served; told by time, too.
  *
  * Who finds its way blocked marks the ticket where it is, and leaves with its own ticket
  * outstanding. All behind the mark leave, too; those before it are served. */
@@ -47,8 +47,8 @@ static int read_word(struct loco_ticket_lock *lock, uint64_t offset, uint64_t *v
     return loci_read64(lock->rt, lock->mem, lock->record + offset, value, NULL);
 }
 
-/* The names of all but the holder. While the slot of the ticket that is served says that it was left,
- * the sum has the name of who left it in the place of the holder's. */
+/* The names of all but the holder. While the slot of the ticket that is served says that it was
+ * left, the sum has the name of who left it in the place of the holder's. */
 static int read_slots(struct loco_ticket_lock *lock, struct queue *q)
 {
     for (unsigned i = 0; i < q->length; i++) {

@@ -77,7 +77,8 @@ struct loci_target {
     unsigned char *control;         /* its control block, with mapped_by_all; else NULL */
 };
 
-/* This member's attached regions, and what is known of another's: window_tree.h, window_search.c. */
+/* This member's attached regions, and what is known of another's: window_tree.h,
+ * window_search.c. */
 struct loci_tree;
 struct loci_regions_view;
 
@@ -272,8 +273,8 @@ int loci_window_combine_by_target(struct loco_window *win, int rank,
 bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len);
 
 /* window_deferred.c: whether a put or get of one run may be deferred, after all checks; to do that;
- * and to send all that was: before anything that touches the same memory in another way, and in each
- * synchronization call. */
+ * and to send all that was: before anything that touches the same memory in another way, and in
+ * each synchronization call. */
 bool loci_window_may_defer(const struct loco_window *win, int rank, enum loci_op_kind kind,
                            size_t len, const loco_ack_t *ack);
 int loci_window_defer(struct loco_window *win, int rank, enum loci_op_kind kind,
@@ -537,8 +538,8 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
 
 /* Where the lock is the way, and is free: take it; false: nothing was done. `single`: the elements
  * could be atomics. Only where all have mapped all, and one thread calls. From here to
- * loci_window_combine_end() others wait, so all that the operation needs is to be at hand before.
- */
+ * loci_window_combine_end() others wait, so all that the operation needs is to be at hand
+ * before. */
 #define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
 static inline __attribute__((always_inline)) bool
 loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsigned char **word)

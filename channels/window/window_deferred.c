@@ -12,8 +12,8 @@
  * each member that they go to, and sent: when a list is full, before anything else is done in the
  * window, or when the origin synchronizes. Gets that are
  * LOCO_UNTIL_FLUSH make such lists as well; but the first after a flush goes at once, for where it
- * is the only one a list costs more than it saves. So does the first put of more than RUN_LEN; those
- * behind it are copied twice, up to COPIED_LEN, in a third of the time of a call each.
+ * is the only one a list costs more than it saves. So does the first put of more than RUN_LEN;
+ * those behind it are copied twice, up to COPIED_LEN, in a third of the time of a call each.
  *
  * Those through a device are deferred, too, for a doorbell, which soft-RoCE has as a system call,
  * takes several as well as one; but only those to the member of the one before, which goes at once,

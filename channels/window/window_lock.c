@@ -249,9 +249,9 @@ int loco_window_flush_all(loco_window_t *win)
 }
 
 /* What a synchronous fabric has been given is complete at the origin. Of others, the acks of
- * operations in flight are with whoever started them, so all is placed instead. Puts that wait to be
- * given are copies, but this is the last call that their origin may make: the target may poll for
- * them from here on. */
+ * operations in flight are with whoever started them, so all is placed instead. Puts that wait to
+ * be given are copies, but this is the last call that their origin may make: the target may poll
+ * for them from here on. */
 int loco_window_flush_local(loco_window_t *win, int rank)
 {
     if (!win->synchronous)

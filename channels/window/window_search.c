@@ -5,8 +5,8 @@
  *
  * A region that was found is known by its reference. It is attached still if its entry has that
  * stamp, one read of a word; so what else changes there costs nothing. Where the owner's memory is
- * mapped the tree is near enough, and only the last one is remembered; elsewhere all that were used,
- * up to KNOWN_MOST, in a search tree of the C library.
+ * mapped the tree is near enough, and only the last one is remembered; elsewhere all that were
+ * used, up to KNOWN_MOST, in a search tree of the C library.
  *
  * A search reads one node of each level and an entry. If that contains the address and has the
  * stamp of the reference that led there, however it was found, that is the region. Only to say that
@@ -242,7 +242,8 @@ static int read_node(struct search *s, uint64_t ref, struct loci_tree_node *node
     return 1;
 }
 
-/* The region of that entry, if it contains the address, to s->region: LOCO_OK, or LOCO_ERR_AGAIN. */
+/* The region of that entry, if it contains the address, to s->region: LOCO_OK, or
+ * LOCO_ERR_AGAIN. */
 static int try_entry(struct search *s, uint64_t ref)
 {
     struct loci_memkey *key = &s->region.key;

@@ -131,8 +131,8 @@ static uint64_t next_stamp(struct loci_tree *tree)
 }
 
 /* A new node of n items, to which nothing refers yet: its reference. */
-static uint64_t write_node(struct loci_tree *tree, uint32_t level, const struct loci_tree_item *item,
-                           int n)
+static uint64_t write_node(struct loci_tree *tree, uint32_t level,
+                           const struct loci_tree_item *item, int n)
 {
     uint32_t index = take(tree, LOCI_TREE_NODES);
     struct loci_tree_node *node = object(tree, LOCI_TREE_NODES, index), image;

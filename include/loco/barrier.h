@@ -42,8 +42,8 @@ void loco_barrier_destroy(loco_barrier_t *barrier);
  * LOCO_ERR_STATE: another thread of this process is in it; nothing was done. */
 int loco_barrier_wait(loco_barrier_t *barrier);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT. This
- * process has arrived then, and that stands: the others may leave the barrier. Call it, or
+/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT.
+ * This process has arrived then, and that stands: the others may leave the barrier. Call it, or
  * loco_barrier_wait, again to go on waiting for the same round. What was written between the calls
  * is not ordered by that round. */
 int loco_barrier_wait_timed(loco_barrier_t *barrier, int64_t timeout_ns);

@@ -87,10 +87,10 @@ int loco_queue_try_push(loco_queue_t *queue, const void *entry);
  * place in the order is settled when this returns. */
 int loco_queue_push_ack(loco_queue_t *queue, const void *entry, loco_ack_t *ack);
 
-/** As loco_queue_push and loco_queue_pop, waiting for `timeout_ns` nanoseconds at most (LOCO_FOREVER:
- * without limit): LOCO_ERR_TIMEOUT, and nothing was put in or taken out. While they wait they have no
- * place in the order: they look at intervals that grow to half a millisecond, and calls without a
- * limit that wait go first. */
+/** As loco_queue_push and loco_queue_pop, waiting for `timeout_ns` nanoseconds at most
+ * (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT, and nothing was put in or taken out. While they
+ * wait they have no place in the order: they look at intervals that grow to half a millisecond, and
+ * calls without a limit that wait go first. */
 int loco_queue_push_timed(loco_queue_t *queue, const void *entry, int64_t timeout_ns);
 int loco_queue_pop_timed(loco_queue_t *queue, void *entry, int64_t timeout_ns);
 

@@ -50,9 +50,9 @@ void loco_rw_lock_destroy(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT, and
- * nothing is held. A waiter that gives up from the middle of the line may cost those behind it half
- * of LOCO_LOCK_PASS once, when its turn comes. */
+/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT,
+ * and nothing is held. A waiter that gives up from the middle of the line may cost those behind it
+ * half of LOCO_LOCK_PASS once, when its turn comes. */
 int loco_rw_lock_acquire_shared_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
 int loco_rw_lock_acquire_exclusive_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
 
@@ -61,9 +61,8 @@ int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
 
 /** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then give it
- * back. LOCO_ERR_ARG: no such scope or peer; the lock is still held. Of any other error of the fence
- * the lock is released all the same. LOCO_ORDER:
- * the data lie at the host. */
+ * back. LOCO_ERR_ARG: no such scope or peer; the lock is still held. Of any other error of the
+ * fence the lock is released all the same. LOCO_ORDER: the data lie at the host. */
 int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 

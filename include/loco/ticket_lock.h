@@ -55,11 +55,12 @@ void loco_ticket_lock_destroy(loco_ticket_lock_t *lock);
 /** Wait for this thread's turn, and hold the lock. */
 int loco_ticket_lock_acquire(loco_ticket_lock_t *lock);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT, and
- * the lock is not held. The process keeps its place in line until its turn comes: a later call of this
- * process, if there is one before that, goes on waiting there; else the turn is passed over. Among the
- * threads of one process those with a limit have no place in line: those without go first. If the turn
- * comes just as the time is over, the lock is held, and the call returns LOCO_OK. */
+/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT,
+ * and the lock is not held. The process keeps its place in line until its turn comes: a later call
+ * of this process, if there is one before that, goes on waiting there; else the turn is passed
+ * over. Among the threads of one process those with a limit have no place in line: those without go
+ * first. If the turn comes just as the time is over, the lock is held, and the call returns
+ * LOCO_OK. */
 int loco_ticket_lock_acquire_timed(loco_ticket_lock_t *lock, int64_t timeout_ns);
 
 /** Take the lock if that needs no wait; LOCO_ERR_AGAIN where it would. */

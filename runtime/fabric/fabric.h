@@ -139,7 +139,7 @@ struct loci_address {
     int32_t pid;
     uint32_t version;           /* of this record and of the control messages; 0: no process, it
                                  * could not open its runtime */
-    int32_t service;            /* the thread that serves its runtime, for the kernel; 0: not told */
+    int32_t service; /* the thread that serves its runtime, for the kernel; 0: not told */
     uint32_t unused;
     uint64_t service_start;     /* its start time */
     uint64_t token;             /* random: part of the control socket's name */

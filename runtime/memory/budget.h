@@ -10,9 +10,9 @@
 
 #define LOCI_BUDGET_ENDLESS ((size_t)-1)
 
-/* loci_memory_left() and loci_memory_to_commit() on a copy of /proc and /sys below `root` ("" is the
- * machine): the least of what the machine, each control group above this process and `limit` leave;
- * of the former RLIMIT_AS, too, which counts what is mapped, committed or not. */
+/* loci_memory_left() and loci_memory_to_commit() on a copy of /proc and /sys below `root` ("" is
+ * the machine): the least of what the machine, each control group above this process and `limit`
+ * leave; of the former RLIMIT_AS, too, which counts what is mapped, committed or not. */
 size_t loci_budget_least(const char *root, size_t limit, size_t used, const char **what);
 size_t loci_budget_to_commit(const char *root, size_t limit, size_t used);
 

@@ -224,9 +224,10 @@ static void report_shortage(struct loco_runtime *rt, size_t len)
     const char *what;
     size_t left = loci_memory_left((size_t)rt->tunables.mem_limit, rt->memory_used, &what);
 
-    LOCI_LOG(rt, LOCO_LOG_ERROR, "%zu bytes of network memory were asked for, and %s leaves %zu, in "
-             "pieces of 2 MiB: ask for less, or raise that limit", len, what,
-             left / COMMIT_STEP * COMMIT_STEP);
+    LOCI_LOG(rt, LOCO_LOG_ERROR,
+             "%zu bytes of network memory were asked for, and %s leaves %zu, in "
+             "pieces of 2 MiB: ask for less, or raise that limit",
+             len, what, left / COMMIT_STEP * COMMIT_STEP);
 }
 
 /* ---- what comes back later ---- */
@@ -451,8 +452,10 @@ void loci_renew_own(struct loco_runtime *rt, struct loci_mem *mine)
 
     if (mine->key.kind != LOCI_MEM_POOL || renew(rt, ptr, mine->key.len) == LOCO_OK)
         return;
-    LOCI_LOG(rt, LOCO_LOG_WARN, "%llu bytes of memory at %p cannot be made as new, and are not used "
-             "again: %m", (unsigned long long)mine->key.len, (void *)ptr);
+    LOCI_LOG(rt, LOCO_LOG_WARN,
+             "%llu bytes of memory at %p cannot be made as new, and are not used "
+             "again: %m",
+             (unsigned long long)mine->key.len, (void *)ptr);
     mine->key.kind = LOCI_MEM_NONE;
 }
 

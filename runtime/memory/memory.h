@@ -16,17 +16,18 @@ int loci_alloc(struct loco_runtime *rt, size_t len, size_t align, struct loci_me
 void loci_free(struct loco_runtime *rt, struct loci_mem *mine);
 
 /* Undo what the program made of `len` bytes at `ptr`, a part of pool memory, own or mapped, that it
- * had a pointer to: protection, and whether its children have them (mprotect, MADV_DONTFORK). Before
- * the memory is freed: for its owner and whoever maps it, the next one to have it. Only whole pages
- * inside the range can have been changed. What the program made of `mine` cannot be undone where
- * it is no longer mapped: it is not used again then. */
+ * had a pointer to: protection, and whether its children have them (mprotect, MADV_DONTFORK).
+ * Before the memory is freed: for its owner and whoever maps it, the next one to have it. Only
+ * whole pages inside the range can have been changed. What the program made of `mine` cannot be
+ * undone where it is no longer mapped: it is not used again then. */
 void loci_renew(struct loco_runtime *rt, void *ptr, size_t len);
 void loci_renew_own(struct loco_runtime *rt, struct loci_mem *mine);
 
-/* What loci_alloc gives, of `len` bytes in the device's own memory, for words of the nic domain that are touched
- * by loci_fetch_add and its like, loci_read64 and loci_write64 alone: that saves each atomic two
- * ways through the bus. ptr is NULL for ever, kind LOCI_MEM_DEVICE; and what is done there places
- * no write (loci_mem_orders). LOCO_ERR_AGAIN: there is none, or none left; loci_alloc has. */
+/* What loci_alloc gives, of `len` bytes in the device's own memory, for words of the nic domain
+ * that are touched by loci_fetch_add and its like, loci_read64 and loci_write64 alone: that saves
+ * each atomic two ways through the bus. ptr is NULL for ever, kind LOCI_MEM_DEVICE; and what is
+ * done there places no write (loci_mem_orders). LOCO_ERR_AGAIN: there is none, or none left;
+ * loci_alloc has. */
 int loci_alloc_in_device(struct loco_runtime *rt, size_t len, struct loci_mem *mine);
 
 /* Memory that the user brought. Nothing is touched or copied. */

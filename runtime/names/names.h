@@ -122,8 +122,8 @@ uint64_t loci_names_hash_members(const struct loco_group *group);
 
 void loci_control_describe(const struct loci_entry *e, enum loci_control_type type, uint64_t to,
                            struct loci_control *m);
-/* The answer to a message for an endpoint of ours that has gone: nothing is known of it; nobody here
- * uses the keys in it. */
+/* The answer to a message for an endpoint of ours that has gone: nothing is known of it; nobody
+ * here uses the keys in it. */
 void loci_control_gone(const struct loci_control *asked, struct loci_control *m);
 /* Whether the sender's endpoint differs from ours; text says in what, and names both sides. */
 bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,

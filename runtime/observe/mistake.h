@@ -4,10 +4,10 @@
 
 #include "runtime.h"
 
-/* The caller's mistakes, in one form each: the function that recognises one tells the log, at error,
- * and returns the status; its callers pass it on. `call` is the public function, `name` the channel's
- * name as the caller gave it, or NULL. None is reached on the good path. `rt` may be NULL, where
- * there is none yet: the line goes to stderr, unless LOCO_LOG is none. */
+/* The caller's mistakes, in one form each: the function that recognises one tells the log, at
+ * error, and returns the status; its callers pass it on. `call` is the public function, `name` the
+ * channel's name as the caller gave it, or NULL. None is reached on the good path. `rt` may be
+ * NULL, where there is none yet: the line goes to stderr, unless LOCO_LOG is none. */
 
 /* loco_queue_create(jobs): entry_bytes is 0; allowed is at least 1. LOCO_ERR_ARG. */
 __attribute__((format(printf, 6, 7), cold, noinline))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* attach_many REGIONS: each rank attaches so many regions to a dynamic window and reads those of the
- * next, while all detach one of theirs and attach it again. With 100 regions attached or with all:
- * an attach, a detach, and a get after a change cost nearly the same, and what is read is right. */
+/* attach_many REGIONS: each rank attaches so many regions to a dynamic window and reads those of
+ * the next, while all detach one of theirs and attach it again. With 100 regions attached or with
+ * all: an attach, a detach, and a get after a change cost nearly the same, and what is read is
+ * right. */
 
 #include <mpi.h>
 
@@ -11,7 +12,7 @@
 #define FEW 100
 #define TURNS 2000
 #define STRIDE 2            /* words from one region to the next */
-#define FACTOR 10           /* times as dear at most; a table that is written and copied anew is 100 */
+#define FACTOR 10 /* times as dear at most; a table that is written and copied anew is 100 */
 
 struct many {
     MPI_Win win;
@@ -97,9 +98,10 @@ int main(int argc, char **argv)
         MPI_Win_attach(m.win, &m.word[STRIDE * i], 8);
     all = measure(&m, n);
     MPI_Win_unlock_all(m.win);
-    printf("%d: with %d and with %d regions, us: attach %.2f %.2f, detach %.2f %.2f, get %.2f %.2f\n",
-           rank, FEW, n, 1e6 * few.attach, 1e6 * all.attach, 1e6 * few.detach, 1e6 * all.detach,
-           1e6 * few.get, 1e6 * all.get);
+    printf(
+        "%d: with %d and with %d regions, us: attach %.2f %.2f, detach %.2f %.2f, get %.2f %.2f\n",
+        rank, FEW, n, 1e6 * few.attach, 1e6 * all.attach, 1e6 * few.detach, 1e6 * all.detach,
+        1e6 * few.get, 1e6 * all.get);
     MUST(all.attach < FACTOR * few.attach);
     MUST(all.detach < FACTOR * few.detach);
     MUST(all.get < FACTOR * few.get);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* descriptors peers: how many descriptors a member has open grows with its peers; the default limit,
- *   1,024, has to do for 900 of them.
- * descriptors few N: N members make channels and use them under whatever limit this process was
- *   started with. All succeed, or all end with an error; the row of `table` says that none hangs. */
+/* descriptors peers: how many descriptors a member has open grows with its peers; the default
+ * limit, 1,024, has to do for 900 of them. descriptors few N: N members make channels and use them
+ * under whatever limit this process was started with. All succeed, or all end with an error; the
+ * row of `table` says that none hangs. */
 
 #include <fcntl.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* first_thread_gone before|after: the thread that runs main leaves by pthread_exit, before MPI is
- * initialized or after windows are there; another thread goes on. The process lives, so each kind of
- * window does, for short and long copies. */
+ * initialized or after windows are there; another thread goes on. The process lives, so each kind
+ * of window does, for short and long copies. */
 
 #include <mpi.h>
 #include <pthread.h>
@@ -30,8 +30,8 @@ static void make_windows(struct windows *w, int rank, int n)
     w->memory[1] = calloc(MANY, sizeof(long));
     w->memory[2] = calloc(MANY, sizeof(long));
     MUST(w->memory[1] != NULL && w->memory[2] != NULL && n <= 16);
-    MPI_Win_allocate(MANY * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &w->memory[0],
-                     &w->win[0]);
+    MPI_Win_allocate(MANY * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
+                     &w->memory[0], &w->win[0]);
     MPI_Win_create(w->memory[1], MANY * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD,
                    &w->win[1]);
     MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &w->win[2]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* joined accept|connect: two jobs that were started apart meet by a name that one publishes, merge, and
- * make windows over all ranks. Says "joined: fine" at the end and then waits to be ended: in Open MPI
- * 4.1 what was joined cannot be disconnected, so it cannot be finalized either. */
+/* joined accept|connect: two jobs that were started apart meet by a name that one publishes, merge,
+ * and make windows over all ranks. Says "joined: fine" at the end and then waits to be ended: in
+ * Open MPI 4.1 what was joined cannot be disconnected, so it cannot be finalized either. */
 
 #include <mpi.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* A shared window made with the hint no_locks, then locked for the epoch that MPI_Win_sync needs: the
- * hint is ignored there. */
+/* A shared window made with the hint no_locks, then locked for the epoch that MPI_Win_sync needs:
+ * the hint is ignored there. */
 
 #include <mpi.h>
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* odd_target read_only|hole|secret|everything [threads]: windows over memory that cannot be touched
- * in some way. Each rank puts into, gets from and accumulates in its neighbour's, which does the same
- * meanwhile or waits. What the memory does not allow is an error at the origin, and nothing happens
- * to the target:
+ * in some way. Each rank puts into, gets from and accumulates in its neighbour's, which does the
+ * same meanwhile or waits. What the memory does not allow is an error at the origin, and nothing
+ * happens to the target:
  *
  *   read_only   gets work, puts and accumulates are errors, and the memory stays as it is
  *   hole        a mapping beyond the end of its file: all are errors
  *   secret      memory that the system copies for its owner alone (memfd_secret): all work
- *   everything  the whole address space as one window: what is there works, what is not is an error */
+ *   everything  the whole address space as one window: what is there works, what is not is an
+ * error */
 
 #include <mpi.h>
 #include <stdint.h>

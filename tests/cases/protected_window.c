@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* protected_window allocate|shared|apart none|read: each rank fills its memory, then each takes from
- * all the memory that it has a pointer to (its own; of a shared window its neighbour's) the right to
- * write, or to read as well, and hides it from children. Then the window is freed. The next ones have
- * memory as new: every rank and its children write all they can reach. */
+/* protected_window allocate|shared|apart none|read: each rank fills its memory, then each takes
+ * from all the memory that it has a pointer to (its own; of a shared window its neighbour's) the
+ * right to write, or to read as well, and hides it from children. Then the window is freed. The
+ * next ones have memory as new: every rank and its children write all they can reach. */
 
 #include <mpi.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* put_arrives create|allocate|shared|dynamic [threads]: rank 0 puts a word into the memory of rank 1,
- * synchronizes in one of several ways, and then waits for a message; rank 1 polls. Every call that
- * synchronizes, MPI_Win_flush_local as well as MPI_Wait for a request, lets what was begun before it
- * arrive, though its origin calls nothing any more (MPI 3.1, 11.7.3). */
+/* put_arrives create|allocate|shared|dynamic [threads]: rank 0 puts a word into the memory of rank
+ * 1, synchronizes in one of several ways, and then waits for a message; rank 1 polls. Every call
+ * that synchronizes, MPI_Win_flush_local as well as MPI_Wait for a request, lets what was begun
+ * before it arrive, though its origin calls nothing any more (MPI 3.1, 11.7.3). */
 
 #include <mpi.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kinds: makes a window of each kind over each process alone, and rank 0 says which of them Open MPI
- * serves: "create made", "create refused". Such windows are what its own components refuse. Plain MPI,
- * so that it is compiled with what a user has. */
+/* kinds: makes a window of each kind over each process alone, and rank 0 says which of them Open
+ * MPI serves: "create made", "create refused". Such windows are what its own components refuse.
+ * Plain MPI, so that it is compiled with what a user has. */
 #include <mpi.h>
 #include <stdio.h>
 

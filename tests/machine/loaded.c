@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loaded [early]: a job of one process that has libloco_mpi before MPI_Init, as a program of the native
- * API does, or gets it by the component alone. Says which of the two the library makes of it. */
+/* loaded [early]: a job of one process that has libloco_mpi before MPI_Init, as a program of the
+ * native API does, or gets it by the component alone. Says which of the two the library makes of
+ * it. */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdbool.h>

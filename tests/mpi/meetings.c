@@ -252,7 +252,8 @@ static void writer_among_nested_readers(int flavor)
         tl_wait_quietly(IN_LINE);
         start = tl_now();
         write_once(&w, 0);
-        tl_true(tl_now() - start < READ / 2 * tl_scale(), "a writer waited for %.1f s", tl_now() - start);
+        tl_true(tl_now() - start < READ / 2 * tl_scale(), "a writer waited for %.1f s",
+                tl_now() - start);
         for (int i = 1; i < w.size; i++)
             MPI_Send(NULL, 0, MPI_BYTE, i, STOP, MPI_COMM_WORLD);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Progress: one-sided calls need nothing of their target's CPU in MPI; nobody starves at a lock; many
- * ranks on few cores get on. What counts is what happened before what, not when: on a busy machine
- * anything may take long.
+ * Progress: one-sided calls need nothing of their target's CPU in MPI; nobody starves at a lock;
+ * many ranks on few cores get on. What counts is what happened before what, not when: on a busy
+ * machine anything may take long.
  */
 #include "testlib.h"
 
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds after which a target that has not seen the others' work done calls MPI again: by then they
- * wait for it. */
+/* Seconds after which a target that has not seen the others' work done calls MPI again: by then
+ * they wait for it. */
 #define PATIENCE (20.0 * tl_scale())
 #define TURN 0.25     /* of a second, that a fair turn may take */
 #define ATTEMPTS 8    /* at a second without a starved rank */
@@ -77,8 +77,9 @@ static bool away_until(struct tl_win *w, away_fn *away, double seconds, size_t b
         now = tl_now();
     }
     tl_note("the target was away for %.3f s", now - start);
-    return tl_true(seen == told, "of %ld rounds %ld were done while the target was away, for %.0f s",
-                   told, seen, now - start);
+    return tl_true(seen == told,
+                   "of %ld rounds %ld were done while the target was away, for %.0f s", told, seen,
+                   now - start);
 }
 
 static void target_away(int flavor, away_fn *away)
@@ -210,8 +211,8 @@ static void calls_while_away(struct tl_win *w, const struct apart *types, const 
             1e6 * worst[1]);
 }
 
-/* `--away 5`: the target computes for 5 s at least, a quarter for each kind of call. It takes part in
- * nothing: the reduction waits for it at the end. */
+/* `--away 5`: the target computes for 5 s at least, a quarter for each kind of call. It takes part
+ * in nothing: the reduction waits for it at the end. */
 static void each_call(int flavor)
 {
     double compute = (double)tl_option("--away", 0) / 4;
@@ -307,10 +308,10 @@ static void posted_then_away(int flavor)
 
 /* ---- fairness ---- */
 
-/* A virtual machine may stand still for half of each second, and a rank may wait for a CPU that others
- * have; no lock can help either. So a long turn's time is its part of those milliseconds in which a turn
- * of any rank came to an end: of the second that is one for all. Of that, what the rank waited for a CPU
- * is left out. */
+/* A virtual machine may stand still for half of each second, and a rank may wait for a CPU that
+ * others have; no lock can help either. So a long turn's time is its part of those milliseconds in
+ * which a turn of any rank came to an end: of the second that is one for all. Of that, what the
+ * rank waited for a CPU is left out. */
 #define STEPS 4000
 #define LONG_TURN 0.05          /* seconds; of longer ones so many are kept */
 #define LONG_TURNS 64
@@ -322,7 +323,7 @@ struct turns {
         double from, to, queued;
     } turn[LONG_TURNS];
     int n;
-    double looked, queued;              /* when last looked at: seconds that this rank waited for a CPU */
+    double looked, queued;              /* when last looked: it had waited so long for a CPU */
     double longest;                     /* of all, by the clock */
 };
 
@@ -408,15 +409,17 @@ static double contend(struct tl_win *w, int (*turn)(struct tl_win *), struct sco
     longest[1] = t->longest;
     free(t);
     MPI_Allreduce(longest, worst, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    tl_note("the longest turn of any rank took %.4f s, %.3f s of one without standstills and waits for a "
-            "CPU", worst[1], worst[0]);
+    tl_note("the longest turn of any rank took %.4f s, %.3f s of one without standstills and waits "
+            "for a "
+            "CPU",
+            worst[1], worst[0]);
     MPI_Allgather(&mine, 2, MPI_LONG, scores, 2, MPI_LONG, MPI_COMM_WORLD);
     return worst[0];
 }
 
-/* Ranks first, first+step, ...: whether each has had a part of their mean worth the name. The system's
- * scheduler gives long slices, in which one rank is served again and again; and one that it lets wait for
- * a CPU most of the time has had its part with a single turn. */
+/* Ranks first, first+step, ...: whether each has had a part of their mean worth the name. The
+ * system's scheduler gives long slices, in which one rank is served again and again; and one that
+ * it lets wait for a CPU most of the time has had its part with a single turn. */
 static bool served(const struct score *scores, int first, int step, int size, const char *who)
 {
     long least = -1, most = 0, sum = 0, n = 0;
@@ -480,8 +483,8 @@ static void check_counter(struct tl_win *w, long turns)
     tl_local_end(w);
 }
 
-/* One second more of it, added to the scores; and whether in it nobody had too long a turn. All ranks see
- * the same figures. */
+/* One second more of it, added to the scores; and whether in it nobody had too long a turn. All
+ * ranks see the same figures. */
 static void fair_second(struct tl_win *w, int (*turn)(struct tl_win *), struct score *scores,
                         bool *no_long_turn)
 {
@@ -503,9 +506,9 @@ static bool all_served(const struct tl_win *w, int step, const char *others,
     return step == 1 ? fair : served(scores, 1, 2, w->size, others) && fair;
 }
 
-/* A lock that starves somebody does so in every second; a machine that is busy with something else does
- * not. So one second without a long turn is enough, and in a few seconds each rank has been served. The
- * counter must be right after all of them. */
+/* A lock that starves somebody does so in every second; a machine that is busy with something else
+ * does not. So one second without a long turn is enough, and in a few seconds each rank has been
+ * served. The counter must be right after all of them. */
 static void fair(int flavor, int (*turn)(struct tl_win *), int step, const char *others)
 {
     bool no_long_turn = false, served = false;
@@ -522,7 +525,8 @@ static void fair(int flavor, int (*turn)(struct tl_win *), int step, const char 
     }
     for (int r = 0; r < w.size; r += step)
         turns += scores[r].turns;
-    tl_true(no_long_turn, "somebody waited for long in each of %d seconds; see the notes", ATTEMPTS);
+    tl_true(no_long_turn, "somebody waited for long in each of %d seconds; see the notes",
+            ATTEMPTS);
     tl_true(served, "somebody was starved, in %d seconds; see the notes", ATTEMPTS);
     check_counter(&w, turns);
     free(scores);
@@ -581,8 +585,8 @@ static void crowded(int flavor)
             tl_epoch_close(&w, (enum tl_epoch)how, next);
         }
         took = tl_now() - start;
-        tl_note("50 epochs with %s: %.4f s of at most %.1f", tl_epoch_name((enum tl_epoch)how), took,
-                limit);
+        tl_note("50 epochs with %s: %.4f s of at most %.1f", tl_epoch_name((enum tl_epoch)how),
+                took, limit);
         tl_true(took < limit, "50 epochs with %s took %.3f s, of at most %.1f",
                 tl_epoch_name((enum tl_epoch)how), took, limit);
     }

@@ -28,8 +28,9 @@ static struct {
     unsigned scale, limit; /* of the watchdog: a factor; seconds for all cases alike */
     unsigned one_of, turn; /* each such part of a test is done, each case from another on */
     struct sigaction before[3];
-    double began, queued_before; /* the watchdog's: the case; what its rank had waited for a CPU by then */
-    double seconds;              /* that it has, that wait left out */
+    double began;           /* the watchdog's: the case */
+    double queued_before;   /* what its rank had waited for a CPU by then */
+    double seconds;         /* that it has, that wait left out */
 } run;
 
 static const int crash_signal[3] = {SIGSEGV, SIGBUS, SIGABRT};
@@ -228,8 +229,8 @@ double tl_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Also in a signal's handler: no stdio. The kernel's file has the time on a CPU, then that in a queue for
- * one, in nanoseconds. */
+/* Also in a signal's handler: no stdio. The kernel's file has the time on a CPU, then that in a
+ * queue for one, in nanoseconds. */
 double tl_queued(void)
 {
     char text[96];
@@ -301,7 +302,8 @@ static void report_from_handler(const char *what)
         _exit(4);
 }
 
-/* A rank that others keep from the CPU is not hung: it gets what it waited for, up to twice its limit. */
+/* A rank that others keep from the CPU is not hung: it gets what it waited for, up to twice its
+ * limit. */
 static bool watch_on(void)
 {
     double ran = tl_now() - run.began, lost = tl_queued() - run.queued_before;

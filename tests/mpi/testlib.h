@@ -66,7 +66,7 @@ void tl_pattern(void *to, size_t bytes, uint64_t seed);
 
 void tl_barrier(void);
 double tl_now(void); /* seconds, of no MPI call */
-double tl_queued(void); /* seconds that the first thread has waited for a CPU; 0 if that is not told */
+double tl_queued(void); /* seconds that the first thread waited for a CPU; 0: not told */
 void tl_compute(double seconds); /* uses the CPU, makes no MPI call */
 void tl_wait_quietly(double seconds); /* sleeps, makes no MPI call */
 

@@ -181,7 +181,8 @@ static void add_thread(const char *id, double *ran, double *queued)
     fclose(f);
 }
 
-/* Of the time that threads of this process could run, the part that they did. 1 if that is not told. */
+/* Of the time that threads of this process could run, the part that they did. 1 if that is not
+ * told. */
 static double part_that_ran(void)
 {
     DIR *tasks = opendir("/proc/self/task");

@@ -47,9 +47,9 @@ int run_threads(int n, run_thread_fn *fn, void *arg);
 /* Nanoseconds that something may take: as many, times TEST_SCALE of the environment, by which a
  * build with a sanitizer is slower. */
 int64_t run_limit(int64_t ns);
-/* Whether something that began at `start`, of run_now(), has taken longer than run_limit(ns). Of what it
- * took, only the part counts for which threads of this process that could run did run: on a busy machine
- * all takes longer. */
+/* Whether something that began at `start`, of run_now(), has taken longer than run_limit(ns). Of
+ * what it took, only the part counts for which threads of this process that could run did run: on a
+ * busy machine all takes longer. */
 bool run_too_long(int64_t start, int64_t ns);
 
 /* A hook for the log: errors go to stderr with TEST_VERBOSE, else nothing is said. */

@@ -172,7 +172,8 @@ static void make_each(loco_runtime_t *rt, const struct loco_exchange *exchange)
     loco_window_t *win;
 
     cr_assert_eq(loco_region_create(rt, NULL, "a", all, 64, &region), LOCO_OK);
-    cr_assert_eq(loco_owned_var_create(rt, NULL, "b", all, 0, 64, LOCO_OWNED_PULL, &owned), LOCO_OK);
+    cr_assert_eq(loco_owned_var_create(rt, NULL, "b", all, 0, 64, LOCO_OWNED_PULL, &owned),
+                 LOCO_OK);
     cr_assert_eq(loco_atomic_var_create(rt, NULL, "c", all, 0, &atomic), LOCO_OK);
     cr_assert_eq(loco_atomic_array_create(rt, NULL, "d", all, 9, 0, &array), LOCO_OK);
     cr_assert_eq(loco_sst_create(rt, NULL, "e", all, 3, LOCO_SST_ROWS, &sst), LOCO_OK);

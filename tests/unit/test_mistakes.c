@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* The caller's mistakes: each call that makes something, with each argument wrong in turn, returns
- * the status and says which argument of which call it is, and what it had to be; members that differ
- * hear in what. */
+ * the status and says which argument of which call it is, and what it had to be; members that
+ * differ hear in what. */
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* User memory that cannot be touched, or that the system copies for nobody but its owner: whoever
- * does the copy, the origin hears of a fault and the target lives; and what only the owner can reach
- * is reached. Members return 0, or 1 and a line. */
+ * does the copy, the origin hears of a fault and the target lives; and what only the owner can
+ * reach is reached. Members return 0, or 1 and a line. */
 
 #include "shm_world.h"
 
@@ -57,7 +57,8 @@ static unsigned char *secret(size_t len)
 Test(own, copies_many_spans)
 {
     enum { MANY = 3 * SHM_OWN_SPANS + 5 };
-    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 8), *packed = loci_shm_scratch(&own_fabric);
+    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 8),
+                  *packed = loci_shm_scratch(&own_fabric);
     struct shm_span spans[MANY];
 
     for (int i = 0; i < MANY; i++)      /* some adjoin, some have no bytes */

@@ -172,7 +172,8 @@ static int talks_nonsense(const struct loco_bootstrap *boot, void *arg)
             fd = raw_link(&w.rt->peers[1]->address);
             NEED(fd >= 0);
         }
-        send_message(fd, &m, make_message(&m, &w.rt->address, &seed), rand_r(&seed) % 10 == 0 ? odd : -1);
+        send_message(fd, &m, make_message(&m, &w.rt->address, &seed),
+                     rand_r(&seed) % 10 == 0 ? odd : -1);
     }
     if (fd >= 0)
         close(fd);
@@ -201,7 +202,8 @@ Test(shm, nonsense_is_dropped, .timeout = 60)
 
 Test(shm, messages_are_checked)
 {
-    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 } };
+    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1, 2,
+                                       3 } };
     size_t len = sizeof m.head;
 
     cr_assert(loci_shm_message_error(&m, len) == NULL);
@@ -213,7 +215,8 @@ Test(shm, messages_are_checked)
     cr_assert(loci_shm_message_error(&m, len + 1) == NULL);
     m.head.magic++;
     cr_assert(loci_shm_message_error(&m, len + 1) != NULL);
-    m.head = (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 };
+    m.head =
+        (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 };
     cr_assert(loci_shm_message_error(&m, len) != NULL);
     m.head.version = SHM_VERSION;
     m.head.type = SHM_COPY;

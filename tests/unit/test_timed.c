@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Calls with a limit of time: they end, leave nothing behind that keeps others out, and lose nothing
- * that reaches them as they give up. Over shared memory and over a fabric that maps nothing. */
+/* Calls with a limit of time: they end, leave nothing behind that keeps others out, and lose
+ * nothing that reaches them as they give up. Over shared memory and over a fabric that maps
+ * nothing. */
 
 #include <criterion/criterion.h>
 #include <unistd.h>

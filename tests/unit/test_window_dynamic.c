@@ -197,8 +197,8 @@ Test(window_dynamic, thousands_of_regions, .timeout = RUN_SECONDS)
     cr_assert_eq(member_run(RUN_WEAK, 3, many_body, &many, NULL), 0);
 }
 
-/* Regions of 1 to 40 cells, more and more of them, then fewer and fewer down to none, twice: what is
- * attached, where others were, is reached, and no cell beside. */
+/* Regions of 1 to 40 cells, more and more of them, then fewer and fewer down to none, twice: what
+ * is attached, where others were, is reached, and no cell beside. */
 enum { CELLS = 6000, LONGEST = 40 };
 
 struct shapes {

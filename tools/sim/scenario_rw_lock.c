@@ -114,8 +114,8 @@ static int exclusive(struct user *u)
 
 static int acquire(struct user *u, bool writes)
 {
-    /* A ticket that was left in the middle of the line is skipped after half of LOCO_LOCK_PASS: with
-     * slow links that is more than a run has. */
+    /* A ticket that was left in the middle of the line is skipped after half of LOCO_LOCK_PASS:
+     * with slow links that is more than a run has. */
     bool may_leave = !u->run->faults || u->run->scenario == &sim_scenario_rw_lock_hasty;
     int64_t limit = may_leave && loci_sim_draw(3) == 0 ? (int64_t)loci_sim_draw(LONGEST_LIMIT)
                                                        : LOCO_FOREVER;

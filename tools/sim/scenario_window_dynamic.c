@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Regions of one to three cells come and go beside one that stays, enough of them for a tree of some
- * levels. The one that stays is always reached; any other cell exactly while it is attached,
+/* Regions of one to three cells come and go beside one that stays, enough of them for a tree of
+ * some levels. The one that stays is always reached; any other cell exactly while it is attached,
  * whatever its region, and whichever regions an origin remembers. */
 
 #include "config.h"
@@ -141,8 +141,8 @@ static int call_one(struct user *u, int rank, uint64_t at)
     }
 }
 
-/* While nothing changed during the call, it must say what is so. While it did, it may also have used
- * the key of a region that was detached meanwhile, which the simulated device refuses. */
+/* While nothing changed during the call, it must say what is so. While it did, it may also have
+ * used the key of a region that was detached meanwhile, which the simulated device refuses. */
 static int access_one(struct user *u, int rank, int cell)
 {
     struct history *h = history_of(u, rank, cell);

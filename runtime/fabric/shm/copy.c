@@ -2,9 +2,10 @@
 
 /* Posted operations: those on memory that is not mapped. The user's memory is copied with
  * process_vm_readv and _writev, a whole run of the chain at once, what is short in a faster way
- * (peek.c); what the system forbids, or cannot do, the owner's service thread does (assist.c). Whether
- * it is forbidden is tried once per peer. Before that, what is small is offered to the owner, who may be
- * waiting anyway (offer.c), and of what is large the owner may do a part (share.c). */
+ * (peek.c); what the system forbids, or cannot do, the owner's service thread does (assist.c).
+ * Whether it is forbidden is tried once per peer. Before that, what is small is offered to the
+ * owner, who may be waiting anyway (offer.c), and of what is large the owner may do a part
+ * (share.c). */
 
 #include "config.h"
 
@@ -123,9 +124,9 @@ static bool means_forbidden(int error)
 }
 
 /* Why the system did not copy. LOCO_ERR_AGAIN: the owner should: it is forbidden here, or this is
- * memory that the system copies for nobody but its owner; whether it is none at all, the owner says,
- * too. (A process that is being killed loses its memory a little before its pidfd tells: who asks
- * it then hears of its end.) */
+ * memory that the system copies for nobody but its owner; whether it is none at all, the owner
+ * says, too. (A process that is being killed loses its memory a little before its pidfd tells: who
+ * asks it then hears of its end.) */
 static int copy_failed(struct shm_peer *p, int error)
 {
     struct loco_runtime *rt = p->fabric->rt;

@@ -33,8 +33,8 @@
 
 #define QUEUE_MANY 4096                     /* messages from which on threads wait */
 #define QUEUE_PATIENCE INT64_C(10000000000) /* ns that they wait */
-#define BUFFER_BYTES (4 << 20)              /* of what is on its way to all peers; less if the system
-                                             * gives less */
+/* Of what is on its way to all peers; less if the system gives less. */
+#define BUFFER_BYTES (4 << 20)
 
 struct shm_queued {
     struct shm_queued *next;
@@ -200,7 +200,7 @@ static int send_or_queue(struct shm_peer *p, const struct iovec *parts, int fd)
     if (error == 0)
         return LOCO_OK;
     errno = error;
-    if (error == EMFILE || error == ENFILE) {       /* for the socket of a descriptor: it is asked */
+    if (error == EMFILE || error == ENFILE) { /* for the socket of a descriptor: it is asked */
         loci_descriptor_missing(p->fabric->rt, "no socket to pass a descriptor by");
         return LOCO_ERR_SYSTEM;                     /* whether there is one, next time */
     }

@@ -9,11 +9,12 @@
  * thread may change it before the copy.
  *
  * So the system does these copies, which knows what to do about a fault. What peers read and write
- * lies in memory files of ours, the page of offers (offer.c) or a scratch. A preadv from such a file
- * stores into the spans, a pwritev to it loads from them, and either is cut short where a span
- * cannot be touched. These are ordinary accesses of this process to its own addresses. So they serve
- * what the system refuses to copy for another process, too: memfd_secret, mappings of devices. That
- * is why a peer whose own copy fails asks the owner before it believes that the memory is bad.
+ * lies in memory files of ours, the page of offers (offer.c) or a scratch. A preadv from such a
+ * file stores into the spans, a pwritev to it loads from them, and either is cut short where a span
+ * cannot be touched. These are ordinary accesses of this process to its own addresses. So they
+ * serve what the system refuses to copy for another process, too: memfd_secret, mappings of
+ * devices. That is why a peer whose own copy fails asks the owner before it believes that the
+ * memory is bad.
  *
  * It costs a system call, 0.2 to 0.3 us on a core of 2023, for up to SHM_OWN_SPANS spans, about a
  * third of what process_vm_writev takes in the peer, and 8 ns a span beyond the first.

@@ -57,7 +57,7 @@ struct shm_extent {
 
 struct shm_user {
     uint32_t number;                    /* of the next that takes the place, while it is free */
-    uint32_t next;                      /* SHM_USED; or free, and the next that is, or SHM_NO_USER */
+    uint32_t next; /* SHM_USED; or free, and the next that is, or SHM_NO_USER */
     uint64_t base, len;
 };
 
@@ -135,7 +135,7 @@ struct shm_fabric {
     void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes, size_t len);
     void *device_ctx;
     int socket_fd;                      /* all control messages, both ways */
-    int probe_fd;                       /* -1 until a peer's life has to be asked for; peers' lock */
+    int probe_fd; /* -1 until a peer's life has to be asked for; peers' lock */
     int timer_fd;                       /* wakes the service thread; timer.c */
     _Atomic unsigned waiting;           /* peers with queued messages, */
     _Atomic unsigned polled;            /* and whose life is asked for, now and then */
@@ -323,7 +323,8 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len);
 
 /* ---- timer.c ---- */
 int loci_shm_timer_open(struct shm_fabric *f);
-/* Any thread, when it has given the timer something to do: `waiting`, `polled`, `early`, closing. */
+/* Any thread, when it has given the timer something to do: `waiting`, `polled`, `early`,
+ * closing. */
 void loci_shm_timer_soon(struct shm_fabric *f);
 /* Any thread: the peer that was entered first; the others follow by `next`. */
 struct shm_peer *loci_shm_first_peer(struct shm_fabric *f);

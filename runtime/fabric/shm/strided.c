@@ -231,9 +231,9 @@ static int copy_strips(const struct shm_fabric *f, const struct loci_strip *stri
     return loci_shm_own_end(&own);
 }
 
-/* Combined in a copy, under the origin's lock. All strips are as they should be, or nothing is done;
- * what cannot be read is what the origin will be told of, too. But once some may be written, nobody
- * may do it again: COMBINED_IN_PART is the end of it. */
+/* Combined in a copy, under the origin's lock. All strips are as they should be, or nothing is
+ * done; what cannot be read is what the origin will be told of, too. But once some may be written,
+ * nobody may do it again: COMBINED_IN_PART is the end of it. */
 static int combine(struct shm_fabric *f, uint32_t what, const struct loci_strip *strips,
                    unsigned n, unsigned char *data)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Memory that the user brought: what peers may ask this process to copy. A place in a table for
- * each; its number is that place and how often it was used before, so that the number of memory that
- * is gone says nothing for some time. */
+ * each; its number is that place and how often it was used before, so that the number of memory
+ * that is gone says nothing for some time. */
 
 #include "config.h"
 
