@@ -4,6 +4,7 @@
 #include <loco/fork.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMBERS_MAX 64
