@@ -114,17 +114,20 @@ size_t loci_memory_left(size_t limit, size_t used, const char **what)
 
 /* ---- exchanges ---- */
 
-/* All enter with their records, then all leave with everybody's. */
+/* All enter with their records, then all leave with everybody's. The fastest may enter the next
+ * exchange before the slowest has copied what the last one gathered, and nobody the one after that:
+ * so two sets of records, used in turn. */
 static int allgather(void *ctx, const void *mine, size_t len, void *all)
 {
     struct sim_process *p = ctx;
     struct sim_world *w = p->world;
     int round = w->gather_round;
+    unsigned char *gathered = w->gathered + (size_t)(round % 2 * w->count) * RECORD;
 
     if (len > RECORD)
         return LOCO_ERR_ARG;
     if (len > 0)
-        memcpy(w->gathered + (size_t)p->rank * RECORD, mine, len);
+        memcpy(gathered + (size_t)p->rank * RECORD, mine, len);
     if (++w->gather_in == w->count) {
         w->gather_in = 0;
         w->gather_round++;
@@ -134,7 +137,7 @@ static int allgather(void *ctx, const void *mine, size_t len, void *all)
     while (w->gather_round == round)
         loci_sim_block(SIM_IDLE);
     for (int i = 0; i < w->count && len > 0; i++)
-        memcpy((unsigned char *)all + (size_t)i * len, w->gathered + (size_t)i * RECORD, len);
+        memcpy((unsigned char *)all + (size_t)i * len, gathered + (size_t)i * RECORD, len);
     return LOCO_OK;
 }
 
@@ -339,7 +342,7 @@ void loci_sim_run(const struct loci_sim_config *config, loci_sim_body *body, voi
     memset(result, 0, sizeof *result);
     last_result = result;
     world.process = calloc((size_t)world.count, sizeof world.process[0]);
-    world.gathered = calloc((size_t)world.count, RECORD);
+    world.gathered = calloc(2 * (size_t)world.count, RECORD);
     if (world.process == NULL || world.gathered == NULL)
         abort();
     loci_sim_world = &world;
