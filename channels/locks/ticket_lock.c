@@ -359,24 +359,25 @@ static int pass_on(struct loco_ticket_lock *lock, unsigned ticket, bool *taken)
 
 static int give(struct loco_ticket_lock *lock)
 {
+    uint64_t word = lock->record + LOCI_TICKET_WORD;
+    int status = LOCO_OK, lost = LOCO_OK;
     bool again = true;
-    int status = LOCO_OK;
 
     lock->ours = false;
     lock->slot_used = false;
     while (status == LOCO_OK && again) {
         unsigned next = (lock->ticket + 1) & 0xffff;
-        uint64_t old;
+        uint64_t step = release_step(lock), old;
 
         again = false;
-        status = loci_fetch_add(lock->rt, lock->mem, lock->record + LOCI_TICKET_WORD,
-                                release_step(lock), &old, NULL);
+        status = loci_fetch_add(lock->rt, lock->mem, word, step, &old, NULL);
+        status = loci_add_again(lock->rt, lock->mem, word, step, &old, status, &lost);
         if (status == LOCO_OK && loci_ticket_next(old) != next)
             status = pass_on(lock, next, &again);
     }
     if (status != LOCO_OK)
         lock->lost = status;
-    return status;
+    return status != LOCO_OK ? status : lost;
 }
 
 /* The fence of a release. Where no atomic to the host follows, or one that orders nothing,
