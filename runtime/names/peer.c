@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* The table of peers: every process that this one has met, found by identity. Entry 0 is this
- * process. It only grows; readers take no lock, since an index reaches them after its entry. */
+ * process. It only grows; readers take no lock, since an index reaches them after its entry.
+ *
+ * A process that closes its runtime and opens another keeps its identity and has a new token. For
+ * those whose own runtime stays open meanwhile it is a new peer: the old entry is of a runtime that
+ * has gone, whose groups and endpoints still refer to it, and the identity leads to the new one. */
 
 #include "config.h"
 
@@ -77,6 +81,14 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     return status;
 }
 
+/* Whether the runtime of that address is the one that its identity leads to. */
+static bool is_known(const struct loco_runtime *rt, const struct loci_address *address,
+                     unsigned at)
+{
+    return rt->peer_hash[at] != 0
+           && rt->peers[rt->peer_hash[at] - 1]->address.token == address->token;
+}
+
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
 {
     unsigned at;
@@ -96,7 +108,7 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
     }
     pthread_mutex_lock(&rt->peers_lock);
     at = position(rt, address->identity);
-    if (rt->peer_hash[at] != 0) {
+    if (is_known(rt, address, at)) {
         *index = rt->peer_hash[at] - 1;
         if (rt->peers[*index]->introduced != LOCO_OK)
             status = introduce(rt, rt->peers[*index]);

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <loco/barrier.h>
+
 #include "shm_world.h"
 
 /* ---- life and death ---- */
@@ -187,4 +189,53 @@ Test(shm, greetings_come_before_their_senders_are_known, .timeout = 60)
 {
     for (int i = 0; i < run_rounds(150); i++)
         cr_assert_eq(run_on(RUN_SHM, 5, 0, NULL, greets, NULL), 0);
+}
+
+/* ---- a runtime that is opened again ---- */
+
+static int make_ready(loco_runtime_t *rt, const struct loco_exchange *exchange)
+{
+    loco_group_t *group;
+    loco_barrier_t *barrier;
+    unsigned char nothing[1];
+
+    NEED(loco_group_meet(rt, exchange, &group) == LOCO_OK);
+    NEED(loco_barrier_create(rt, NULL, "again", group, &barrier) == LOCO_OK);
+    NEED(loco_runtime_wait_ready(rt, RUN_PATIENCE) == LOCO_OK);
+    NEED(loco_barrier_wait(barrier) == LOCO_OK);
+    NEED(exchange->allgather(exchange->ctx, NULL, 0, nothing) == LOCO_OK);
+    loco_barrier_destroy(barrier);
+    loco_group_destroy(group);
+    return 0;
+}
+
+/* Member 0 keeps its runtime; the others close theirs and open new ones, and all meet again. */
+static int comes_back(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loco_bootstrap alone = *boot;
+    loco_runtime_t *rt = NULL;
+    unsigned char nothing[1];
+
+    (void)arg;
+    alone.exchange.size = 1;
+    alone.exchange.rank = 0;
+    for (int life = 0; life < 3; life++) {
+        if (rt == NULL)
+            NEED(loco_runtime_open(&alone, &rt) == LOCO_OK);
+        NEED(make_ready(rt, &boot->exchange) == 0);
+        if (boot->exchange.rank != 0) {
+            loco_runtime_close(rt);
+            rt = NULL;
+        }
+        NEED(boot->exchange.allgather(boot->exchange.ctx, NULL, 0, nothing) == LOCO_OK);
+    }
+    loco_runtime_close(rt);
+    NEED(LEAKS() == 0);
+    return 0;
+}
+
+Test(shm, who_opens_a_runtime_again_is_met_again, .timeout = 120)
+{
+    run(2, comes_back, &plain);
+    run(3, comes_back, &plain);
 }
