@@ -132,6 +132,45 @@ Test(shm, copying_ends_when_the_owner_dies)
     cr_assert_eq(statuses[1], -SIGKILL);
 }
 
+/* The runtime goes by an exec, or without a goodbye that could be sent; the process lives on. Nobody
+ * waits here for the ten seconds to be over. */
+static int goes_without_a_word(const struct loco_bootstrap *boot, void *arg)
+{
+    struct shm_fabric *f;
+    struct world w;
+    pid_t pid;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 1) {
+        execlp("sleep", "sleep", "60", NULL);
+        return 1;
+    }
+    f = shm_of(w.rt->fabric);
+    pid = w.rt->peers[1]->address.pid;
+    for (int64_t start = run_now();
+         loci_peer_alive(w.rt, 1) && !run_too_long(start, 5000000000); usleep(10000)) {
+        atomic_store(&f->doubt_at, 1);
+        loci_shm_timer_soon(f);
+    }
+    NEED(kill(pid, 0) == 0);
+    kill(pid, SIGKILL);
+    NEED(atomic_load(&w.rt->peers[1]->state) == LOCI_PEER_DEAD);
+    NEED(atomic_load(&f->watched) == 0);
+    loco_runtime_close(w.rt);
+    return 0;
+}
+
+Test(shm, a_runtime_that_goes_without_a_word_is_missed, .timeout = 120)
+{
+    static const struct setup silent = { .log = count_dropped };
+    int statuses[2];
+
+    loco_fork_run(2, goes_without_a_word, (void *)&silent, statuses);
+    cr_assert_eq(statuses[0], 0);
+    cr_assert_eq(statuses[1], -SIGKILL);
+}
+
 static _Atomic int warnings;
 
 static void count_warnings(void *ctx, int level, const char *text)

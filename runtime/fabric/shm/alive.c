@@ -7,6 +7,10 @@
  * by the clock: the name of the peer's socket has no owner once the process, or its runtime, has
  * ended; and where somebody inherited the socket, there is no process with its pid.
  *
+ * A runtime may go without a word while its process lives on: by an exec, or because it closed
+ * while this process was stopped and its queue full of others' goodbyes. So those with a pidfd are
+ * asked for in the same way, every ten seconds.
+ *
  * What a process sent before it ended counts: its messages are taken before its end is told, and
  * a goodbye among them makes the difference between left and dead. */
 
@@ -100,24 +104,34 @@ static int probe_later(struct shm_peer *p)
 }
 
 /* Connecting asks for the owner of a name, and tells it nothing. */
-static bool is_there(const struct shm_peer *p)
+static bool is_there(const struct shm_peer *p, int probe_fd)
 {
-    const struct shm_fabric *f = p->fabric;
-
-    if (connect(f->probe_fd, (const struct sockaddr *)&p->name, p->name_len) != 0
+    if (connect(probe_fd, (const struct sockaddr *)&p->name, p->name_len) != 0
         && errno == ECONNREFUSED)
         return false;
     return !shows_pid(p) || kill(p->peer->address.pid, 0) == 0 || errno != ESRCH;
 }
 
-void loci_shm_probe_all(struct shm_fabric *f)
+void loci_shm_probe_polled(struct shm_fabric *f)
 {
     const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 
     for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
-        if (p->polled && !is_there(p))
+        if (p->polled && !is_there(p, f->probe_fd))
             loci_shm_ended(p, "its control socket is gone");
     connect(f->probe_fd, &nobody, sizeof nobody);
+}
+
+void loci_shm_probe_watched(struct shm_fabric *f)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return;         /* next time */
+    for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
+        if (p->pid_fd >= 0 && !is_there(p, fd))
+            loci_shm_ended(p, "its control socket is gone");
+    close(fd);
 }
 
 /* ---- life ---- */
@@ -127,11 +141,15 @@ int loci_shm_watch_life(struct shm_peer *p)
     struct loco_runtime *rt = p->fabric->rt;
 
     p->pid_fd = open_pid(p);
-    if (p->pid_fd >= 0
-        && loci_service_watch(rt, p->pid_fd, EPOLLIN, pid_ended, p) == LOCO_OK)
+    if (p->pid_fd < 0)
+        return probe_later(p);
+    /* Counted first: its end may be told at once. */
+    if (atomic_fetch_add(&p->fabric->watched, 1) == 0)
+        loci_shm_timer_soon(p->fabric);
+    if (loci_service_watch(rt, p->pid_fd, EPOLLIN, pid_ended, p) == LOCO_OK)
         return LOCO_OK;
-    if (p->pid_fd >= 0)
-        close(p->pid_fd);
+    atomic_fetch_sub(&p->fabric->watched, 1);
+    close(p->pid_fd);
     p->pid_fd = -1;
     return probe_later(p);
 }
@@ -170,6 +188,7 @@ void loci_shm_alive_close(struct shm_peer *p)
     pthread_mutex_unlock(&p->lock);
     if (fd < 0)
         return;
+    atomic_fetch_sub(&p->fabric->watched, 1);
     loci_service_unwatch(p->fabric->rt, fd);
     close(fd);
 }

@@ -138,9 +138,11 @@ struct shm_fabric {
     int probe_fd; /* -1 until a peer's life has to be asked for; peers' lock */
     int timer_fd;                       /* wakes the service thread; timer.c */
     _Atomic unsigned waiting;           /* peers with queued messages, */
-    _Atomic unsigned polled;            /* and whose life is asked for, now and then */
+    _Atomic unsigned polled;            /* whose life is asked for, now and then, */
+    _Atomic unsigned watched;           /* and of which a pidfd tells; asked for, too, but seldom */
     _Atomic bool early;                 /* a peer has become known of which messages are parked */
-    int64_t retry_ns, probe_at;         /* the service thread's */
+    int64_t retry_ns, probe_at;         /* the service thread's, as is the next: */
+    _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     bool populate;                      /* huge pages come with page faults, not with fallocate */
     uint64_t pid_space;                 /* 0: /proc does not show our pids */
@@ -323,7 +325,7 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len);
 
 /* ---- timer.c ---- */
 int loci_shm_timer_open(struct shm_fabric *f);
-/* Any thread, when it has given the timer something to do: `waiting`, `polled`, `early`,
+/* Any thread, when it has given the timer something to do: `waiting`, `polled`, `watched`, `early`,
  * closing. */
 void loci_shm_timer_soon(struct shm_fabric *f);
 /* Any thread: the peer that was entered first; the others follow by `next`. */
@@ -333,8 +335,9 @@ struct shm_peer *loci_shm_first_peer(struct shm_fabric *f);
 int loci_shm_watch_life(struct shm_peer *p);
 /* Under its lock: whether a pidfd says that the process is there. */
 bool loci_shm_surely_alive(const struct shm_peer *p);
-/* Service thread: ask for the life of those who have no pidfd. */
-void loci_shm_probe_all(struct shm_fabric *f);
+/* Service thread: ask for the life of those who have no pidfd; of those who have one. */
+void loci_shm_probe_polled(struct shm_fabric *f);
+void loci_shm_probe_watched(struct shm_fabric *f);
 /* Service thread: the peer's process has ended, or its runtime. */
 void loci_shm_ended(struct shm_peer *p, const char *how);
 void loci_shm_alive_close(struct shm_peer *p);

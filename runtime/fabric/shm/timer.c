@@ -24,6 +24,7 @@
 #define RETRY_MAX_NS INT64_C(5000000)       /* and at last, if its owner takes nothing */
 #define PROBE_NS INT64_C(20000000)          /* from one look at a life to the next, */
 #define PROBE_PEER_NS INT64_C(100000)       /* or so much for each: a hundredth of the time */
+#define DOUBT_NS INT64_C(10000000000)       /* from one look to the next where a pidfd tells */
 
 static void set(struct shm_fabric *f, int64_t ns)
 {
@@ -54,7 +55,13 @@ static bool is_urgent(struct shm_fabric *f)
     return atomic_load(&f->early) || atomic_load(&f->closing) != 0;
 }
 
-/* Until when there is nothing to do; 0: for ever. */
+static int64_t sooner(int64_t ns, int64_t other)
+{
+    other = other < 1 ? 1 : other;
+    return ns == 0 || other < ns ? other : ns;
+}
+
+/* For how long there is nothing to do; 0: for ever. */
 static int64_t pause_of(struct shm_fabric *f)
 {
     int64_t ns = 0;
@@ -62,11 +69,11 @@ static int64_t pause_of(struct shm_fabric *f)
     if (is_urgent(f))
         return 1;
     if (atomic_load(&f->polled) > 0)
-        ns = f->probe_at - loci_now(f->rt);
-    if (atomic_load(&f->polled) > 0 && ns < 1)
-        ns = 1;
-    if (atomic_load(&f->waiting) > 0 && (ns == 0 || ns > f->retry_ns))
-        ns = f->retry_ns;
+        ns = sooner(ns, f->probe_at - loci_now(f->rt));
+    if (atomic_load(&f->watched) > 0)
+        ns = sooner(ns, atomic_load(&f->doubt_at) - loci_now(f->rt));
+    if (atomic_load(&f->waiting) > 0)
+        ns = sooner(ns, f->retry_ns);
     return ns;
 }
 
@@ -101,8 +108,19 @@ static void ask_for_lives(struct shm_fabric *f)
 
     if (polled == 0 || loci_now(f->rt) < f->probe_at)
         return;
-    loci_shm_probe_all(f);
+    loci_shm_probe_polled(f);
     f->probe_at = loci_now(f->rt) + (pause > PROBE_NS ? pause : PROBE_NS);
+}
+
+static void doubt_lives(struct shm_fabric *f)
+{
+    int64_t now = loci_now(f->rt), at = atomic_load(&f->doubt_at);
+
+    if (atomic_load(&f->watched) == 0 || now < at)
+        return;
+    if (at != 0)
+        loci_shm_probe_watched(f);
+    atomic_store(&f->doubt_at, now + DOUBT_NS);
 }
 
 static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
@@ -122,6 +140,7 @@ static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
             loci_shm_unpark(p);
     send_again(f);
     ask_for_lives(f);
+    doubt_lives(f);
     rearm(f);
 }
 
