@@ -132,8 +132,8 @@ Test(shm, copying_ends_when_the_owner_dies)
     cr_assert_eq(statuses[1], -SIGKILL);
 }
 
-/* The runtime goes by an exec, or without a goodbye that could be sent; the process lives on. Nobody
- * waits here for the ten seconds to be over. */
+/* The runtime goes by an exec, or without a goodbye that could be sent; the process lives on.
+ * Nobody waits here for the ten seconds to be over. */
 static int goes_without_a_word(const struct loco_bootstrap *boot, void *arg)
 {
     struct shm_fabric *f;

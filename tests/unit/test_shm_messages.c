@@ -70,6 +70,48 @@ Test(shm, a_stopped_peer_stops_nobody)
     run(2, sends_to_the_stopped, &silent);
 }
 
+/* What peers that are stopped do not take fills the buffer of the socket that it was sent from. On
+ * a machine with the usual limits that takes dozens of them; here the buffer is small. */
+static int sends_past_the_stopped(const struct loco_bootstrap *boot, void *arg)
+{
+    unsigned char message[LOCI_CONTROL_MAX] = { 0 };
+    struct shm_peer *living;
+    const int none = 0;
+    unsigned left;
+    struct world w;
+    int64_t start;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 1)
+        raise(SIGSTOP);
+    if (w.me != 0)
+        return leave(&w);
+    usleep(50000);
+    NEED(setsockopt(shm_of(w.rt->fabric)->socket_fd, SOL_SOCKET, SO_SNDBUF, &none, sizeof none)
+         == 0);
+    for (int i = 0; i < 20; i++)
+        NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, 1), message, 4096) == LOCO_OK);
+    living = loci_peer(w.rt, 2)->fabric_data;
+    for (int i = 0; i < 20; i++)
+        NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, 2), message, 4096) == LOCO_OK);
+    start = run_now();
+    while (atomic_load(&living->queued) > 0 && !run_too_long(start, 2000000000))
+        usleep(1000);
+    left = atomic_load(&living->queued);
+    kill(w.rt->peers[1]->address.pid, SIGCONT);
+    NEED(leave(&w) == 0);
+    NEED(left == 0);
+    return 0;
+}
+
+Test(shm, stopped_peers_leave_room_for_others, .timeout = 60)
+{
+    static const struct setup silent = { .log = count_dropped };
+
+    run(3, sends_past_the_stopped, &silent);
+}
+
 /* ---- what strangers send ---- */
 
 static int raw_link(const struct loci_address *to)

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,19 +122,34 @@ static int send_descriptor(struct shm_peer *p, struct msghdr *m, int fd)
     return error;
 }
 
+/* 0; EAGAIN: the receiver has no room; or errno. What lies in receivers' queues counts against the
+ * buffer of the socket that it was sent from. So peers that take nothing may fill that of ours, and
+ * what is for the others then goes from a socket of its own: poll says that
+ * there is room while three quarters of the buffer are free. */
+static int send_bytes(struct shm_peer *p, struct msghdr *m)
+{
+    struct pollfd room = { .fd = p->fabric->socket_fd, .events = POLLOUT };
+    int error, from;
+
+    m->msg_name = &p->name;
+    m->msg_namelen = p->name_len;
+    error = send_on(p->fabric->socket_fd, m);
+    if (error != EAGAIN || poll(&room, 1, 0) != 0)
+        return error;
+    from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (from < 0)
+        return EAGAIN;
+    error = send_on(from, m);
+    close(from);
+    return error;
+}
+
 /* 0; EAGAIN: there is no room; or errno. */
 static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts, int fd)
 {
     struct msghdr m = { .msg_iov = (struct iovec *)parts, .msg_iovlen = nparts };
-    int error;
+    int error = fd >= 0 ? send_descriptor(p, &m, fd) : send_bytes(p, &m);
 
-    if (fd >= 0) {
-        error = send_descriptor(p, &m, fd);
-    } else {
-        m.msg_name = &p->name;
-        m.msg_namelen = p->name_len;
-        error = send_on(p->fabric->socket_fd, &m);
-    }
     return error == ENOBUFS || error == ETOOMANYREFS ? EAGAIN : error;
 }
 
