@@ -168,6 +168,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     rt->ops->close(rt->fabric);
     rt->fabric = NULL;
     loci_service_close(rt);
+    loci_memory_end(rt);
     loci_names_close(rt);
     loci_peers_close(rt);
     loco_group_destroy(rt->everyone);

@@ -462,9 +462,15 @@ void loci_renew_own(struct loco_runtime *rt, struct loci_mem *mine)
 void loci_memory_close(struct loco_runtime *rt)
 {
     lock_memory(rt);
-    pthread_mutex_unlock(&rt->memory_lock);
     while (rt->extents != NULL)
         extent_remove(rt, rt->extents);
+    pthread_mutex_unlock(&rt->memory_lock);
+}
+
+void loci_memory_end(struct loco_runtime *rt)
+{
+    lock_memory(rt);
+    pthread_mutex_unlock(&rt->memory_lock);
 }
 
 /* ---- memory of the user, and of others ---- */

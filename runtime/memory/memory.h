@@ -76,5 +76,7 @@ void loci_memory_was_owed(struct loco_runtime *rt, size_t bytes);
 /* Lives, called by runtime.c and self.c. */
 void loci_memref_close(struct loci_thread *thread);
 void loci_memory_close(struct loco_runtime *rt);
+/* Once the service thread has ended, which may have had something to free until then. */
+void loci_memory_end(struct loco_runtime *rt);
 
 #endif
