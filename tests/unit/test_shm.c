@@ -78,7 +78,7 @@ static int maps_own_extents(const struct loco_bootstrap *boot, void *arg)
     int maps = 0, fds = 0;
 
     NEED(enter(&w, boot, arg) == 0);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 40; i++) {
         int next = (w.me + 1) % w.n;
 
         /* Larger than what is left of the first extent: its own. */
