@@ -35,6 +35,7 @@ struct loco_barrier {
     uint64_t round;
     bool arrived_before;        /* a wait for this round has run out of time, */
     int step;                   /* in this step, of which the others were told */
+    int lost;                   /* LOCO_ERR_RANGE: what the fence of this round was told */
     atomic_flag busy;
 };
 
@@ -208,6 +209,7 @@ static int disseminate(struct loco_barrier *barrier, bool told, int64_t deadline
     return status;
 }
 
+/* Writes that were refused are told to this process alone, and hold up nobody: it arrives. */
 static int meet(struct loco_barrier *barrier, int64_t deadline)
 {
     bool told = barrier->arrived_before;
@@ -215,14 +217,15 @@ static int meet(struct loco_barrier *barrier, int64_t deadline)
 
     if (!told) {
         status = loci_fence_process(barrier->rt, -1, barrier->group);
+        barrier->lost = status == LOCO_ERR_RANGE ? status : LOCO_OK;
         barrier->round++;
         barrier->step = 0;
     }
-    if (status == LOCO_OK)
+    if (told || status == barrier->lost)
         status = barrier->steps == 0 ? meet_directly(barrier, told, deadline)
                                      : disseminate(barrier, told, deadline);
     barrier->arrived_before = status == LOCO_ERR_TIMEOUT;
-    return status;
+    return status == LOCO_OK ? barrier->lost : status;
 }
 
 static int wait_until(struct loco_barrier *barrier, const char *call, int64_t deadline)

@@ -39,6 +39,8 @@ void loco_barrier_destroy(loco_barrier_t *barrier);
 /** Wait until all processes of the group have called it as often as this one; one thread of each
  * calls. It begins with a fence of LOCO_FENCE_PROCESS to all peers, so no other is needed; that a
  * process outside the group is gone is no error of it.
+ * LOCO_ERR_RANGE: a peer has refused what this process wrote before, as where its memory has gone;
+ * all have met all the same.
  * LOCO_ERR_STATE: another thread of this process is in it; nothing was done. */
 int loco_barrier_wait(loco_barrier_t *barrier);
 

@@ -277,3 +277,39 @@ Test(lane, holds_up_no_ticket, .timeout = RUN_SECONDS)
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         cr_assert_eq(member_run_seed(RUN_WEAK, 3, seed, ticket_body, NULL, NULL), 0);
 }
+
+/* Who loses a write before it has arrived all the same, in one call or in several. */
+static int meet(loco_barrier_t *barrier, bool limited)
+{
+    int status = limited ? LOCO_ERR_TIMEOUT : loco_barrier_wait(barrier);
+
+    while (status == LOCO_ERR_TIMEOUT)
+        status = loco_barrier_wait_timed(barrier, 10000);
+    return status;
+}
+
+static int barrier_body(struct member *m)
+{
+    loco_barrier_t *barrier;
+    struct words w;
+
+    CHECK(enter(&w, m) == 0);
+    CHECK_OK(loco_barrier_create(m->rt, NULL, "all", loco_everyone(m->rt), &barrier));
+    CHECK_OK(loco_runtime_wait_ready(m->rt, LOCO_FOREVER));
+    for (int round = 0; round < 8; round++) {
+        bool in_vain = round % m->n == m->rank;
+
+        if (in_vain)
+            CHECK(put_in_vain(&w, (m->rank + 1) % m->n) == 0);
+        CHECK_EQ(meet(barrier, round >= 4), in_vain ? LOCO_ERR_RANGE : LOCO_OK);
+    }
+    CHECK_OK(run_meet(m->rt));
+    loco_barrier_destroy(barrier);
+    return leave(&w);
+}
+
+Test(lane, holds_up_no_barrier, .timeout = RUN_SECONDS)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        cr_assert_eq(member_run_seed(RUN_WEAK, 3, seed, barrier_body, NULL, NULL), 0);
+}
