@@ -256,13 +256,15 @@ static int draw_ticket(struct loco_ticket_lock *lock, bool *served)
     return LOCO_OK;
 }
 
-/* To the place in line that was left, if nobody has taken it over. */
+/* To the place in line that was left, if nobody has taken it over. A swap that was flushed behind a
+ * refusal was not done: the place is still left. */
 static int come_back(struct loco_ticket_lock *lock)
 {
     uint64_t name = lock->array->name;
+    int status = swap_slot(lock, LOCI_TICKET_LEFT | name, name, &lock->back);
 
-    lock->left = false;
-    return swap_slot(lock, LOCI_TICKET_LEFT | name, name, &lock->back);
+    lock->left = status == LOCO_ERR_RANGE;
+    return status;
 }
 
 static int take(struct loco_ticket_lock *lock, int64_t deadline)
@@ -272,8 +274,11 @@ static int take(struct loco_ticket_lock *lock, int64_t deadline)
 
     if (lock->lost != LOCO_OK || host_is_dead(lock))
         return LOCO_ERR_PEER_DEAD;
-    if (lock->left)
+    if (lock->left) {
         status = come_back(lock);
+        if (lock->left)
+            return status;
+    }
     if (status == LOCO_OK && !lock->back) {
         status = draw_ticket(lock, &served);
         if (status != LOCO_OK)

@@ -36,7 +36,9 @@ extern "C" {
  *
  * Errors of acquire: LOCO_ERR_PEER_DEAD: the holder, or one with an earlier ticket, is dead. The
  * lock stays lost then. A member that dies without a ticket hurts nobody, but a lock whose host
- * is dead is lost, too. LOCO_ERR_STATE: this thread holds it already.
+ * is dead is lost, too. LOCO_ERR_STATE: this thread holds it already. LOCO_ERR_RANGE: the host has
+ * refused what this thread wrote there before, and nothing was done; loco_fence tells it, too, and
+ * then the lock can be had.
  * Errors of release: LOCO_ERR_STATE: this thread does not hold it; LOCO_ERR_ARG: no such scope or
  * peer, and the lock is still held; else those of loco_fence: the
  * lock is released all the same.

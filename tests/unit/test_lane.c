@@ -278,6 +278,42 @@ Test(lane, holds_up_no_ticket, .timeout = RUN_SECONDS)
         cr_assert_eq(member_run_seed(RUN_WEAK, 3, seed, ticket_body, NULL, NULL), 0);
 }
 
+/* Who has left its place in line and loses a write before it comes back is told so, and has it. */
+static int return_body(struct member *m)
+{
+    loco_ticket_lock_t *lock;
+    struct words w;
+
+    CHECK(enter(&w, m) == 0);
+    CHECK_OK(loco_ticket_lock_create(m->rt, NULL, "turn", loco_everyone(m->rt), 0, &lock));
+    CHECK_OK(loco_runtime_wait_ready(m->rt, LOCO_FOREVER));
+    if (m->rank == 0)
+        CHECK_OK(loco_ticket_lock_acquire(lock));
+    CHECK_OK(run_meet(m->rt));
+    if (m->rank == 1) {
+        CHECK_EQ(loco_ticket_lock_acquire_timed(lock, 0), LOCO_ERR_TIMEOUT);
+        CHECK(put_in_vain(&w, 0) == 0);
+        CHECK_EQ(loco_ticket_lock_acquire_timed(lock, 0), LOCO_ERR_RANGE);
+        CHECK_EQ(loci_fence_peer(m->rt, LOCO_FENCE_THREAD, w.peer), LOCO_ERR_RANGE);
+    }
+    CHECK_OK(run_meet(m->rt));
+    if (m->rank == 0)
+        CHECK_OK(loco_ticket_lock_release(lock, LOCO_FENCE_NONE, 0));
+    else
+        CHECK_OK(loco_ticket_lock_acquire(lock));
+    if (m->rank == 1)
+        CHECK_OK(loco_ticket_lock_release(lock, LOCO_FENCE_NONE, 0));
+    CHECK_OK(run_meet(m->rt));
+    loco_ticket_lock_destroy(lock);
+    return leave(&w);
+}
+
+Test(lane, holds_up_nobody_who_comes_back, .timeout = RUN_SECONDS)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        cr_assert_eq(member_run_seed(RUN_WEAK, 2, seed, return_body, NULL, NULL), 0);
+}
+
 /* Who loses a write before it has arrived all the same, in one call or in several. */
 static int meet(loco_barrier_t *barrier, bool limited)
 {
