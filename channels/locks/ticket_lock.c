@@ -33,11 +33,12 @@
  *             come, the swap LEFT | name -> name tells: done, and the grant is certain to come, so
  *             it is waited for, and held; not done, and the ticket was taken over.
  * coming back A process has one ticket: where one is LEFT it swaps LEFT | name -> name, and is
- * where it was in the line; or finds it taken over, and draws another. taking over Who passes the
- * turn and finds LEFT swaps LEFT | name -> TAKEN | its own, puts its name for the other in the sum,
- * resets the slot, and releases that ticket as its own. Should the swap find the name, the owner
- * has come back, and is granted its turn. The reset is a swap: the owner's may come at any time.
- * All this costs nobody who finds a name.
+ *             where it was in the line; or finds it taken over, and draws another.
+ * taking over Who passes the turn and finds LEFT swaps LEFT | name -> TAKEN | its own, replaces the
+ *             other's name in the sum by its own, resets the slot, and releases that ticket as its
+ *             own. Should the swap find the name, the owner has come back, and is granted its turn.
+ *             The reset is a swap: the owner's may come at any time. All this costs nobody who
+ *             finds a name.
  *
  * Threads of one process that wait with a limit have no place in its queue: they enter when it is
  * empty.

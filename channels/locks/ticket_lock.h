@@ -23,8 +23,8 @@
 #define LOCI_TICKET_MEMBERS_MAX 65535       /* the sum of so many names fits its field */
 
 #define LOCI_TICKET_PASSED UINT64_MAX       /* in a slot: granted before its owner asked */
-#define LOCI_TICKET_LEFT (UINT64_C(1) << 32) /* with a name: its owner does not wait any more */
-#define LOCI_TICKET_TAKEN (UINT64_C(1) << 33) /* with another: who passed it the turn has it */
+#define LOCI_TICKET_LEFT (UINT64_C(1) << 32)        /* with a name: its owner no longer waits */
+#define LOCI_TICKET_TAKEN (UINT64_C(1) << 33)       /* with another: who passed the turn has it */
 #define LOCI_TICKET_IS_LOST (UINT64_C(1) << 16)     /* in the lost mark, with a ticket */
 
 struct loco_ticket_lock {

@@ -7,11 +7,13 @@
  *
  *   head, in the control block   root, key of the directory
  *   directory                    keys of the chunks: of nodes, of entries
- *   chunks                       an array of nodes, or of entries; each has twice as many as the
- * last node                         stamp; level and count; items: (lowest base, reference) in
- * order. On level 0 an item is a region, its reference is of its entry; above, it is a node of the
- * level below, with all bases from this item's to the next one's. There the first item has no lower
- * bound. entry                        stamp; key of the region's memory
+ *   chunks                       an array of nodes, or of entries; each chunk has twice as many as
+ *                                the one before
+ *   node                         stamp; level and count; items in order: (lowest base, reference).
+ *                                On level 0 an item is a region, and refers to its entry. Above, it
+ *                                is a node of the level below, with all bases from this item's to
+ *                                the next one's; the first item there has no lower bound.
+ *   entry                        stamp; key of the region's memory
  *
  * A reference is a stamp and an index. Memory of nodes and entries stays what it is as long as the
  * window lives; chunks never move. Who writes what, and when:
@@ -149,7 +151,7 @@ struct loci_tree_store {
     struct loci_mem chunk[LOCI_TREE_CHUNKS];
     int chunks;
     uint32_t room, fresh;           /* in all chunks; the first that was never used */
-    uint32_t *next; /* [room]: in the list of those that are free, the oldest first */
+    uint32_t *next;                 /* [room]: in the list of free ones, the oldest first */
     uint32_t oldest, newest, free;
 };
 

@@ -157,10 +157,10 @@ void loci_slot_done(struct loci_slot *slot, int status)
  * nothing may go by the lane: what is written now may say that they are there. Whose they are is
  * told by its next fence, as it would be that they are placed: all writes on a lane are its
  * thread's. Until then its operations fail, and so do fences of others for the process, which are
- * told as well. A
- * thread that leaves fences to another, as one that puts while another calls MPI_Win_fence, has its
- * own next operation fail instead: `loss` says that the other was told. With LOCI_LOSS_TOLD the
- * lane is mended. A lane whose thread has gone has nobody but the others.
+ * told as well. A thread that leaves fences to another, as one that puts while another calls
+ * MPI_Win_fence, has its own next operation fail instead: `loss` says that the other was told. With
+ * LOCI_LOSS_TOLD the lane is mended. Where a lane's thread has gone, fences of others stand for its
+ * own.
  *
  * `loss` is written under the lane's lock, and only while `failed` is set: who tells of an older
  * failure than the lane's finds it mended, and leaves it alone. A loss that is not told yet is of
