@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -110,6 +111,38 @@ Test(shm, stopped_peers_leave_room_for_others, .timeout = 60)
     static const struct setup silent = { .log = count_dropped };
 
     run(3, sends_past_the_stopped, &silent);
+}
+
+/* Members whose real user is another one than they act for, as in a program with the set-user-ID
+ * bit. One that may not be looked at asks for descriptors by messages, too. */
+static int acts_for_another_user(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    uint64_t old;
+
+    NEED(seteuid(65534) == 0);
+    NEED(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);    /* which that has undone */
+    NEED(enter(&w, boot, arg) == 0);
+    for (int to = 0; to < w.n; to++) {
+        NEED(loci_fetch_add(w.rt, &w.pools[to], 0, 1, &old, NULL) == LOCO_OK);
+        NEED(loci_write64(w.rt, &w.users[to], 8 * (uint64_t)w.me, 1, NULL) == LOCO_OK);
+    }
+    NEED(together(&w) == LOCO_OK);
+    NEED(loci_load64(w.pool.ptr) == (uint64_t)w.n);
+    NEED(loci_peer_alive(w.rt, 1));
+    NEED(seteuid(0) == 0);
+    NEED(prctl(PR_SET_DUMPABLE, 1) == 0);
+    NEED(atomic_load(&dropped) == 0);
+    return leave(&w);
+}
+
+Test(shm, members_are_of_the_user_they_act_for, .timeout = 60)
+{
+    static const struct setup counted = { .log = count_dropped };
+
+    if (geteuid() != 0)
+        cr_skip("only root can act for another user");
+    run(3, acts_for_another_user, &counted);
 }
 
 /* ---- what strangers send ---- */

@@ -76,18 +76,33 @@ int loci_shm_socket_open(struct shm_fabric *f)
 
 /* ---- sending, under the peer's lock ---- */
 
-static void attach(struct msghdr *m, void *control, size_t len, int fd)
-{
-    struct cmsghdr *c;
+/* What goes along with the bytes. */
+union extras {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+};
 
-    memset(control, 0, len);
-    m->msg_control = control;
-    m->msg_controllen = len;
-    c = CMSG_FIRSTHDR(m);
+static void attach(struct msghdr *m, int type, const void *data, size_t len)
+{
+    struct cmsghdr *c = (void *)((char *)m->msg_control + m->msg_controllen);
+
     c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(len);
+    memcpy(CMSG_DATA(c), data, len);
+    m->msg_controllen += CMSG_SPACE(len);
+}
+
+/* The system tells the receiver our real user, which is not the one that a process acts for after
+ * seteuid, or in a program with the set-user-ID bit. There we say it, and the system looks whether
+ * we may. */
+static void attach_user(struct msghdr *m)
+{
+    struct ucred me = { .pid = getpid(), .gid = getegid() };
+    uid_t real, saved;
+
+    if (getresuid(&real, &me.uid, &saved) == 0 && real != me.uid)
+        attach(m, SCM_CREDENTIALS, &me, sizeof me);
 }
 
 /* 0, or errno. */
@@ -103,15 +118,11 @@ static int send_on(int from, struct msghdr *m)
 
 static int send_descriptor(struct shm_peer *p, struct msghdr *m, int fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
     int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
 
     if (from < 0)
         return errno;
-    attach(m, control.bytes, sizeof control.bytes, fd);
+    attach(m, SCM_RIGHTS, &fd, sizeof fd);
     if (connect(from, (struct sockaddr *)&p->name, p->name_len) != 0)
         error = errno;
     else if (p->pid_fd >= 0 && !loci_shm_surely_alive(p))
@@ -147,9 +158,14 @@ static int send_bytes(struct shm_peer *p, struct msghdr *m)
 /* 0; EAGAIN: there is no room; or errno. */
 static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts, int fd)
 {
-    struct msghdr m = { .msg_iov = (struct iovec *)parts, .msg_iovlen = nparts };
-    int error = fd >= 0 ? send_descriptor(p, &m, fd) : send_bytes(p, &m);
+    union extras extras = { .bytes = { 0 } };
+    struct msghdr m = {
+        .msg_iov = (struct iovec *)parts, .msg_iovlen = nparts, .msg_control = extras.bytes,
+    };
+    int error;
 
+    attach_user(&m);
+    error = fd >= 0 ? send_descriptor(p, &m, fd) : send_bytes(p, &m);
     return error == ENOBUFS || error == ETOOMANYREFS ? EAGAIN : error;
 }
 
