@@ -12,8 +12,8 @@
  *                                   leave to B, behind its last operation
  *   the same, for an earlier        says leave at once: nobody here has these keys
  *   endpoint of A
- *   leave                           B uses A's keys no more, those of this endpoint and earlier
- * ones
+ *   leave                           B uses A's keys no more: those of this endpoint and of
+ *                                   earlier ones
  *
  * Who writes what, under the table's lock: `told`, the youngest endpoint of a member that the keys
  * were sent to, by whoever sends them, before it does; `left`, the youngest that has left, when a

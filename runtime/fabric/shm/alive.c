@@ -2,10 +2,10 @@
 
 /* Who is alive. A pidfd becomes readable when its process ends, by whatever: the last of its
  * threads, that is; the first one may have gone before. That is one descriptor per peer, closed
- * when it has ended. Where the pid says nothing here (another pid namespace, an old kernel), or too
- * few descriptors are left for what cannot do without, there is none, and the service thread asks
- * by the clock: the name of the peer's socket has no owner once the process, or its runtime, has
- * ended; and where somebody inherited the socket, there is no process with its pid.
+ * when it has ended. There is none where the pid says nothing here (another pid namespace, an old
+ * kernel), and where the few descriptors that are left are needed for something else. The service
+ * thread asks by the clock then: the name of the peer's socket has no owner once the process, or
+ * its runtime, has ended; and where a child inherited the socket, no process has that pid.
  *
  * A runtime may go without a word while its process lives on: by an exec, or because it closed
  * while this process was stopped and its queue full of others' goodbyes. So those with a pidfd are

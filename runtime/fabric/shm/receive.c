@@ -3,9 +3,9 @@
 /* Control messages, the receiving half: the service thread's.
  *
  * Nothing of a message is believed before it was looked at. The system says which user sent it, and
- * another one's is dropped; its head names a process of our table, with the token that only those
- * know who met it. A process that we are about to meet may be faster than we: its messages are
- * parked until it is in the table, and handed on before its next one.
+ * another one's is dropped. Its head names a process of our table and bears that one's token. A
+ * process that we are about to meet may be faster than we are: its messages are parked until it is
+ * in the table, and are handed on before the next one that it sends.
  *
  * fabric->lock decides whether that is so: who parks looks for the sender under it, and who enters
  * a peer looks for parked messages of it. So one of the two finds the other. */

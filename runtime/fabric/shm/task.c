@@ -4,10 +4,10 @@
  *
  * A pid is also the number of the process's first thread, and what these calls look for is a
  * thread. A program may let its first thread go (pthread_exit in main) and live on in others; then
- * its pid leads to a thread that has no memory and no files any more. So `task` is the pid until
- * that fails as it does there, and then the peer's service thread, which lives as long as its
- * runtime. That a number is still that thread's is seen by its start time, looked at when it comes
- * into use. */
+ * its pid leads to a thread that has no memory and no files any more. So `task` is the pid until a
+ * call fails as it does for such a thread. From then on it is the peer's service thread, which
+ * lives as long as its runtime. Before that number is used, the thread's start time is compared: it
+ * may belong to another thread by now. */
 
 #include "config.h"
 
