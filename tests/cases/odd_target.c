@@ -135,7 +135,7 @@ static void use(const char *kind, long *own, int rank, int n)
 int main(int argc, char **argv)
 {
     int threads = argc > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, provided, rank, n, has;
-    long *own;
+    long *own = NULL;
 
     MPI_Init_thread(&argc, &argv, threads, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
