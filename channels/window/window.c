@@ -193,6 +193,18 @@ static int compare_members(const struct loco_window *win, const struct record *a
     return LOCO_OK;
 }
 
+/* A control block that cannot be mapped is reached through its owner, which takes descriptors and
+ * memory that may be missing. To be found out while all can still be told: in a fence, each would
+ * wait for a member whose counter does not reach it. */
+static int try_control(struct loco_window *win, struct loci_mem *control)
+{
+    uint64_t unused;
+
+    win->mapped_by_all = false;
+    return win->domain == LOCI_DOMAIN_CPU
+           ? loci_read64(win->rt, control, 0, &unused, NULL) : LOCO_OK;
+}
+
 /* Handles on all control blocks and parts. The blocks are mapped now, memory on first use. */
 static int import_members(struct loco_window *win, const struct record *all)
 {
@@ -212,7 +224,7 @@ static int import_members(struct loco_window *win, const struct record *all)
         loci_mem_set_domain(&win->control[i], win->domain);
         loci_mem_set_domain(&t->mem, win->domain);
         if (status == LOCO_OK && loci_mem_map(win->rt, &win->control[i]) == NULL)
-            win->mapped_by_all = false;
+            status = try_control(win, &win->control[i]);
     }
     return status;
 }

