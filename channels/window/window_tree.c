@@ -524,7 +524,7 @@ static void remove_regions(struct loci_tree *tree, uint64_t ref, int level)
     const struct loci_tree_node *node = object(tree, LOCI_TREE_NODES, loci_tree_index(ref));
 
     for (uint32_t i = 0; i < node->count; i++) {
-        struct loci_mem region = { 0 };
+        struct loci_mem region = { .peer = LOCI_SELF };
 
         if (level > 0) {
             remove_regions(tree, node->item[i].ref, level - 1);

@@ -65,7 +65,7 @@ static int member(const struct loco_bootstrap *boot, void *kind)
     /* Small extents, so that what is freed goes back to the system. */
     const char *const settings[] = { "LOCO_EXTENT_MIN=2M", NULL };
     struct loco_bootstrap mine = *boot;
-    struct channels c = { NULL };
+    struct channels c = { .barrier = NULL };
     loco_runtime_t *rt;
     char value[64] = "x";
     double until;
