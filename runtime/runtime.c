@@ -12,24 +12,26 @@
 #include "observe/observe.h"
 #include "place.h"
 #include "runtime.h"
+#include "secret.h"
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 4
+#define ADDRESS_VERSION 5
 
 unsigned loco_api_version(void)
 {
     return LOCO_API_VERSION;
 }
 
-static void fill_address(struct loco_runtime *rt, uint64_t identity)
+static int fill_address(struct loco_runtime *rt, uint64_t identity)
 {
     rt->address.identity = identity;
     loci_place_of_self(rt, &rt->address);
     rt->address.version = ADDRESS_VERSION;
-    rt->address.token = loci_random(rt);
+    rt->address.label = loci_random(rt);
     for (const char *c = rt->ops->name; *c != '\0'; c++)
         rt->address.carrier = rt->address.carrier * 31 + (unsigned char)*c;
+    return loci_secret_draw(rt, rt->address.secret);
 }
 
 static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *ops)
@@ -105,8 +107,9 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     if (status != LOCO_OK)
         goto no_tunables;
     rt->cookie = loci_random(rt);
-    fill_address(rt, boot->identity);
-    status = loci_threads_open(rt);
+    status = fill_address(rt, boot->identity);
+    if (status == LOCO_OK)
+        status = loci_threads_open(rt);
     if (status != LOCO_OK)
         goto no_tunables;
     status = loci_names_open(rt);

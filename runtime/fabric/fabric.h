@@ -130,7 +130,8 @@ struct loci_strided {
  * False: it makes no sense, and nothing is done; target NULL asks for that alone. */
 typedef bool loci_combine_fn(uint32_t what, void *target, void *operand, size_t len);
 
-/* What peers must know to reach this process; sent as it is in exchanges. */
+/* What peers must know to reach this process; sent as it is in exchanges, and nowhere else: neither
+ * in messages nor in logs, since it has a secret. */
 struct loci_address {
     uint64_t identity;
     uint64_t node;              /* equal on processes that may share memory (LOCO_NODE, boot id) */
@@ -142,7 +143,8 @@ struct loci_address {
     int32_t service; /* the thread that serves its runtime, for the kernel; 0: not told */
     uint32_t unused;
     uint64_t service_start;     /* its start time */
-    uint64_t token;             /* random: part of the control socket's name */
+    uint64_t label;             /* random, public: part of names, tells runtimes of one identity */
+    uint64_t secret[2];         /* random: who knows it may talk to this process; secret.h */
     uint64_t fabric[3];         /* the fabric's own */
     uint64_t link[3];           /* where other machines connect to it: IPv6 address (a version 4 one
                                  * mapped to it), port in network order; 0: nowhere */

@@ -3,7 +3,7 @@
 /* The table of peers: every process that this one has met, found by identity. Entry 0 is this
  * process. It only grows; readers take no lock, since an index reaches them after its entry.
  *
- * A process that closes its runtime and opens another keeps its identity and has a new token. For
+ * A process that closes its runtime and opens another keeps its identity and has a new label. For
  * those whose own runtime stays open meanwhile it is a new peer: the old entry is of a runtime that
  * has gone, whose groups and endpoints still refer to it, and the identity leads to the new one. */
 
@@ -86,7 +86,7 @@ static bool is_known(const struct loco_runtime *rt, const struct loci_address *a
                      unsigned at)
 {
     return rt->peer_hash[at] != 0
-           && rt->peers[rt->peer_hash[at] - 1]->address.token == address->token;
+           && rt->peers[rt->peer_hash[at] - 1]->address.label == address->label;
 }
 
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)

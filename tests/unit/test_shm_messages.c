@@ -152,7 +152,7 @@ static int raw_link(const struct loci_address *to)
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int len = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "loco.%016llx.%016llx",
-                       (unsigned long long)to->identity, (unsigned long long)to->token);
+                       (unsigned long long)to->identity, (unsigned long long)to->label);
 
     if (connect(fd, (struct sockaddr *)&name,
                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
@@ -161,8 +161,8 @@ static int raw_link(const struct loci_address *to)
     return -1;
 }
 
-/* Messages that are nearly right, and random ones. */
-static size_t make_message(struct shm_message *m, const struct loci_address *me, unsigned *seed)
+/* Messages to that peer that are nearly right, and random ones. */
+static size_t make_message(struct shm_message *m, const struct shm_peer *p, unsigned *seed)
 {
     static const uint16_t types[] = {
         1, SHM_CONTROL, SHM_WANT_FD, SHM_HERE_IS_FD, SHM_MAPPED, SHM_UNMAP, SHM_AREA,
@@ -176,7 +176,9 @@ static size_t make_message(struct shm_message *m, const struct loci_address *me,
     m->head = (struct shm_head){
         .magic = SHM_MAGIC, .version = SHM_VERSION, .type = types[rand_r(seed) % 10],
         .extent = (uint32_t)rand_r(seed) % 4, .call = (uint64_t)rand_r(seed) % 3,
-        .from = me->identity, .token = me->token + (rand_r(seed) % 8 == 0),
+        .pass = p->pass, .from = p->fabric->rt->address.identity,
+        .label = p->fabric->rt->address.label,
+        .proof = p->proof + (rand_r(seed) % 8 == 0),
     };
     if (m->head.type == SHM_UNMAP)
         m->head.extent += 1000;     /* of its own extents it would be believed */
@@ -247,7 +249,7 @@ static int talks_nonsense(const struct loco_bootstrap *boot, void *arg)
             fd = raw_link(&w.rt->peers[1]->address);
             NEED(fd >= 0);
         }
-        send_message(fd, &m, make_message(&m, &w.rt->address, &seed),
+        send_message(fd, &m, make_message(&m, loci_peer(w.rt, 1)->fabric_data, &seed),
                      rand_r(&seed) % 10 == 0 ? odd : -1);
     }
     if (fd >= 0)
@@ -277,8 +279,11 @@ Test(shm, nonsense_is_dropped, .timeout = 60)
 
 Test(shm, messages_are_checked)
 {
-    struct shm_message m = { .head = { SHM_MAGIC, SHM_VERSION, SHM_WANT_FD, sizeof m.head, 1, 1, 2,
-                                       3 } };
+    const struct shm_head right = {
+        .magic = SHM_MAGIC, .version = SHM_VERSION, .type = SHM_WANT_FD, .len = sizeof right,
+        .extent = 1, .call = 1,
+    };
+    struct shm_message m = { .head = right };
     size_t len = sizeof m.head;
 
     cr_assert(loci_shm_message_error(&m, len) == NULL);
@@ -290,8 +295,8 @@ Test(shm, messages_are_checked)
     cr_assert(loci_shm_message_error(&m, len + 1) == NULL);
     m.head.magic++;
     cr_assert(loci_shm_message_error(&m, len + 1) != NULL);
-    m.head =
-        (struct shm_head){ SHM_MAGIC, SHM_VERSION + 1, SHM_WANT_FD, sizeof m.head, 1, 1, 2, 3 };
+    m.head = right;
+    m.head.version++;
     cr_assert(loci_shm_message_error(&m, len) != NULL);
     m.head.version = SHM_VERSION;
     m.head.type = SHM_COPY;

@@ -2,23 +2,34 @@
 
 /* Control messages, the sending half.
  *
- * Each process has one datagram socket with an abstract name made of its identity and token. It
+ * Each process has one datagram socket with an abstract name made of its identity and label. It
  * sends all its messages from there and receives all of them there, so peers cost no descriptors.
  * The system delivers datagrams of one machine reliably and in order, and refuses one when the
  * receiver's queue is full; then it waits in a queue of ours, which the service thread empties by
  * the clock (timer.c): nothing tells when there is room again.
  *
- * The receiver looks at who sent a message (receive.c). The sender knows that the name is its
- * peer's, since nobody else can have it while that lives. After its death another user could take
- * the name, and would be told names and offsets, which are no secret; but not be given a
+ * The system lists that name to everybody, and lets everybody send to it: other users, and
+ * processes of this user in containers that share the network. So the socket has a filter, which
+ * the system runs in the sender's own call, before anything comes into the queue: what does not
+ * bear our pass (secret.h) is tossed there. However much strangers send, the queue has the same
+ * room for peers, no thread of ours wakes, and nothing is logged. The filter takes the same time
+ * for each wrong pass. (A socket that others cannot find would be one in no folder, reached by the
+ * descriptors in /proc/PID/fd: not from other pid namespaces, nor where the process may not be
+ * looked at, and sending a message would cost four times as much.)
+ *
+ * What has passed is looked at (receive.c). The sender knows that the name is its peer's, since
+ * nobody else can have it while that lives. After its death another user could take the name, and
+ * would be told names, offsets and proofs for the dead, which are no secret; but not be given a
  * descriptor. A message with one goes over a socket that is first connected to whoever has the
  * name then, and is sent only if the peer is seen alive after that. (Of a peer in another pid
  * namespace that cannot be seen; there it must not have died in the moment before.) */
 
 #include "config.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -53,8 +64,38 @@ socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un 
     memset(name, 0, sizeof *name);
     name->sun_family = AF_UNIX;
     len = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "loco.%016llx.%016llx",
-                   (unsigned long long)a->identity, (unsigned long long)a->token);
+                   (unsigned long long)a->identity, (unsigned long long)a->label);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static uint64_t pass_of(const struct loci_address *a)
+{
+    return loci_proof(a->secret, LOCI_PASS, 0, 0);
+}
+
+/* The filter reads big-endian words of the message; what is shorter does not pass. Both halves are
+ * always compared. */
+#define LOAD(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
+#define DIFFER(k) BPF_STMT(BPF_ALU | BPF_XOR | BPF_K, (k))
+static int toss_strangers(int fd, uint64_t pass)
+{
+    const uint32_t at = offsetof(struct shm_head, pass);
+    uint32_t half[2];
+    struct sock_filter code[] = {
+        LOAD(at), DIFFER(0),
+        BPF_STMT(BPF_MISC | BPF_TAX, 0),
+        LOAD(at + 4), DIFFER(0),
+        BPF_STMT(BPF_ALU | BPF_OR | BPF_X, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),      /* all of it */
+        BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+    const struct sock_fprog filter = { sizeof code / sizeof code[0], code };
+
+    memcpy(half, &pass, sizeof half);
+    code[1].k = ntohl(half[0]);
+    code[4].k = ntohl(half[1]);
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 int loci_shm_socket_open(struct shm_fabric *f)
@@ -65,6 +106,9 @@ int loci_shm_socket_open(struct shm_fabric *f)
 
     f->socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     /* Before it has a name, so that no message comes without its sender's credentials. */
+    if (f->socket_fd >= 0 && toss_strangers(f->socket_fd, pass_of(&f->rt->address)) != 0)
+        LOCI_LOG(f->rt, LOCO_LOG_WARN, "the system does not filter the control socket (%m): other "
+                 "users who send to it can slow this process down");
     if (f->socket_fd < 0 || setsockopt(f->socket_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0
         || bind(f->socket_fd, (struct sockaddr *)&name, len) != 0) {
         loci_descriptor_missing(f->rt, "no control socket");
@@ -252,6 +296,14 @@ static int has_room(void *arg)
     return atomic_load_explicit(&p->queued, memory_order_relaxed) < QUEUE_MANY;
 }
 
+void loci_shm_prepare(struct shm_peer *p)
+{
+    const struct loci_address *me = &p->fabric->rt->address, *it = &p->peer->address;
+
+    p->pass = pass_of(it);
+    p->proof = loci_proof(it->secret, LOCI_MESSAGE, me->identity, me->label);
+}
+
 int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *body, size_t len,
                   int fd)
 {
@@ -259,7 +311,6 @@ int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *b
         .what = "a peer to take its messages", .peer = p->peer->index,
         .timeout_ns = QUEUE_PATIENCE,
     };
-    const struct loci_address *me = &p->fabric->rt->address;
     struct shm_head full = *head;
     const struct iovec parts[2] = { { &full, sizeof full }, { (void *)body, len } };
     int status = LOCO_OK;
@@ -267,8 +318,10 @@ int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *b
     full.magic = SHM_MAGIC;
     full.version = SHM_VERSION;
     full.len = (uint32_t)(sizeof full + len);
-    full.from = me->identity;
-    full.token = me->token;
+    full.pass = p->pass;
+    full.from = p->fabric->rt->address.identity;
+    full.label = p->fabric->rt->address.label;
+    full.proof = p->proof;
     if (!has_room(p) && !loci_service_is_self(p->fabric->rt))
         status = loci_wait(p->fabric->rt, &why, has_room, p);
     if (status != LOCO_OK)

@@ -9,7 +9,7 @@
  *
  * Who writes which word. `bell`: origins, who add to the slot's four bits (a carry into the next
  * slot's makes the target look there in vain). `heard`, private to the target: the bell as it was
- * when last looked at. A slot's state holds the origin's token, too:
+ * when last looked at. A slot's state holds the origin's label, too:
  *
  *   FREE -> CLAIMED    an origin, by compare and swap. The slot is its own: it fills it
  *   CLAIMED -> READY   that origin (release: what it filled in)
@@ -23,7 +23,7 @@
  * so what it checks is what it uses. fabric->lock keeps the memory registered meanwhile. The target
  * has the system touch that memory (own.c): a fault there is a status, and the origin's.
  *
- * When an origin ends, the target's service thread frees the slots with its token, under the lock
+ * When an origin ends, the target's service thread frees the slots with its label, under the lock
  * that is held while a slot is TAKEN: the dead write nothing any more, and the target is not in
  * the middle of it. When the target ends, the offer is taken back, or, if it was TAKEN, the wait
  * ends with LOCO_ERR_PEER_DEAD; nobody looks at its page again.
@@ -85,10 +85,10 @@ static struct shm_slot *slot_at(struct shm_offers *offers, unsigned i)
 
 static uint64_t state_of(const struct loci_address *origin, enum offer_state state)
 {
-    return (origin->token & ~STATE_MASK) | state;
+    return (origin->label & ~STATE_MASK) | state;
 }
 
-uint64_t loci_shm_slot_token(const struct loci_address *origin)
+uint64_t loci_shm_slot_label(const struct loci_address *origin)
 {
     return state_of(origin, FREE);
 }
@@ -216,7 +216,7 @@ static int fitting(const struct loci_op *ops, int n)
 static struct shm_slot *claim(struct shm_peer *p, struct shm_offers *offers, unsigned *at)
 {
     const struct loci_address *mine = &p->fabric->rt->address;
-    unsigned first = (unsigned)(mine->token >> 32);
+    unsigned first = (unsigned)(mine->label >> 32);
 
     for (unsigned i = 0; i < SLOTS_TRIED; i++) {
         struct shm_slot *slot = slot_at(offers, (first + i) % SLOTS);
@@ -504,7 +504,7 @@ static int update_offered(struct shm_fabric *f, struct shm_slot *slot, unsigned 
 }
 
 /* Under fabric->lock. */
-static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t token)
+static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t label)
 {
     const struct shm_user *user = loci_shm_user(f, slot->number);
     unsigned n = slot->nspans, op = slot->op;
@@ -514,7 +514,7 @@ static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t to
     if (user != NULL && (op & SHM_STRIDED) != 0)
         return loci_shm_strided_help(f, user, slot);
     if (user != NULL && n == 0)
-        return loci_shm_share_help(f, user, slot, token);
+        return loci_shm_share_help(f, user, slot, label);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))
         return LOCO_ERR_RANGE;
     if ((op == LOCI_FETCH_ADD || op == LOCI_COMPARE_SWAP) && n == 1)
@@ -530,15 +530,15 @@ static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t to
 static void help_slot(struct shm_fabric *f, struct shm_slot *slot)
 {
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
-    uint64_t token = state & ~STATE_MASK;
+    uint64_t label = state & ~STATE_MASK;
 
     /* Acquire: pairs with the origin's release when it made the slot ready. */
     if ((state & STATE_MASK) != READY
-        || !atomic_compare_exchange_strong_explicit(&slot->state, &state, token | TAKEN,
+        || !atomic_compare_exchange_strong_explicit(&slot->state, &state, label | TAKEN,
                                                     memory_order_acquire, memory_order_relaxed))
         return;
-    slot->status = copy_offered(f, slot, token);
-    atomic_store_explicit(&slot->state, token | DONE, memory_order_release);
+    slot->status = copy_offered(f, slot, label);
+    atomic_store_explicit(&slot->state, label | DONE, memory_order_release);
 }
 
 int loci_shm_help(struct loci_fabric *fabric)

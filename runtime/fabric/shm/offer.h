@@ -11,7 +11,7 @@
 /* A place for one copy in the page of its target. Its fields are the origin's until it rings, and
  * then again when the copy was done or taken back. */
 struct shm_slot {
-    _Atomic uint64_t state;             /* token of the origin, enum offer_state */
+    _Atomic uint64_t state;             /* label of the origin, enum offer_state */
     uint32_t number;                    /* of the user's memory */
     uint16_t op;                        /* enum loci_op_kind */
     uint16_t nspans;                    /* 0: a large copy that is shared out; share.c */
@@ -41,7 +41,7 @@ struct shm_odds {
 bool loci_shm_is_promising(struct shm_guess *guess);
 void loci_shm_learn(struct shm_guess *guess, bool good, const struct shm_odds *odds);
 /* What names a process in the states of slots. */
-uint64_t loci_shm_slot_token(const struct loci_address *origin);
+uint64_t loci_shm_slot_label(const struct loci_address *origin);
 
 /* The page that peers offer in; none where that is not wanted or not possible. */
 void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine);
@@ -67,7 +67,7 @@ int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, si
                    unsigned *by_peer);
 /* The target's side, under fabric->lock: a status. */
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
-                        struct shm_slot *slot, uint64_t token);
+                        struct shm_slot *slot, uint64_t label);
 
 /* strided.c: the fabric's `strided` and `combine`; and the target's side, under fabric->lock. */
 int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,

@@ -2,10 +2,14 @@
 
 /* Control messages, the receiving half: the service thread's.
  *
- * Nothing of a message is believed before it was looked at. The system says which user sent it, and
- * another one's is dropped. Its head names a process of our table and bears that one's token. A
- * process that we are about to meet may be faster than we are: its messages are parked until it is
- * in the table, and are handed on before the next one that it sends.
+ * Nothing of a message is believed before it was looked at. The system says which user sent it,
+ * and another one's is dropped; so is one whose sender does not know our secret, whether we know
+ * that sender or not. (The user alone says little: all that a namespace does not map look alike.)
+ * Its head then names a process of our table, by identity and label. One that we are about to meet
+ * may be faster than we are: its messages are parked until it is in the table, and are handed on
+ * before the next one that it sends.
+ *
+ * What is dropped is said in one line a second at most: strangers may send a lot.
  *
  * fabric->lock decides whether that is so: who parks looks for the sender under it, and who enters
  * a peer looks for parked messages of it. So one of the two finds the other. */
@@ -19,11 +23,13 @@
 #include <unistd.h>
 
 #include "service.h"
+#include "wait.h"
 #include "shm.h"
 
 #define PARKED_BYTES ((size_t)64 << 20)
 #define AT_ONCE 64                  /* messages, before other events have their turn */
 #define DRAIN_MANY 65536            /* more than any queue of the system's is long */
+#define QUIET_NS INT64_C(1000000000) /* from one line about dropped messages to the next */
 #define FDS_MANY 4                  /* descriptors in one message; more are closed by the kernel */
 
 struct shm_parked {
@@ -67,6 +73,13 @@ const char *loci_shm_message_error(const struct shm_message *m, size_t len)
     return fits ? NULL : "wrong length of its type";
 }
 
+bool loci_shm_message_is_proven(const struct shm_fabric *f, const struct shm_message *m)
+{
+    uint64_t proof = loci_proof(f->rt->address.secret, LOCI_MESSAGE, m->head.from, m->head.label);
+
+    return loci_same_proof(m->head.proof, proof);
+}
+
 /* ---- messages ---- */
 
 static void said_goodbye(struct shm_peer *p)
@@ -106,9 +119,22 @@ static bool hand_on(struct shm_peer *p, const struct shm_message *m, int fd)
 
 /* ---- senders ---- */
 
+static void tell_dropped(struct shm_fabric *f, size_t len, const char *error)
+{
+    int64_t now = loci_now(f->rt);
+
+    f->unsaid++;
+    if (now < f->quiet_until)
+        return;
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: %s; it is "
+             "number %llu since the last such line", len, error, (unsigned long long)f->unsaid);
+    f->unsaid = 0;
+    f->quiet_until = now + QUIET_NS;
+}
+
 static bool is_from(const struct shm_message *m, const struct shm_peer *p)
 {
-    return p->peer->address.identity == m->head.from && p->peer->address.token == m->head.token;
+    return p->peer->address.identity == m->head.from && p->peer->address.label == m->head.label;
 }
 
 static struct shm_peer *known_sender(struct shm_fabric *f, const struct shm_message *m)
@@ -161,8 +187,7 @@ static struct shm_peer *sender_or_park(struct shm_fabric *f, const struct shm_me
         kept = park(f, m, len);
     pthread_mutex_unlock(&f->lock);
     if (!kept)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: no room "
-                 "for what comes from processes that are not known", len);
+        tell_dropped(f, len, "no room for what comes from processes that are not known yet");
     return p;
 }
 
@@ -251,16 +276,26 @@ static int take_extras(struct msghdr *m, bool *same_user)
     return first;
 }
 
+/* NULL: it is a peer's. */
+static const char *error_of(const struct shm_fabric *f, const struct shm_message *m, size_t len,
+                            bool same_user)
+{
+    const char *error = same_user ? loci_shm_message_error(m, len) : "it is another user's";
+
+    if (error == NULL && !loci_shm_message_is_proven(f, m))
+        error = "its sender does not know our secret";
+    return error;
+}
+
 static void take_message(struct shm_fabric *f, const struct shm_message *m, size_t len,
                          bool same_user, int fd)
 {
-    const char *error = same_user ? loci_shm_message_error(m, len) : "it is another user's";
+    const char *error = error_of(f, m, len, same_user);
     struct shm_peer *p = NULL;
     bool taken = false;
 
     if (error != NULL)
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: "
-                 "%s", len, error);
+        tell_dropped(f, len, error);
     else
         p = sender_or_park(f, m, len);
     if (p != NULL) {

@@ -143,20 +143,20 @@ int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, si
 
 /* ---- target ---- */
 
-/* Who has that token; under fabric->lock. */
-static struct shm_peer *peer_of(const struct shm_fabric *f, uint64_t token)
+/* Who has that label; under fabric->lock. */
+static struct shm_peer *peer_of(const struct shm_fabric *f, uint64_t label)
 {
     struct shm_peer *p = f->peers;
 
-    while (p != NULL && loci_shm_slot_token(&p->peer->address) != token)
+    while (p != NULL && loci_shm_slot_label(&p->peer->address) != label)
         p = p->next;
     return p;
 }
 
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
-                        struct shm_slot *slot, uint64_t token)
+                        struct shm_slot *slot, uint64_t label)
 {
-    struct shm_peer *p = peer_of(f, token);
+    struct shm_peer *p = peer_of(f, label);
     struct share *share = share_in(slot);
     const struct shm_span span = share->span;
     uint64_t its = share->local;

@@ -224,6 +224,7 @@ static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
         || peer->address.fabric[0] != f->pid_space)
         atomic_init(&p->cma, SHM_CMA_FORBIDDEN);
     p->name_len = loci_shm_socket_name(&peer->address, &p->name);
+    loci_shm_prepare(p);
     peer->fabric_data = p;
     status = loci_shm_watch_life(p);
     if (status != LOCO_OK) {

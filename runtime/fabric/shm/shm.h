@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "runtime.h"
+#include "secret.h"
 
 /* The fabric of one node.
  *
@@ -109,6 +110,7 @@ struct shm_peer {
 
     struct sockaddr_un name;            /* of its socket */
     socklen_t name_len;
+    uint64_t pass, proof;               /* what our messages bear */
     _Atomic bool early;                 /* messages of it are parked: receive.c */
 
     pthread_mutex_t lock;               /* up to the next blank line */
@@ -141,7 +143,9 @@ struct shm_fabric {
     _Atomic unsigned polled;            /* whose life is asked for, now and then, */
     _Atomic unsigned watched;           /* and of which a pidfd tells; asked for, too, but seldom */
     _Atomic bool early;                 /* a peer has become known of which messages are parked */
-    int64_t retry_ns, probe_at;         /* the service thread's, as is the next: */
+    int64_t retry_ns, probe_at;         /* the service thread's, as are the next three: */
+    int64_t quiet_until;                /* no line of dropped messages, */
+    uint64_t unsaid;                    /* so many of which none was written */
     _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     bool populate;                      /* huge pages come with page faults, not with fallocate */
@@ -167,7 +171,7 @@ struct shm_fabric {
 /* ---- messages, as they go through the sockets ---- */
 
 #define SHM_MAGIC UINT32_C(0x6d68736c)
-#define SHM_VERSION 2
+#define SHM_VERSION 3
 
 enum shm_type {
     SHM_CONTROL = 2,    /* for loci_control_receive */
@@ -189,7 +193,9 @@ struct shm_head {
     uint32_t len;               /* bytes of the whole message */
     uint32_t extent;            /* WANT_FD, MAPPED, UNMAP */
     uint64_t call;              /* WANT_FD, HERE_IS_FD; AREA, NO_AREA: which area */
-    uint64_t from, token;       /* the sender's identity, and its token */
+    uint64_t pass;              /* the receiver's: the system tosses what has another one */
+    uint64_t from, label;       /* the sender's identity and label */
+    uint64_t proof;             /* that it knows the receiver's secret: secret.h */
 };
 
 #define SHM_SPANS 64
@@ -303,6 +309,8 @@ static inline uint32_t loci_shm_user_place(uint32_t number)
 int loci_shm_socket_open(struct shm_fabric *f);
 /* The name of that process's socket. */
 socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un *name);
+/* What messages to that peer bear. */
+void loci_shm_prepare(struct shm_peer *p);
 /* Send or queue; `fd` goes along if not -1 (it is duplicated where it has to wait). May wait for
  * a bounded time while very many messages are queued, but not in the service thread. */
 int loci_shm_send(struct shm_peer *p, const struct shm_head *head, const void *body, size_t len,
@@ -322,6 +330,8 @@ void loci_shm_unpark(struct shm_peer *p);
 void loci_shm_parked_close(struct shm_fabric *f);
 /* NULL where head and length make sense, else what is wrong. */
 const char *loci_shm_message_error(const struct shm_message *m, size_t len);
+/* Whether its sender knows our secret. */
+bool loci_shm_message_is_proven(const struct shm_fabric *f, const struct shm_message *m);
 
 /* ---- timer.c ---- */
 int loci_shm_timer_open(struct shm_fabric *f);

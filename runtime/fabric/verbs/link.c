@@ -87,14 +87,14 @@ static void kicked(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
     }
 }
 
-struct verbs_link *loci_link_find(struct verbs_links *links, uint64_t identity, uint64_t token)
+struct verbs_link *loci_link_find(struct verbs_links *links, uint64_t identity, uint64_t label)
 {
     struct verbs_link *l;
 
     pthread_mutex_lock(&links->lock);
     l = links->all;
     while (l != NULL && (l->peer->address.identity != identity
-                         || l->peer->address.token != token))
+                         || l->peer->address.label != label))
         l = l->next;
     pthread_mutex_unlock(&links->lock);
     return l;

@@ -43,14 +43,6 @@ struct link_head {
     uint64_t from;          /* the sender's identity */
 };
 
-/* What a request for a connection, and its acceptance, carries. The token was told over the
- * program's own exchange, so who knows it belongs to the job. */
-struct link_hello {
-    uint32_t magic, version;
-    uint64_t from, from_token;
-    uint64_t to, to_token;
-};
-
 struct link_queued {
     struct link_queued *next;
     struct link_head head;
@@ -84,7 +76,7 @@ struct verbs_link {
 /* A request from a process that is not in our table yet. */
 struct link_parked {
     struct rdma_cm_id *id;
-    uint64_t identity, token;
+    uint64_t identity, label;
     struct link_parked *next;
 };
 
@@ -128,8 +120,8 @@ struct verbs_links {
 void loci_link_attend(struct verbs_link *l);
 /* Service thread: it is over with the peer. Not while completions are taken: it takes them. */
 void loci_link_ended(struct verbs_link *l, const char *how);
-/* The link to that process, if its token is right; NULL. */
-struct verbs_link *loci_link_find(struct verbs_links *links, uint64_t identity, uint64_t token);
+/* The link to that process's runtime of that label; NULL. */
+struct verbs_link *loci_link_find(struct verbs_links *links, uint64_t identity, uint64_t label);
 
 /* ---- link_connect.c ---- */
 /* Listen, and say where in *mine. False, and *why: there is no way. */

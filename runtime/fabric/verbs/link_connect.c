@@ -4,7 +4,10 @@
  *
  * Of two processes the one with the lower identity connects to where the other listens. A request
  * may come from a process that is not in our table yet: it is parked until it is. One that fails is
- * tried again a second later. */
+ * tried again a second later.
+ *
+ * Both say hello: each with a proof that it knows the other's secret (secret.h). Who does not is
+ * refused before a queue pair is made for it, and before anything is kept of it. */
 
 #include "config.h"
 
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "secret.h"
 #include "service.h"
 #include "link.h"
 #include "qp.h"
@@ -150,17 +154,13 @@ static bool make_qp(struct verbs_link *l)
     return rdma_create_qp(l->id, l->links->pd, &init) == 0;
 }
 
-static void fill_hello(const struct verbs_link *l, struct link_hello *hello)
+static void fill_hello(const struct verbs_link *l, enum loci_purpose purpose,
+                       struct loci_hello *hello)
 {
-    const struct loci_address *me = &l->links->fabric->rt->address, *it = &l->peer->address;
-
-    *hello = (struct link_hello){
-        .magic = LINK_MAGIC, .version = LINK_VERSION, .from = me->identity,
-        .from_token = me->token, .to = it->identity, .to_token = it->token,
-    };
+    loci_hello_fill(hello, purpose, &l->links->fabric->rt->address, &l->peer->address);
 }
 
-static struct rdma_conn_param parameters(const struct link_hello *hello)
+static struct rdma_conn_param parameters(const struct loci_hello *hello)
 {
     return (struct rdma_conn_param){
         .private_data = hello, .private_data_len = sizeof *hello, .retry_count = RETRIES,
@@ -234,14 +234,14 @@ static void find_route(struct verbs_link *l)
 
 static void request(struct verbs_link *l)
 {
-    struct link_hello hello;
+    struct loci_hello hello;
     struct rdma_conn_param param;
 
     if (!make_qp(l)) {
         failed(l, "no queue pair", errno);
         return;
     }
-    fill_hello(l, &hello);
+    fill_hello(l, LOCI_CALL, &hello);
     param = parameters(&hello);
     if (rdma_connect(l->id, &param) != 0)
         failed(l, "it cannot be asked", errno);
@@ -252,7 +252,7 @@ static void request(struct verbs_link *l)
 /* An earlier call that the caller has given up may still be there. */
 static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
 {
-    struct link_hello hello;
+    struct loci_hello hello;
     struct rdma_conn_param param;
 
     loci_link_disconnect(l);
@@ -264,13 +264,13 @@ static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
         failed(l, "no queue pair", errno);
         return;
     }
-    fill_hello(l, &hello);
+    fill_hello(l, LOCI_ANSWER, &hello);
     param = parameters(&hello);
     if (rdma_accept(id, &param) != 0)
         failed(l, "its call cannot be accepted", errno);
 }
 
-static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct link_hello *hello)
+static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct loci_hello *hello)
 {
     struct link_parked *p = links->nparked < PARKED_MANY ? malloc(sizeof *p) : NULL;
 
@@ -279,7 +279,7 @@ static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct 
         rdma_destroy_id(id);
         return;
     }
-    *p = (struct link_parked){ id, hello->from, hello->from_token, links->parked };
+    *p = (struct link_parked){ id, hello->from, hello->label, links->parked };
     id->context = NULL;
     links->parked = p;
     links->nparked++;
@@ -292,7 +292,7 @@ static void unpark(struct verbs_link *l)
     while (*at != NULL && l->state == LINK_NEW) {
         struct link_parked *p = *at;
 
-        if (p->identity != l->peer->address.identity || p->token != l->peer->address.token) {
+        if (p->identity != l->peer->address.identity || p->label != l->peer->address.label) {
             at = &p->next;
             continue;
         }
@@ -303,17 +303,15 @@ static void unpark(struct verbs_link *l)
     }
 }
 
-static bool is_for_us(const struct verbs_links *links, const struct link_hello *hello)
+static bool is_for_us(const struct verbs_links *links, const struct loci_hello *hello)
 {
     const struct loci_address *me = &links->fabric->rt->address;
 
-    return hello->magic == LINK_MAGIC && hello->version == LINK_VERSION
-           && hello->to == me->identity && hello->to_token == me->token
-           && hello->from < me->identity;
+    return loci_hello_is_sound(hello, LOCI_CALL, me) && hello->from < me->identity;
 }
 
 static void called(struct verbs_links *links, struct rdma_cm_id *id,
-                   const struct link_hello *hello)
+                   const struct loci_hello *hello)
 {
     struct verbs_link *l;
 
@@ -323,7 +321,7 @@ static void called(struct verbs_links *links, struct rdma_cm_id *id,
         rdma_destroy_id(id);
         return;
     }
-    l = loci_link_find(links, hello->from, hello->from_token);
+    l = loci_link_find(links, hello->from, hello->label);
     if (l == NULL) {
         park(links, id, hello);
     } else if (l->state == LINK_NEW || l->state == LINK_CONNECTING) {
@@ -355,20 +353,19 @@ static void established(struct verbs_link *l)
     loci_link_pump(l);
 }
 
-/* What an event says; who answers a call knows our token, or is none of ours. */
+/* What an event says; who answers a call knows our secret, or is none of ours. */
 struct answer {
     enum rdma_cm_event_type type;
     int status;
-    struct link_hello hello;
+    struct loci_hello hello;
 };
 
-static bool is_answer(const struct verbs_link *l, const struct link_hello *hello)
+static bool is_answer(const struct verbs_link *l, const struct loci_hello *hello)
 {
-    const struct loci_address *me = &l->links->fabric->rt->address, *it = &l->peer->address;
+    const struct loci_address *it = &l->peer->address;
 
-    return hello->magic == LINK_MAGIC && hello->version == LINK_VERSION
-           && hello->from == it->identity && hello->from_token == it->token
-           && hello->to == me->identity && hello->to_token == me->token;
+    return loci_hello_is_sound(hello, LOCI_ANSWER, &l->links->fabric->rt->address)
+           && hello->from == it->identity && hello->label == it->label;
 }
 
 static void refused(struct verbs_link *l, int status)
