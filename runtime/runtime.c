@@ -58,10 +58,9 @@ static int meet_everyone(struct loco_runtime *rt, const struct loco_exchange *ex
 }
 
 #ifdef LOCO_SIM         /* has a trace and counters of its own */
-static int observe(struct loco_runtime *rt)
+static void observe(struct loco_runtime *rt)
 {
     (void)rt;
-    return LOCO_OK;
 }
 
 static void end_observing(struct loco_runtime *rt)
@@ -69,18 +68,17 @@ static void end_observing(struct loco_runtime *rt)
     (void)rt;
 }
 #else
-static int observe(struct loco_runtime *rt)
+/* What cannot be observed is told, and is no reason to fail. */
+static void observe(struct loco_runtime *rt)
 {
-    int status = loci_trace_open(rt);
-
-    return status == LOCO_OK ? loci_stats_open(rt) : status;
+    loci_trace_open(rt);
+    loci_stats_open(rt);
 }
 
 static void end_observing(struct loco_runtime *rt)
 {
-    if (atomic_exchange_explicit(&rt->observed, 0, memory_order_relaxed) == 0)
-        return;
-    loci_stats_report(rt);
+    if (atomic_exchange_explicit(&rt->observed, 0, memory_order_relaxed) != 0)
+        loci_stats_report(rt);
     loci_trace_close(rt);
 }
 #endif
@@ -126,12 +124,11 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
         status = meet_everyone(rt, &boot->exchange);
     else
         fail_open(boot, status);
-    if (status == LOCO_OK)
-        status = observe(rt);
     if (status != LOCO_OK) {
         loco_runtime_close(rt);
         return status;
     }
+    observe(rt);
     *out = rt;
     return LOCO_OK;
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "file.h"
+
 const char *loci_log_level_name(int level)
 {
     static const char *const names[] = { "none", "error", "warn", "info", "debug" };
@@ -20,15 +22,14 @@ void loci_log_stderr(void *ctx, int level, const char *text)
     char line[LOCI_LOG_LINE + 64];
     int len = snprintf(line, sizeof line, "loco[%ld] %s: %s\n", (long)getpid(),
                        loci_log_level_name(level), text);
-    ssize_t written;
 
     (void)ctx;
     if (len >= (int)sizeof line) {
         len = sizeof line;
         line[len - 1] = '\n';
     }
-    written = write(STDERR_FILENO, line, (size_t)len);
-    (void)written;      /* nobody is left to be told */
+    /* If it fails nobody is left to be told. */
+    (void)loci_file_write(STDERR_FILENO, line, (size_t)len, -1);
 }
 
 void loci_log(const struct loci_log *log, int level, const char *fmt, ...)

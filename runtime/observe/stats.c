@@ -5,13 +5,13 @@
 #include "config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "observe.h"
 #include "wait.h"
 
@@ -289,65 +289,52 @@ bool loci_file_name(const struct loco_runtime *rt, const char *pattern, char *na
     return expand(rt, pattern, name, size);
 }
 
-static void write_all(struct loco_runtime *rt, int fd, const char *what, const char *text,
-                      size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, text, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS: %s cannot be written: %m", what);
-            return;
-        }
-        text += n;
-        len -= (size_t)n;
-    }
-}
-
-int loci_stats_open(struct loco_runtime *rt)
+void loci_stats_open(struct loco_runtime *rt)
 {
     const char *where = rt->tunables.stats;
     char name[NAME_MAX_LEN];
 
     if (is_off(where))
-        return LOCO_OK;
+        return;
     if (!is_stderr(where) && !loci_file_name(rt, where, name, sizeof name)) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_STATS=%s: allowed is no, yes, or the name of a file, "
-                 "as osc_loco(7) says", where);
-        return LOCO_ERR_ARG;
+        loci_file_warn(rt, "LOCO_STATS=%s: allowed is no, yes, or the name of a file, as osc_loco(7) "
+                       "says; nothing is counted", where);
+        return;
     }
     loci_observe_stats(rt, true);
-    return LOCO_OK;
+}
+
+/* False: it was not possible, or not all of it, and that was told. */
+static bool report_to_file(struct loco_runtime *rt, const char *text, size_t len)
+{
+    char name[NAME_MAX_LEN], why[256];
+    int error = 0, fd;
+
+    if (!loci_file_name(rt, rt->tunables.stats, name, sizeof name))
+        return true;                        /* told when it was opened */
+    fd = loci_file_open(name, sizeof name, &error);
+    if (fd >= 0) {
+        if (loci_file_write(fd, text, len, 0) < len)
+            error = errno;
+        close(fd);
+    }
+    if (error == 0)
+        return true;
+    loci_file_warn(rt, "LOCO_STATS: %s cannot be written, so here it is: %s", name,
+                   loci_file_trouble(error, why, sizeof why));
+    return false;
 }
 
 void loci_stats_report(struct loco_runtime *rt)
 {
-    const char *where = rt->tunables.stats;
-    char text[TEXT_MAX], name[NAME_MAX_LEN], why[NAME_MAX_LEN + 100];
+    char text[TEXT_MAX];
     size_t len;
-    int fd;
 
-    if (is_off(where))
+    if (is_off(rt->tunables.stats))
         return;
     len = loci_stats_text(rt, text, sizeof text);
-    if (is_stderr(where)) {     /* in one piece: ranks write at the same time */
-        write_all(rt, STDERR_FILENO, "stderr", text, len);
-        return;
-    }
-    if (!loci_file_name(rt, where, name, sizeof name))
-        return;
-    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        snprintf(why, sizeof why, "LOCO_STATS: %s cannot be written: %s; here:", name,
-                 strerror(errno));
-        loci_log_stderr(NULL, LOCO_LOG_ERROR, why);
-        write_all(rt, STDERR_FILENO, "stderr", text, len);
-        return;
-    }
-    write_all(rt, fd, name, text, len);
-    close(fd);
+    if (is_stderr(rt->tunables.stats) || !report_to_file(rt, text, len))
+        (void)loci_file_write(STDERR_FILENO, text, len, -1);   /* in one piece: ranks do so at once */
 }
 
 void loci_observe_stats(struct loco_runtime *rt, bool on)

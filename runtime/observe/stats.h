@@ -106,8 +106,9 @@ struct loco_runtime;
 
 /* As text, for people; returns its length, cut to size - 1. */
 size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size);
-/* LOCO_STATS: begin to count, and at the end write what there is to where it says. */
-int loci_stats_open(struct loco_runtime *rt);
+/* LOCO_STATS: begin to count, and at the end write what there is to where it says, or to stderr
+ * where that is not possible. */
+void loci_stats_open(struct loco_runtime *rt);
 void loci_stats_report(struct loco_runtime *rt);
 
 /* The number that %r stands for in file names: the rank in loco_everyone() where it has several,

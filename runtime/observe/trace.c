@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Who writes what: each line is made on its thread's stack and copied into the mapped piece of the
- * file under the lock. A piece of the file is always a beginning of events, blanks, and the tail
- * that closes the array; the next piece gets its tail before the last one loses it. */
+/* The file is always [ events, the tail that closes the array ]. Each line is made on its thread's
+ * stack and copied, under the lock, into a buffer of this process; whoever finds the buffer full, or
+ * the service thread LAG_NS after the first line went into it, writes it over the tail, with the
+ * tail behind it, in one write. What is wrong with the file is met there, under the lock, told once,
+ * and ends the trace, or begins it anew where somebody else has cut the file. `stopped` is set once,
+ * and with it `observed` loses its bit: threads that saw the bit before come here and drop their
+ * lines. A forked child has a copy of all this, and of its parent's file: it writes nothing. */
 
 #include "config.h"
 
@@ -11,33 +15,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mman.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "observe.h"
+#include "service.h"
 #include "wait.h"
 
-#define PIECE ((size_t)1 << 18)     /* bytes of the file that are mapped */
-#define RESERVE ((size_t)1 << 14)   /* of the last piece: for the ends of what has begun */
+#define BUFFER ((size_t)1 << 16)    /* bytes of lines that wait to be written */
+#define LAG_NS 50000000             /* for so long, at most */
+#define RESERVE ((size_t)1 << 14)   /* of the limit: for the ends of what has begun */
 #define LINE_MAX_LEN 640            /* bytes of an event */
 #define TEXT_MAX_LEN 80             /* bytes of a name or a text in it */
-#define TAIL_MAX 256
+#define ENDS_MAX 256                /* bytes of the beginning, and of the tail */
 
 struct loci_trace {
+    struct loco_runtime *rt;
     pthread_mutex_t lock;           /* of all below */
-    int fd;
+    int fd, timer_fd;
     long pid;
-    char *piece;                    /* mapped: bytes at..at + PIECE of the file */
-    size_t used;
-    off_t at, limit;
-    bool full;
+    off_t at;                       /* in the file: the tail, behind what was written */
+    size_t used;                    /* in the buffer */
+    off_t limit;
+    bool timed;                     /* the timer runs */
+    bool full, stopped;
     uint64_t dropped;
-    char tail[TAIL_MAX];
-    size_t tail_len;
+    char head[ENDS_MAX], tail[ENDS_MAX];
+    size_t head_len, tail_len;
     char name[2 * LOCI_TUNABLE_TEXT];
     char whose[48];                 /* of each event, never changed: this process, a thread... */
     size_t whose_len;
+    char buffer[BUFFER + ENDS_MAX];
 };
 
 /* ---- a line of text ---- */
@@ -122,80 +133,151 @@ static void put_args(struct line *l, const struct loci_trace_arg *args, int n)
     put_text(l, "}");
 }
 
-/* ---- the file ---- */
+/* ---- the file, under the lock ---- */
 
-/* The next piece, mapped, blank, with its tail; NULL with errno. */
-static char *make_piece(struct loci_trace *t, off_t at)
+/* The trace ends here, as the file stands. */
+static void stop(struct loci_trace *t, int error)
 {
-    int error = posix_fallocate(t->fd, at, (off_t)PIECE);
-    char *piece = MAP_FAILED;
+    char why[256];
 
-    if (error == 0)
-        piece = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, t->fd,
-                     at);
-    if (piece == MAP_FAILED) {
-        errno = error != 0 ? error : errno;
-        return NULL;
-    }
-    memset(piece, ' ', PIECE - t->tail_len);
-    memcpy(piece + PIECE - t->tail_len, t->tail, t->tail_len);
-    return piece;
+    t->stopped = true;
+    atomic_fetch_and_explicit(&t->rt->observed, ~(unsigned)LOCI_OBSERVE_TRACE,
+                              memory_order_relaxed);
+    close(t->fd);                   /* of a removed file its space goes with it */
+    t->fd = -1;
+    loci_file_warn(t->rt, "LOCO_TRACE: %s ends here, and the program goes on: %s", t->name,
+                   loci_file_trouble(error, why, sizeof why));
 }
 
-static bool next_piece(struct loci_trace *t)
+/* Of a write that stopped after n bytes: the lines of the buffer that are whole with the tail behind
+ * them. That takes no space which the file does not have. */
+static void mend(struct loci_trace *t, size_t n)
 {
-    char *piece = make_piece(t, t->at + (off_t)PIECE);
+    size_t keep = n > t->tail_len ? n - t->tail_len : 0;
 
-    if (piece == NULL)
-        return false;
-    memset(t->piece + PIECE - t->tail_len, ' ', t->tail_len);
-    munmap(t->piece, PIECE);
-    t->piece = piece;
-    t->at += (off_t)PIECE;
+    while (keep > 0 && t->buffer[keep] != '\n')
+        keep--;
+    t->at += (off_t)keep;
+    (void)loci_file_write(t->fd, t->tail, t->tail_len, t->at);
+    (void)!ftruncate(t->fd, t->at + (off_t)t->tail_len);
+}
+
+/* An array without events, its tail to be written. 0 or an errno. */
+static int begin_array(struct loci_trace *t)
+{
+    if (ftruncate(t->fd, 0) != 0
+        || loci_file_write(t->fd, t->head, t->head_len, 0) < t->head_len)
+        return errno;
+    t->at = (off_t)t->head_len;
+    return 0;
+}
+
+/* Who cuts a file that is written wants its past away, as a rule; a hole of zeros before what comes
+ * next would be valid for nobody. (If it is cut after this look there is one: too bad.) 0 or an
+ * errno. */
+static int look_at_file(struct loci_trace *t)
+{
+    struct stat is;
+
+    if (fstat(t->fd, &is) != 0)
+        return errno;
+    if (is.st_nlink == 0)
+        return LOCI_FILE_REMOVED;
+    if (is.st_size >= t->at + (off_t)t->tail_len)
+        return 0;
+    loci_file_warn(t->rt, "LOCO_TRACE: %s was cut by somebody else while it was written; it begins "
+                   "anew with the events from now on", t->name);
+    return begin_array(t);
+}
+
+static void flush(struct loci_trace *t)
+{
+    size_t len = t->used + t->tail_len, n;
+    int error;
+
+    if (getpid() != t->pid)
+        t->stopped = true;          /* this copy of it */
+    if (t->stopped)
+        return;
+    error = look_at_file(t);
+    if (error == 0) {
+        memcpy(t->buffer + t->used, t->tail, t->tail_len);
+        n = loci_file_write(t->fd, t->buffer, len, t->at);
+        if (n < len) {
+            error = errno;
+            mend(t, n);
+        }
+    }
+    if (error != 0)
+        stop(t, error);
+    else
+        t->at += (off_t)t->used;
     t->used = 0;
-    return true;
 }
 
-static bool is_last_piece(const struct loci_trace *t)
+/* Whether the limit has room for a line. `end`: of what has begun. */
+static bool has_room(struct loci_trace *t, size_t len, bool end)
 {
-    return t->at + 2 * (off_t)PIECE > t->limit;
-}
+    off_t after = t->at + (off_t)(t->used + len + t->tail_len);
 
-/* Whether there is room for a line, in the next piece if need be. `end`: of what has begun. */
-static bool make_room(struct loci_trace *t, size_t len, bool end)
-{
-    size_t room = PIECE - t->tail_len - t->used;
-
-    if (!is_last_piece(t) && !t->full) {
-        if (len + RESERVE <= room || next_piece(t))
-            return true;
-        t->full = true;             /* the disk is: this piece is the last one */
-    }
-    if (!end && len + RESERVE > room)
+    if (!end && after + (off_t)RESERVE > t->limit)
         t->full = true;
-    return end ? len <= room : !t->full;
+    return end ? after <= t->limit : !t->full;
+}
+
+static void start_timer(struct loci_trace *t)
+{
+    const struct itimerspec lag = { .it_value = { .tv_nsec = LAG_NS } };
+
+    t->timed = timerfd_settime(t->timer_fd, 0, &lag, NULL) == 0;
+}
+
+static void keep_line(struct loci_trace *t, const struct line *l)
+{
+    if (t->used + l->len > BUFFER)
+        flush(t);
+    if (t->stopped)
+        return;
+    memcpy(t->buffer + t->used, l->text, l->len);
+    t->used += l->len;
+    if (!t->timed)
+        start_timer(t);
 }
 
 static bool append(struct loci_trace *t, const struct line *l, bool end)
 {
-    bool fits;
+    bool fits = false;
 
     pthread_mutex_lock(&t->lock);
-    fits = (end || !t->full) && make_room(t, l->len, end);
-    if (fits) {
-        memcpy(t->piece + t->used, l->text, l->len);
-        t->used += l->len;
-    } else {
-        t->dropped++;
+    if (!t->stopped) {
+        fits = (end || !t->full) && has_room(t, l->len, end);
+        if (fits)
+            keep_line(t, l);
+        else
+            t->dropped++;
     }
     pthread_mutex_unlock(&t->lock);
     return fits;
 }
 
+/* In the service thread: some lines have waited for LAG_NS. */
+static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct loci_trace *t = ctx;
+    uint64_t times;
+
+    (void)rt;
+    (void)events;
+    (void)!read(fd, &times, sizeof times);
+    pthread_mutex_lock(&t->lock);
+    t->timed = false;
+    flush(t);
+    pthread_mutex_unlock(&t->lock);
+}
+
 /* ---- events ---- */
 
-/* What each line has. Each begins with its newline, so that one whose process was killed in the
- * middle of the copy does not run into the next. */
+/* What each line has. Each begins with its newline, which is where mend() may cut. */
 static void begin_line(const struct loco_runtime *rt, struct line *l, const char *phase,
                        int64_t now, const struct loci_thread *self)
 {
@@ -254,123 +336,130 @@ void loci_trace_mark(struct loco_runtime *rt, const char *category, const char *
 /* ---- life ---- */
 
 /* Metadata: what the viewer calls this process. The last one, which closes the array, sorts it. */
-static void write_names(const struct loco_runtime *rt, struct loci_trace *t)
+static void make_ends(const struct loco_runtime *rt, struct loci_trace *t)
 {
     unsigned rank = loci_rank(rt);
-    struct line l = { .len = 0 };
-    char name[64];
 
+    t->head_len = (size_t)snprintf(t->head, sizeof t->head, "[\n{\"ph\":\"M\",\"pid\":%ld,"
+                                   "\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":"
+                                   "\"rank %u (process %ld)\"}},", t->pid, rank, t->pid);
     t->tail_len = (size_t)snprintf(t->tail, sizeof t->tail, "\n{\"ph\":\"M\",\"pid\":%ld,"
                                    "\"tid\":0,\"name\":\"process_sort_index\",\"args\":{"
                                    "\"sort_index\":%u}}\n]\n", t->pid, rank);
     t->whose_len = (size_t)snprintf(t->whose, sizeof t->whose, ",\"pid\":%ld,\"tid\":", t->pid);
-    snprintf(name, sizeof name, "rank %u (process %ld)", rank, t->pid);
-    put_text(&l, "[\n{\"ph\":\"M\",\"pid\":");
-    put_number(&l, t->pid);
-    put_text(&l, ",\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":");
-    put_string(&l, name);
-    put_text(&l, "}},");
-    t->piece = make_piece(t, 0);
-    if (t->piece == NULL)
-        return;
-    memcpy(t->piece, l.text, l.len);
-    t->used = l.len;
 }
 
-/* Where another live process has the file of that name (a spawned one of the same rank), this one
- * takes a name of its own. -1 with errno. */
-static int open_file(struct loci_trace *t)
+/* 0, or why there is no timer. */
+static int open_timer(struct loco_runtime *rt, struct loci_trace *t)
 {
-    int fd = open(t->name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    size_t len = strlen(t->name);
-
-    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-        return fd;
-    close(fd);
-    snprintf(t->name + len, sizeof t->name - len, ".%ld", t->pid);
-    return open(t->name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (t->timer_fd < 0)
+        return errno;
+    if (loci_service_watch(rt, t->timer_fd, EPOLLIN, timer_event, t) == LOCO_OK)
+        return 0;
+    close(t->timer_fd);
+    t->timer_fd = -1;
+    return ENOMEM;
 }
 
-static int start(struct loco_runtime *rt, struct loci_trace *t)
+/* 0, or why there is no file. The timer comes first: without it a file is not even emptied. */
+static int open_all(struct loco_runtime *rt, struct loci_trace *t)
 {
+    int error = open_timer(rt, t);
+
+    if (error != 0)
+        return error;
+    t->fd = loci_file_open(t->name, sizeof t->name, &error);
+    if (t->fd < 0)
+        return error;
+    error = begin_array(t);
+    if (error == 0 && loci_file_write(t->fd, t->tail, t->tail_len, t->at) < t->tail_len)
+        error = errno;
+    return error;
+}
+
+static void free_trace(struct loco_runtime *rt, struct loci_trace *t)
+{
+    if (t->timer_fd >= 0) {
+        loci_service_unwatch(rt, t->timer_fd);
+        close(t->timer_fd);
+    }
+    if (t->fd >= 0)
+        close(t->fd);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static bool start(struct loco_runtime *rt, struct loci_trace *t)
+{
+    char why[256];
+    int error;
+
     if (!loci_file_name(rt, rt->tunables.trace, t->name, sizeof t->name)) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_TRACE=%s: allowed is no, or the name of a file, as "
-                 "osc_loco(7) says", rt->tunables.trace);
-        return LOCO_ERR_ARG;
+        loci_file_warn(rt, "LOCO_TRACE=%s: allowed is no, or the name of a file, as osc_loco(7) says; "
+                       "nothing is traced", rt->tunables.trace);
+        return false;
     }
     t->pid = (long)getpid();
     t->limit = rt->tunables.trace_limit > INT64_MAX / 2 ? INT64_MAX / 2
                                                         : (off_t)rt->tunables.trace_limit;
-    t->fd = open_file(t);
-    if (t->fd >= 0 && ftruncate(t->fd, 0) == 0)
-        write_names(rt, t);
-    if (t->piece != NULL)
-        return LOCO_OK;
-    LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_TRACE: %s cannot be written: %m", t->name);
-    if (t->fd >= 0)
-        close(t->fd);
-    return LOCO_ERR_SYSTEM;
+    make_ends(rt, t);
+    error = open_all(rt, t);
+    if (error != 0)
+        loci_file_warn(rt, "LOCO_TRACE: %s cannot be written, so nothing is traced: %s", t->name,
+                       loci_file_trouble(error, why, sizeof why));
+    return error == 0;
 }
 
-int loci_trace_open(struct loco_runtime *rt)
+void loci_trace_open(struct loco_runtime *rt)
 {
     struct loci_trace *t;
-    int status;
 
     if (strcmp(rt->tunables.trace, "no") == 0)
-        return LOCO_OK;
+        return;
     t = calloc(1, sizeof *t);
-    if (t == NULL)
-        return LOCO_ERR_NO_MEMORY;
+    if (t == NULL) {
+        loci_file_warn(rt, "LOCO_TRACE: no memory, so nothing is traced");
+        return;
+    }
+    t->rt = rt;
+    t->fd = t->timer_fd = -1;
     pthread_mutex_init(&t->lock, NULL);
-    status = start(rt, t);
-    if (status != LOCO_OK) {
-        free(t);
-        return status;
+    if (!start(rt, t)) {
+        free_trace(rt, t);
+        return;
     }
     rt->trace = t;
     atomic_fetch_or_explicit(&rt->observed, LOCI_OBSERVE_TRACE, memory_order_release);
-    return LOCO_OK;
 }
 
-static void tell_dropped(struct loco_runtime *rt, const struct loci_trace *t)
+static void keep_dropped(struct loco_runtime *rt, struct loci_trace *t)
 {
-    char text[256 + sizeof t->name];
+    struct loci_trace_arg arg = { .key = "events", .value = (int64_t)t->dropped };
+    struct line l;
 
-    if (t->dropped == 0)
-        return;
-    snprintf(text, sizeof text, "LOCO_TRACE: %s is full: %llu later events were dropped; "
-             "LOCO_TRACE_LIMIT is %lld bytes", t->name, (unsigned long long)t->dropped,
-             (long long)rt->tunables.trace_limit);
-    loci_log_stderr(NULL, LOCO_LOG_WARN, text);
+    begin_line(rt, &l, "i", loci_now(rt), NULL);
+    put_name(&l, "trace", "dropped");
+    put_text(&l, ",\"s\":\"p\"");
+    put_args(&l, &arg, 1);
+    put_text(&l, "},");
+    (void)append(t, &l, true);
+    loci_file_warn(rt, "LOCO_TRACE: %s is full: %llu later events were dropped; LOCO_TRACE_LIMIT is "
+                   "%lld bytes", t->name, (unsigned long long)t->dropped,
+                   (long long)rt->tunables.trace_limit);
 }
 
-/* The last piece ends behind its events. */
 void loci_trace_close(struct loco_runtime *rt)
 {
     struct loci_trace *t = rt->trace;
-    struct loci_trace_arg arg = { .key = "events" };
 
     if (t == NULL)
         return;
-    if (t->dropped > 0) {
-        struct line l;
-
-        arg.value = (int64_t)t->dropped;
-        begin_line(rt, &l, "i", loci_now(rt), NULL);
-        put_name(&l, "trace", "dropped");
-        put_text(&l, ",\"s\":\"p\"");
-        put_args(&l, &arg, 1);
-        put_text(&l, "},");
-        (void)append(t, &l, true);
-    }
-    memcpy(t->piece + t->used, t->tail, t->tail_len);
-    munmap(t->piece, PIECE);
-    if (ftruncate(t->fd, t->at + (off_t)(t->used + t->tail_len)) != 0)
-        LOCI_LOG(rt, LOCO_LOG_WARN, "LOCO_TRACE: %s keeps blanks at its end: %m", t->name);
-    close(t->fd);
-    tell_dropped(rt, t);
-    pthread_mutex_destroy(&t->lock);
+    if (t->dropped > 0)
+        keep_dropped(rt, t);
+    pthread_mutex_lock(&t->lock);
+    flush(t);
+    pthread_mutex_unlock(&t->lock);
     rt->trace = NULL;
-    free(t);
+    free_trace(rt, t);
 }

@@ -6,11 +6,13 @@
  * process, an array of events, one per line, with times of CLOCK_MONOTONIC, which the processes of
  * a node share; loco-trace-merge makes one file of several.
  *
- * Events are written, as text, into a piece of the file that is mapped; the piece ends as an array
- * does, and blanks are what lies between. So memory is bounded, nothing waits to be flushed, and
- * however the process ends the file is there as far as it came, as valid JSON (but for a process
- * that is killed in the middle of a line). A file that has reached LOCO_TRACE_LIMIT takes no more
- * events, but the ends of those begun; what was dropped is counted and told. */
+ * Events wait as text in a buffer of the process, for a twentieth of a second at most, and are then
+ * written with a tail that ends the array. So memory is bounded, and however the process ends the
+ * file is there but for its last moment, as valid JSON (but for a process that is killed in the
+ * middle of a write: a line may be cut there, and the tail missing). A file that has reached
+ * LOCO_TRACE_LIMIT takes no more events, but the ends of those begun; what was dropped is counted
+ * and told. A file that cannot be written, or not any longer, is told once, and the program goes on
+ * without (file.h). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,9 +27,9 @@ struct loci_trace_arg {
     const char *text;
 };
 
-/* LOCO_TRACE: make the file. LOCO_ERR_SYSTEM, told to the log, where that is not possible. */
-int loci_trace_open(struct loco_runtime *rt);
-/* Nobody traces any more: make the file as long as its events, tell what was dropped. */
+/* LOCO_TRACE: make the file. Where that is not possible it is told, and nothing is traced. */
+void loci_trace_open(struct loco_runtime *rt);
+/* Nobody traces any more: write what still waits, tell what was dropped. */
 void loci_trace_close(struct loco_runtime *rt);
 
 /* Something begins on this thread and ends with the next end that was not another's; false: it was

@@ -554,6 +554,7 @@ static void traced(int flavor)
         tl_barrier();
         MPI_Win_lock_all(0, win);
         tl_barrier();
+        tl_wait_quietly(1);         /* a trace is some twentieth of a second behind */
         if (tl_rank() == 0 && tl_option("--abort", 0) == 1)
             MPI_Abort(MPI_COMM_WORLD, 3);
         if (tl_rank() == 0)

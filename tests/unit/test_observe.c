@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <loco/barrier.h>
@@ -323,4 +325,175 @@ Test(observe, trace_of_threads)
 Test(observe, full_trace)
 {
     check_trace("512K", false);
+}
+
+/* ---- a file in trouble ---- */
+
+/* What a trace looks like to a reader while its process lives. */
+static bool is_whole(const char *trace)
+{
+    size_t len = strlen(trace);
+
+    return len > 10 && strncmp(trace, "[\n{", 3) == 0 && strcmp(trace + len - 4, "}\n]\n") == 0
+           && count(trace, "\n]") == 1;
+}
+
+static char *read_trace(const char *path)
+{
+    char *text = calloc(1, (size_t)4 << 20);
+    FILE *f = fopen(path, "r");
+
+    if (f != NULL && text != NULL) {
+        size_t n = fread(text, 1, ((size_t)4 << 20) - 1, f);
+
+        if (strlen(text) != n)
+            text[0] = '\0';         /* zeros in it */
+        fclose(f);
+    }
+    return text;
+}
+
+/* 1 once the file is whole and has the mark, which takes a twentieth of a second. */
+static int has_mark(const char *path, const char *mark)
+{
+    int64_t until = run_now() + 10000000000;
+    int found = 0;
+
+    while (!found && run_now() < until) {
+        char *trace = read_trace(path);
+
+        found = is_whole(trace) && count(trace, mark) == 1;
+        free(trace);
+        usleep(10000);
+    }
+    return found;
+}
+
+static int marks(loco_runtime_t *rt, int rank, void *arg)
+{
+    const char *path = arg;
+
+    (void)rank;
+    for (int i = 0; i < 100; i++)
+        loci_trace_mark(rt, "test", "past", NULL, 0);
+    loci_trace_mark(rt, "test", "first", NULL, 0);
+    CHECK_EQ(has_mark(path, "\"name\":\"first\""), 1);
+    return 0;
+}
+
+static void with_trace(int (*body)(loco_runtime_t *, int, void *), bool kept)
+{
+    struct files files;
+    char path[128];
+
+    files_open(&files, "inf");
+    snprintf(path, sizeof path, "%s/trace.0", files.dir);
+    cr_assert_eq(run_on(RUN_SHM, 1, 0, files.settings, body, path), 0);
+    free(files_read(&files, "stats", 0));
+    if (kept) {
+        char *trace = files_read(&files, "trace", 0);
+
+        cr_assert(is_whole(trace));
+        free(trace);
+    }
+    files_close(&files);
+}
+
+/* Nothing but time passes until it is in the file. */
+Test(observe, a_trace_is_written_while_its_process_lives, .timeout = 60)
+{
+    with_trace(marks, true);
+}
+
+static int cut(loco_runtime_t *rt, int rank, void *arg)
+{
+    const char *path = arg;
+
+    CHECK_EQ(marks(rt, rank, arg), 0);
+    CHECK_EQ(truncate(path, 0), 0);
+    loci_trace_mark(rt, "test", "second", NULL, 0);
+    CHECK_EQ(has_mark(path, "\"name\":\"second\""), 1);
+    CHECK_EQ(has_mark(path, "\"name\":\"process_name\""), 1);
+    CHECK_EQ(truncate(path, 17), 0);
+    loci_trace_mark(rt, "test", "third", NULL, 0);
+    CHECK_EQ(has_mark(path, "\"name\":\"third\""), 1);
+    return 0;
+}
+
+Test(observe, a_trace_that_is_cut_begins_anew, .timeout = 60)
+{
+    with_trace(cut, true);
+}
+
+/* From some size on the file may not grow: it stays valid, and the program goes on. */
+static int fills(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct rlimit limit = { 0, RLIM_INFINITY };
+    const char *path = arg;
+    char *trace;
+
+    CHECK_EQ(marks(rt, rank, arg), 0);
+    trace = read_trace(path);
+    limit.rlim_cur = strlen(trace) + 3000;
+    free(trace);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    for (int i = 0; i < 2000; i++)
+        loci_trace_mark(rt, "test", "more", NULL, 0);
+    CHECK_EQ(loci_observed(rt) & LOCI_OBSERVE_TRACE, 0);
+    trace = read_trace(path);
+    CHECK_EQ(is_whole(trace), true);
+    CHECK_EQ(strlen(trace) > limit.rlim_cur - 300 && strlen(trace) <= limit.rlim_cur, true);
+    free(trace);
+    limit.rlim_cur = RLIM_INFINITY;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    return 0;
+}
+
+Test(observe, a_trace_that_fills_what_there_is_stays_valid, .timeout = 60)
+{
+    with_trace(fills, true);
+}
+
+static int removed(loco_runtime_t *rt, int rank, void *arg)
+{
+    CHECK_EQ(marks(rt, rank, arg), 0);
+    CHECK_EQ(unlink(arg), 0);
+    for (int i = 0; i < 2000; i++)
+        loci_trace_mark(rt, "test", "more", NULL, 0);
+    CHECK_EQ(loci_observed(rt) & LOCI_OBSERVE_TRACE, 0);
+    return 0;
+}
+
+Test(observe, a_trace_that_is_removed_ends)
+{
+    with_trace(removed, false);
+}
+
+/* What a forked child says of its parent's events is not written twice. */
+static int forked(loco_runtime_t *rt, int rank, void *arg)
+{
+    int status = 1;
+    char *trace;
+    pid_t child;
+
+    loci_trace_mark(rt, "test", "once", NULL, 0);
+    child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 2000; i++)
+            loci_trace_mark(rt, "test", "child", NULL, 0);
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(marks(rt, rank, arg), 0);
+    CHECK_EQ(has_mark(arg, "\"name\":\"once\""), 1);
+    trace = read_trace(arg);
+    CHECK_EQ(count(trace, "child"), 0);
+    free(trace);
+    return 0;
+}
+
+Test(observe, a_forked_child_leaves_the_trace_alone, .timeout = 60)
+{
+    with_trace(forked, true);
 }
