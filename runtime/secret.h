@@ -15,8 +15,7 @@
  *
  * No message bears a secret. It bears a proof: 64 bits that follow from the receiver's secret, from
  * what the proof is good for, and from the sender. Who reads it, since it has taken over the name
- * of a receiver that died, cannot use it with anybody who lives: their secrets are others. It may be
- * said again to the same receiver by whoever reads it there; that is, by the receiver.
+ * of a receiver that died, cannot use it with anybody who lives: their secrets are others.
  *
  * Over a network that strangers can listen to, proofs can be read and said again. This keeps out
  * who can send, not who can listen. */

@@ -3,11 +3,9 @@
 /* Own memory: anonymous memory files.
  *
  * What is committed is filled at once (fallocate), so that touching it never fails. Before, it is
- * compared with what is left, and from the look to the fill no other process of the node does the
- * same: several that ask at once could each find enough and together take too much. The lock is a
- * flock on an inode that is always there, so the kernel releases it whatever its holder dies of,
- * and nobody can leave a lock file behind. It is not waited for without end: a stopped process
- * may hold it, and then the worst is what would happen without it. */
+ * compared with what is left; from the look to the fill no other process of the node does the same
+ * (memory/turn.c). A process that could not have its turn in time looks again before each step: if
+ * others take what it has counted on, it stops before all of it is gone. */
 
 #include "config.h"
 
@@ -17,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,48 +22,12 @@
 #include "descriptor.h"
 #include "memory/budget.h"
 #include "memory/memory.h"
+#include "memory/turn.h"
 #include "shm.h"
-#include "wait.h"
 
 #define ALIGN ((size_t)2 << 20)             /* a huge page */
 #define FILL_STEP ((size_t)64 << 20)        /* one fallocate; signals wait that long */
-#define PATIENCE INT64_C(30000000000)       /* ns to wait for others that ask for memory */
-
-/* ---- one at a time ---- */
-
-static int budget_open(void)
-{
-    /* The network namespace is what our sockets share, so all peers see this inode. */
-    int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
-
-    return fd >= 0 ? fd : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-static int try_lock(void *arg)
-{
-    if (flock(*(const int *)arg, LOCK_EX | LOCK_NB) == 0)
-        return 1;
-    return errno == EWOULDBLOCK || errno == EINTR ? 0 : LOCO_ERR_SYSTEM;
-}
-
-/* The descriptor that holds the lock, or -1. */
-static int budget_lock(struct shm_fabric *f)
-{
-    const struct loci_reason why = {
-        .what = "others that ask for memory", .peer = -1, .timeout_ns = PATIENCE,
-    };
-    int fd = budget_open();
-
-    if (fd < 0 || loci_wait(f->rt, &why, try_lock, &fd) != LOCO_OK)
-        LOCI_LOG(f->rt, LOCO_LOG_WARN, "asking for memory without the node's lock: %m");
-    return fd;
-}
-
-static void budget_unlock(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
+#define FILL_STEP_CAREFUL ((size_t)4 << 20) /* while others may take memory, too */
 
 /* ---- filling ---- */
 
@@ -83,6 +44,16 @@ bool loci_shm_needs_populate(void)
     return strstr(line, "[advise]") != NULL;
 }
 
+/* Huge pages were set aside when the file was mapped: only our own limit can be in the way. */
+static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
+{
+    size_t limit = (size_t)f->rt->tunables.mem_limit, used = f->rt->memory_used;
+
+    if (!e->huge)
+        return loci_memory_to_commit(limit, used);
+    return limit > used ? limit - used : 0;
+}
+
 /* 0, or errno. */
 static int fill_step(const struct shm_extent *e, bool populate, size_t from, size_t step)
 {
@@ -91,16 +62,21 @@ static int fill_step(const struct shm_extent *e, bool populate, size_t from, siz
     return fallocate(e->fd, 0, (off_t)from, (off_t)step) == 0 ? 0 : errno;
 }
 
-/* A signal makes fallocate give back what it has filled: none is let in meanwhile. */
-static int fill(const struct shm_extent *e, bool populate, size_t from, size_t to)
+/* 0, or errno. A signal makes fallocate give back what it has filled: none is let in meanwhile. */
+static int fill(const struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to,
+                bool in_turn)
 {
+    const size_t most = in_turn ? FILL_STEP : FILL_STEP_CAREFUL;
+    bool populate = f->populate && !e->huge;
     sigset_t all, before;
     int error = 0;
 
     sigfillset(&all);
     while (from < to && error == 0) {
-        size_t step = to - from < FILL_STEP ? to - from : FILL_STEP;
+        size_t step = to - from < most ? to - from : most;
 
+        if (!in_turn && to - from > left(f, e))
+            return ENOMEM;
         pthread_sigmask(SIG_SETMASK, &all, &before);
         error = fill_step(e, populate, from, step);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -119,16 +95,6 @@ static void give_back(int fd, size_t from, size_t to)
         (void)!ftruncate(fd, (off_t)from);
 }
 
-/* Huge pages were set aside when the file was mapped: only our own limit can be in the way. */
-static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
-{
-    size_t limit = (size_t)f->rt->tunables.mem_limit, used = f->rt->memory_used;
-
-    if (!e->huge)
-        return loci_memory_to_commit(limit, used);
-    return limit > used ? limit - used : 0;
-}
-
 /* Commit [from, to). */
 static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to)
 {
@@ -136,16 +102,17 @@ static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from,
 
     if (to <= from)
         return LOCO_OK;
-    lock = budget_lock(f);
+    lock = loci_turn_take(f->rt, &f->turn);
     if (to - from <= left(f, e)) {
-        error = fill(e, f->populate && !e->huge, from, to);
+        error = fill(f, e, from, to, lock >= 0);
         if (error != 0) {
             give_back(e->fd, from, to);
-            errno = error;
-            LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of memory cannot be had: %m", to - from);
+            LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of memory cannot be had: %s", to - from,
+                     error == ENOMEM && lock < 0 ? "others have taken what there was meanwhile"
+                     : strerror(error));
         }
     }
-    budget_unlock(lock);
+    loci_turn_give(lock);
     return error == 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
+#include "memory/turn.h"
 #include "runtime.h"
 #include "secret.h"
 
@@ -17,7 +18,7 @@
  *
  *   shm.c      life, peers
  *   user.c     memory that the user brought
- *   extent.c   own memory files; asking for memory one process at a time
+ *   extent.c   own memory files
  *   map.c      peers' memory files, mapped here
  *   copy.c     post: copies, process_vm_readv/writev
  *   peek.c     short copies, /proc/PID/mem
@@ -148,6 +149,7 @@ struct shm_fabric {
     uint64_t unsaid;                    /* so many of which none was written */
     _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
+    struct loci_turn turn;
     bool populate;                      /* huge pages come with page faults, not with fallocate */
     uint64_t pid_space;                 /* 0: /proc does not show our pids */
     _Atomic int closing, closed;
