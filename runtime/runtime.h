@@ -166,6 +166,7 @@ struct loci_extent {
     void *device_data;              /* of verbs, which leaves the memory itself to shm */
     struct loci_range *free;        /* free sub-ranges in order of their offsets */
     size_t used;                    /* bytes handed out */
+    bool alone;                     /* made for one range, larger than the next extent */
     size_t touched;                 /* bytes from base that were ever handed out: not zero */
     struct loci_extent *next;
 };

@@ -3,11 +3,11 @@
 /* Own network memory: a few large extents, each one registration, and sub-ranges of them.
  *
  * Extents double from LOCO_EXTENT_MIN to LOCO_EXTENT_MAX; a request beyond the next size gets an
- * extent of its own. What is committed grows with what is handed out, so that running out is an
- * error here and never a bus error or the kernel's killer later. Free ranges are a list in order
- * of offset, joined with their neighbours when they come back (first fit: windows live long and
- * are few beside the accesses to them). Book-keeping is in private memory: a peer that writes
- * astray cannot break it. */
+ * extent of its own, which nothing else gets into, so that it goes with the request. What is
+ * committed grows with what is handed out, so that running out is an error here and never a bus
+ * error or the kernel's killer later. Free ranges are a list in order of offset, joined with their
+ * neighbours when they come back (first fit: windows live long and are few beside the accesses to
+ * them). Book-keeping is in private memory: a peer that writes astray cannot break it. */
 
 #include "config.h"
 
@@ -53,6 +53,11 @@ static void extent_remove(struct loco_runtime *rt, struct loci_extent *extent)
     free(extent);
 }
 
+static size_t least_extent(const struct loco_runtime *rt)
+{
+    return round_up((size_t)rt->tunables.extent_min, COMMIT_STEP);
+}
+
 /* An extent that can serve `need` bytes at once; at the end of the list, so that the oldest are
  * filled first. */
 static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent **added)
@@ -64,11 +69,12 @@ static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent *
     if (extent == NULL || all == NULL)
         goto fail;
     if (rt->next_extent == 0)
-        rt->next_extent = round_up((size_t)rt->tunables.extent_min, COMMIT_STEP);
+        rt->next_extent = least_extent(rt);
     need = round_up(need, COMMIT_STEP);
     extent->number = ++rt->extents_made;
     extent->len = need > rt->next_extent ? need : rt->next_extent;
     extent->committed = need;
+    extent->alone = need > rt->next_extent;
     status = rt->ops->extent_create(rt->fabric, extent);
     if (status == LOCO_ERR_NO_MEMORY && extent->len > need) {
         /* There may be address space, or what a device may pin, for this much. */
@@ -196,6 +202,8 @@ static int take_somewhere(struct loco_runtime *rt, size_t len, size_t align,
     int status;
 
     for (extent = rt->extents; extent != NULL; extent = extent->next) {
+        if (extent->alone)
+            continue;
         status = extent_take(rt, extent, len, align, offset);
         if (status != LOCO_ERR_AGAIN) {
             *from = extent;
@@ -255,8 +263,10 @@ static void free_range(struct loco_runtime *rt, const struct loci_memkey *key)
     if (extent == NULL)
         return;
     extent_give(extent, key->base, round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE));
-    /* The oldest stays, so that one small object made and freed in turn costs no extent. */
-    if (extent->used == 0 && extent != rt->extents)
+    /* The oldest stays if it is of the least size, so that one small object made and freed in turn
+     * costs no extent. That is all that is kept without use. */
+    if (extent->used == 0
+        && (extent->alone || extent != rt->extents || extent->len > least_extent(rt)))
         extent_remove(rt, extent);
 }
 

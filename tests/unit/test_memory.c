@@ -220,6 +220,41 @@ Test(memory, ranges_never_overlap, .timeout = 60)
     loco_runtime_close(rt);
 }
 
+/* Whatever was made in between: one extent of the least size is all that stays. */
+Test(memory, what_is_not_used_is_given_back)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem small, large, medium[3];
+
+    cr_assert_eq(loci_alloc(rt, (size_t)100 << 20, 0, &large), LOCO_OK);
+    cr_assert_eq(loci_alloc(rt, 64, 0, &small), LOCO_OK);
+    loci_free(rt, &large);
+    cr_expect_leq(rt->memory_used, (size_t)16 << 20, "what is small is not in the large one");
+    loci_free(rt, &small);
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(loci_alloc(rt, (size_t)20 << 20, 0, &medium[i]), LOCO_OK);
+    for (int i = 0; i < 3; i++)
+        loci_free(rt, &medium[i]);
+    cr_expect_leq(rt->memory_used, (size_t)16 << 20);
+    cr_assert(rt->extents == NULL || rt->extents->next == NULL);
+    loco_runtime_close(rt);
+}
+
+/* A large object alone is the first extent, and goes, too. */
+Test(memory, the_first_extent_is_given_back)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem large;
+
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(loci_alloc(rt, (size_t)100 << 20, 0, &large), LOCO_OK);
+        loci_free(rt, &large);
+        cr_expect_null(rt->extents);
+        cr_expect_eq(rt->memory_used, 0);
+    }
+    loco_runtime_close(rt);
+}
+
 Test(memory, keys_lead_back_to_own_memory)
 {
     loco_runtime_t *rt = open_with(NULL);
