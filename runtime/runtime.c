@@ -161,6 +161,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     end_observing(rt);
     if (rt->ops->drain != NULL)
         rt->ops->drain(rt->fabric);
+    loci_peers_keep(rt);
     loci_threads_close(rt);
     loci_peers_part(rt);
     loci_names_forget_leaving(rt);
@@ -170,8 +171,9 @@ void loco_runtime_close(loco_runtime_t *rt)
     loci_service_close(rt);
     loci_memory_end(rt);
     loci_names_close(rt);
-    loci_peers_close(rt);
     loco_group_destroy(rt->everyone);
+    loci_groups_close(rt);
+    loci_peers_close(rt);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);

@@ -85,18 +85,24 @@ struct loci_peer {
     int index;                      /* in this runtime's table; differs between processes */
     struct loci_address address;
     bool reachable;                 /* the fabric carries data to it */
-    int introduced;                 /* LOCO_OK, or why it is not reachable */
+    _Atomic int introduced;         /* LOCO_OK, or why not reachable; under peers_lock */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
-    void *fabric_data;              /* the fabric's own */
+    void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
     void *device_data;              /* of verbs, beside shm's */
     struct loci_asking asking;
+    _Atomic int holders;            /* of its place in the table, */
+    _Atomic int users;              /* and those of them who use what the fabric has: forget.c */
+    bool in_table;                  /* peers_lock, as the next: its place is not free; */
+    bool listed;                    /* it is in rt->unused */
+    struct loci_peer *next_unused, *next_free;
 };
 
 struct loco_group {
-    struct loco_runtime *rt;
+    struct loco_runtime *rt;        /* NULL: that has closed */
     int size;
     int rank;                       /* this process's, or -1 */
     int *peer;                      /* rank -> index of peer */
+    struct loco_group *before, *after;  /* in rt->groups, of those that group.c makes */
 };
 
 /* ---- threads, lanes and slots (self.c, lane.c, ack.c) ---- */
@@ -135,6 +141,7 @@ struct loci_lane {
     _Atomic uint64_t reads_done;    /* in the order of their posts */
     _Atomic int read_lost;          /* status of one that was untold, until its thread is told */
     void *fabric_data;
+    struct loci_lane *next_retired; /* in the thread's list */
 };
 
 struct loci_thread {
@@ -147,6 +154,7 @@ struct loci_thread {
     struct loci_slot slot[LOCI_SLOTS];
     _Atomic(struct loci_lane *) *lanes;   /* by peer index; reserved address space */
     _Atomic int lane_peers;         /* indices from here on were never opened */
+    struct loci_lane *retired;      /* peers_lock: lanes of places that were given back; lane.c */
     struct loci_block *blocks;      /* free memref blocks */
     void *fabric_data;              /* the fabric's own, freed when that closes */
     int number;                     /* in the order they were made */
@@ -181,10 +189,14 @@ struct loco_runtime {
     struct loci_fabric *fabric;
     struct loci_address address;    /* mine */
 
-    pthread_mutex_t peers_lock;     /* growing the table; readers need none */
+    pthread_mutex_t peers_lock;     /* who is in the table; who holds a place needs none */
     struct loci_peer **peers;       /* LOCI_MAX_PEERS pointers of reserved address space */
     int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
-    _Atomic int peer_count;
+    _Atomic int peer_count;         /* places that were ever in use */
+    struct loci_peer *free_peers;   /* places that are not, */
+    struct loci_peer *unused;       /* and those of the gone, to be looked at (forget.c) */
+    bool parting;                   /* the runtime closes: all is kept from now on */
+    struct loco_group *groups;      /* made by group.c and not destroyed */
     _Atomic unsigned deaths;        /* grows around every loss of a peer: waiters look again */
     _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
@@ -232,7 +244,7 @@ static inline struct loci_peer *loci_peer(const struct loco_runtime *rt, int ind
 {
     return rt->peers[index];
 }
-/* Find or make the entry for an address; index out. */
+/* Find or make the entry for an address; index out, of which the caller is a holder then. */
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index);
 /* The peer with that identity, or -1. */
 int loci_peer_find(struct loco_runtime *rt, uint64_t identity);
@@ -249,6 +261,24 @@ static inline bool loci_peer_alive(const struct loco_runtime *rt, int index)
            == LOCI_PEER_ALIVE;
 }
 
+/* forget.c: whose places in the table are kept for how long. A holder keeps the place: the index
+ * leads to the same process until it lets go. A user is a holder who also needs what the fabric has
+ * for that process, alive or gone: memory that is mapped, descriptors, lanes. Peers are given by
+ * their indices, and need not differ; LOCI_SELF may be among them. To begin, the caller holds them,
+ * or is the service thread, in the middle of something that the peer has sent. */
+void loci_peers_hold(struct loco_runtime *rt, const int *peers, int n);
+void loci_peers_let_go(struct loco_runtime *rt, const int *peers, int n);
+void loci_peers_use(struct loco_runtime *rt, const int *peers, int n);
+void loci_peers_end_use(struct loco_runtime *rt, const int *peers, int n);
+/* Service thread: give back what is left of the gone that nobody uses, or holds. */
+void loci_peers_tidy(struct loco_runtime *rt);
+/* Of somebody who has gone: the service thread looks whether anybody uses it. */
+void loci_peer_is_unused(struct loco_runtime *rt, struct loci_peer *peer);
+/* The runtime closes: nobody is forgotten any more. */
+void loci_peers_keep(struct loco_runtime *rt);
+/* peer.c, for it, under peers_lock: out of the table. */
+void loci_peer_leave_table(struct loco_runtime *rt, struct loci_peer *peer);
+
 /* Make `group` the runtime's loco_everyone(), which owns it from then on. */
 int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group);
 
@@ -259,6 +289,8 @@ int loci_group_reached(const struct loco_group *group);
 /* Take part in the others' loco_group_meet with nothing but the status of what went wrong here:
  * they return it, too. */
 void loci_group_absent(const struct loco_exchange *exchange, uint64_t identity, int status);
+/* The runtime has closed: groups that a program has not destroyed hold nothing of it. */
+void loci_groups_close(struct loco_runtime *rt);
 /* Which member a peer is; -1: none. */
 int loci_group_rank_of(const struct loco_group *group, int peer);
 
@@ -278,6 +310,8 @@ static inline struct loci_lane *loci_lane(struct loci_thread *thread, int peer, 
 
     return lane != NULL ? lane : loci_lane_open(thread, peer, status);
 }
+/* forget.c, under peers_lock: nobody uses that place. False: something is in flight there still. */
+bool loci_lanes_retire(struct loco_runtime *rt, const struct loci_peer *peer);
 /* A fence that covers the lane returns its failure to the calling thread. */
 void loci_lane_told(struct loci_lane *lane);
 /* Poll one lane under its thread's lock. Any thread. */

@@ -117,6 +117,12 @@ static void close_lanes(struct loci_thread *t)
             t->rt->ops->lane_close(t->rt->fabric, lane);
         free(lane);
     }
+    while (t->retired != NULL) {
+        struct loci_lane *lane = t->retired;
+
+        t->retired = lane->next_retired;
+        free(lane);
+    }
 }
 
 void loci_threads_close(struct loco_runtime *rt)

@@ -23,7 +23,7 @@
 #include "service.h"
 
 #define STACK_BYTES ((size_t)512 << 10)
-#define STOP UINT64_MAX                 /* what epoll says of the eventfd that ends the thread */
+#define NEWS UINT64_MAX                 /* what epoll says of our own eventfd */
 
 struct watch {
     int fd;                             /* -1: a free slot */
@@ -36,7 +36,8 @@ struct loci_service {
     struct loco_runtime *rt;
     pthread_t thread;
     int epoll_fd;
-    int stop_fd;
+    int news_fd;
+    _Atomic bool stops, tidies;         /* what its news are; release before it is written to */
     pthread_mutex_t lock;               /* what follows */
     pthread_cond_t ended;               /* the running handler has returned, or the thread runs */
     int32_t tid;                        /* 0 until it does */
@@ -67,6 +68,19 @@ static void handle(struct loci_service *s, const struct epoll_event *event)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Whether it is to end. */
+static bool hear_news(struct loci_service *s)
+{
+    uint64_t times;
+
+    (void)!read(s->news_fd, &times, sizeof times);
+    if (atomic_load_explicit(&s->stops, memory_order_acquire))
+        return true;
+    if (atomic_exchange_explicit(&s->tidies, false, memory_order_acquire))
+        loci_peers_tidy(s->rt);
+    return false;
+}
+
 static void *serve(void *arg)
 {
     struct loci_service *s = arg;
@@ -83,10 +97,10 @@ static void *serve(void *arg)
             LOCI_LOG(s->rt, LOCO_LOG_ERROR, "the service thread ends: epoll_wait: %m");
             return NULL;
         }
-        if (n == 1 && event.data.u64 == STOP)
-            return NULL;
-        if (n == 1)
+        if (n == 1 && event.data.u64 != NEWS)
             handle(s, &event);
+        else if (n == 1 && hear_news(s))
+            return NULL;
     }
 }
 
@@ -131,21 +145,21 @@ static int start_thread(struct loci_service *s)
 
 static int open_descriptors(struct loci_service *s)
 {
-    struct epoll_event stop = { .events = EPOLLIN, .data.u64 = STOP };
+    struct epoll_event news = { .events = EPOLLIN, .data.u64 = NEWS };
 
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->epoll_fd < 0 || s->stop_fd < 0)
+    s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->epoll_fd < 0 || s->news_fd < 0)
         return -1;
-    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->stop_fd, &stop);
+    return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->news_fd, &news);
 }
 
 static void free_service(struct loci_service *s)
 {
     if (s->epoll_fd >= 0)
         close(s->epoll_fd);
-    if (s->stop_fd >= 0)
-        close(s->stop_fd);
+    if (s->news_fd >= 0)
+        close(s->news_fd);
     pthread_cond_destroy(&s->ended);
     pthread_mutex_destroy(&s->lock);
     free(s->watches);
@@ -160,7 +174,7 @@ int loci_service_open(struct loco_runtime *rt)
         return LOCO_ERR_NO_MEMORY;
     s->rt = rt;
     s->running = -1;
-    s->epoll_fd = s->stop_fd = -1;
+    s->epoll_fd = s->news_fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->ended, NULL);
     if (open_descriptors(s) != 0) {
@@ -179,15 +193,28 @@ int loci_service_open(struct loco_runtime *rt)
     return LOCO_OK;
 }
 
+static void tell(struct loci_service *s, _Atomic bool *what)
+{
+    const uint64_t one = 1;
+
+    atomic_store_explicit(what, true, memory_order_release);
+    while (write(s->news_fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+void loci_service_tidy(struct loco_runtime *rt)
+{
+    if (rt->service != NULL)
+        tell(rt->service, &rt->service->tidies);
+}
+
 void loci_service_close(struct loco_runtime *rt)
 {
     struct loci_service *s = rt->service;
-    const uint64_t one = 1;
 
     if (s == NULL)
         return;
-    while (write(s->stop_fd, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    tell(s, &s->stops);
     pthread_join(s->thread, NULL);
     rt->service = NULL;
     free_service(s);

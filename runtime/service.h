@@ -25,6 +25,9 @@ int32_t loci_service_tid(struct loco_runtime *rt);
  * one that would receive it. */
 bool loci_service_is_self(struct loco_runtime *rt);
 
+/* Have the service thread call loci_peers_tidy() soon. Any thread; nothing while there is none. */
+void loci_service_tidy(struct loco_runtime *rt);
+
 /* control.c: a control message from a peer, in the service thread. */
 void loci_control_receive(struct loco_runtime *rt, int peer, const void *message, size_t len);
 

@@ -136,15 +136,23 @@ static int exchange_records(const struct loco_exchange *exchange, const struct r
     return mine->status != LOCO_OK ? mine->status : status;
 }
 
+/* Who is not met yet is this process itself, in whose place nobody is a user. */
 static int meet_members(struct loco_window *win, const struct record *all)
 {
     int status = LOCO_OK;
 
-    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
+    for (int i = 0; status == LOCO_OK && i < win->group.size; i++) {
+        int peer;
+
         if (i == win->group.rank)
-            win->group.peer[i] = LOCI_SELF;
-        else
-            status = loci_peer_meet(win->rt, &all[i].address, &win->group.peer[i]);
+            continue;
+        status = loci_peer_meet(win->rt, &all[i].address, &peer);
+        if (status != LOCO_OK)
+            break;
+        loci_peers_use(win->rt, &peer, 1);
+        loci_peers_let_go(win->rt, &peer, 1);
+        win->group.peer[i] = peer;
+    }
     return status == LOCO_OK ? loci_group_reached(&win->group) : status;
 }
 
@@ -405,7 +413,9 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->rt = rt;
     atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
     win->control = win->locks = (struct loci_mem *)(p + control);
-    win->group = (struct loco_group){ rt, exchange->size, exchange->rank, (int *)(p + peers) };
+    win->group = (struct loco_group){
+        .rt = rt, .size = exchange->size, .rank = exchange->rank, .peer = (int *)(p + peers),
+    };
     win->free_words = (_Atomic uint64_t *)(p + words);
     win->by_device = (_Atomic bool *)(p + by_device);
     win->kind = spec->kind;
@@ -446,6 +456,15 @@ static void fill_record(const struct loco_window *win, const struct loco_window_
 
 void loci_window_free(struct loco_window *win)
 {
+    struct loco_runtime *rt = win->rt;
+
+    for (int i = 0; i < win->group.size; i++) {
+        loci_mem_drop(rt, &win->target[i].mem);
+        loci_mem_drop(rt, &win->control[i]);
+        if (win->locks != win->control)
+            loci_mem_drop(rt, &win->locks[i]);
+    }
+    loci_peers_end_use(rt, win->group.peer, win->group.size);
     if (win->locks != win->control)
         free(win->locks);
     free(win->memory);

@@ -365,12 +365,21 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
     return LOCO_OK;
 }
 
+static void free_view(struct loco_runtime *rt, struct loci_regions_view *view)
+{
+    forget_all(view);
+    loci_mem_drop(rt, &view->directory);
+    for (int kind = 0; kind < LOCI_TREE_KINDS; kind++)
+        for (int i = 0; i < LOCI_TREE_CHUNKS; i++)
+            loci_mem_drop(rt, &view->chunk[kind][i]);
+    free(view);
+}
+
 void loci_regions_forget(struct loco_window *win)
 {
     for (int i = 0; win->views != NULL && i < win->group.size; i++) {
         if (win->views[i] != NULL)
-            forget_all(win->views[i]);
-        free(win->views[i]);
+            free_view(win->rt, win->views[i]);
     }
     free(win->views);
 }

@@ -95,6 +95,12 @@ int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t 
  * must list the same members in the same order; a member's index is its rank. Channels copy the
  * group that they are given, so it may be destroyed after that.
  *
+ * Processes may come and go for as long as a runtime is open. What is held for one that has gone is
+ * given back with the last channel or window that refers to it: descriptors, connections, and its
+ * memory as it is mapped here, this with the last channel that uses it. Groups hold its place in
+ * the table of processes, so destroy those that are not needed any more; they may outlive the
+ * runtime, too.
+ *
  * | call                  | with itself, other threads | blocks                     |
  * |-----------------------|----------------------------|----------------------------|
  * | loco_group_meet       | yes, with different exchanges | until all members call it |

@@ -172,6 +172,12 @@ struct loci_fabric_ops {
     /* Nullable. It has ended or left, and its state says so: what is held for it is given back, in
      * time. By the service thread, or by one that has opened a lane to it meanwhile. */
     void (*peer_gone)(struct loci_fabric *fabric, struct loci_peer *peer);
+    /* Nullable: what is held for peers is kept until the fabric closes. It is gone, and nobody uses
+     * it: give back all of it, and leave fabric_data and device_data NULL. False: something is
+     * under way, or it has got a user (peer->users) inside the fabric; whoever ends that says so by
+     * loci_peers_end_use() or loci_peer_is_unused(), and this is called again. By the service
+     * thread, under peers_lock: no other user begins meanwhile. */
+    bool (*peer_forget)(struct loci_fabric *fabric, struct loci_peer *peer);
 
     /* Memory. extent_create commits len bytes of zeroed memory and fills in base, rkey and
      * fabric_data; LOCO_ERR_NO_MEMORY where that is more than there is. extent_grow commits
@@ -190,8 +196,10 @@ struct loci_fabric_ops {
      * thread. */
     int (*words_take)(struct loci_fabric *fabric, size_t len, struct loci_memkey *key);
     void (*words_give)(struct loci_fabric *fabric, const struct loci_memkey *key);
-    /* Where `mem`, of another process, is mapped here; NULL if it cannot be. May block. */
+    /* Where `mem`, of another process, is mapped here; NULL if it cannot be. May block. What is
+     * mapped stays for as many unmaps, whatever becomes of its owner; unmap is nullable. */
     unsigned char *(*map)(struct loci_fabric *fabric, const struct loci_mem *mem);
+    void (*unmap)(struct loci_fabric *fabric, const struct loci_mem *mem);
 
     /* Lanes. A fabric that needs no state of its own leaves these NULL. */
     int (*lane_open)(struct loci_fabric *fabric, struct loci_lane *lane);

@@ -545,15 +545,26 @@ int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey 
     return peer == LOCI_SELF ? import_own(rt, mem) : LOCO_OK;
 }
 
+static void unmap(struct loco_runtime *rt, const struct loci_mem *mem)
+{
+    if (rt->ops->unmap != NULL)
+        rt->ops->unmap(rt->fabric, mem);
+}
+
 static unsigned char *map_now(struct loco_runtime *rt, struct loci_mem *mem)
 {
-    unsigned char *ptr;
+    unsigned char *ptr, *before = NULL;
 
     if (mem->key.kind != LOCI_MEM_POOL || !loci_peer(rt, mem->peer)->reachable)
         return NULL;
     ptr = rt->ops->map(rt->fabric, mem);
-    if (ptr != NULL)
-        atomic_store_explicit(&mem->ptr, ptr, memory_order_release);
+    /* One count for each handle: another thread may have been faster. */
+    if (ptr != NULL
+        && !atomic_compare_exchange_strong_explicit(&mem->ptr, &before, ptr, memory_order_release,
+                                                    memory_order_acquire)) {
+        unmap(rt, mem);
+        return before;
+    }
     return ptr;
 }
 
@@ -568,6 +579,18 @@ unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
         && atomic_load_explicit(&mem->word, memory_order_relaxed) == NULL)
         atomic_store_explicit(&mem->word, ptr, memory_order_release);
     return ptr;
+}
+
+void loci_mem_drop(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    if (mem->peer == LOCI_SELF || mem->key.kind == LOCI_MEM_NONE)
+        return;
+    if (mem->key.kind == LOCI_MEM_POOL
+        && atomic_load_explicit(&mem->ptr, memory_order_acquire) != NULL)
+        unmap(rt, mem);
+    atomic_init(&mem->ptr, NULL);
+    atomic_init(&mem->word, NULL);
+    mem->key.kind = LOCI_MEM_NONE;
 }
 
 void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)

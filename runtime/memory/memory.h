@@ -35,13 +35,18 @@ int loci_user_add(struct loco_runtime *rt, void *base, size_t len, struct loci_m
 void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine);
 
 /* A handle on memory of `peer`, from the key that it sent. Maps nothing yet. LOCO_ERR_PROTOCOL if
- * the key makes no sense. For LOCI_SELF the pointer is set at once. */
+ * the key makes no sense. For LOCI_SELF the pointer is set at once. Who has a handle uses its peer
+ * (loci_peers_use), as endpoints and windows do, and drops it in the end. */
 int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                     struct loci_mem *mem);
 
 /* Map it if it can be mapped (slow, cached in mem->ptr, and in mem->word if it is of the cpu
  * domain); NULL where it cannot. */
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
+
+/* The handle is not used any more; nothing where it is none, or this process's own. What is mapped
+ * stays until the last handle on that extent is dropped, though its owner has freed it or gone. */
+void loci_mem_drop(struct loco_runtime *rt, struct loci_mem *mem);
 
 /* The domain of words that this group's members update by atomics. All members find the same. */
 enum loci_domain loci_domain_of(const struct loco_group *group);

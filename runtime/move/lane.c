@@ -35,24 +35,57 @@ static void raise_to(_Atomic uint64_t *word, uint64_t value)
 
 /* ---- lanes ---- */
 
+/* The one that the thread has had for this place, or a new one: who came upon it before it was
+ * retired may look at it still, so its counts go on, and its thread and peer stay what they are. */
+static struct loci_lane *take_lane(struct loci_thread *thread, struct loci_peer *peer)
+{
+    struct loci_lane **at = &thread->retired, *lane;
+
+    pthread_mutex_lock(&thread->rt->peers_lock);
+    while (*at != NULL && (*at)->peer != peer)
+        at = &(*at)->next_retired;
+    lane = *at;
+    if (lane != NULL)
+        *at = lane->next_retired;
+    pthread_mutex_unlock(&thread->rt->peers_lock);
+    if (lane != NULL)
+        return lane;
+    lane = calloc(1, sizeof *lane);
+    if (lane == NULL)
+        return NULL;
+    lane->thread = thread;
+    lane->peer = peer;
+    return lane;
+}
+
+static void put_lane(struct loci_lane *lane)
+{
+    struct loci_thread *thread = lane->thread;
+
+    pthread_mutex_lock(&thread->rt->peers_lock);
+    lane->next_retired = thread->retired;
+    thread->retired = lane;
+    pthread_mutex_unlock(&thread->rt->peers_lock);
+}
+
 struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status)
 {
     struct loco_runtime *rt = thread->rt;
-    struct loci_lane *lane = calloc(1, sizeof *lane);
+    struct loci_lane *lane = take_lane(thread, loci_peer(rt, peer));
 
     if (lane == NULL) {
         *status = LOCO_ERR_NO_MEMORY;
         return NULL;
     }
-    lane->thread = thread;
-    lane->peer = loci_peer(rt, peer);
     if (rt->ops->lane_open != NULL) {
         *status = rt->ops->lane_open(rt->fabric, lane);
         if (*status != LOCO_OK) {
-            free(lane);
+            put_lane(lane);
             return NULL;
         }
     }
+    atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
+    atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_relaxed);
     /* Pairs with the loads of fences and waits in other threads. */
     atomic_store_explicit(&thread->lanes[peer], lane, memory_order_release);
     if (atomic_load_explicit(&thread->lane_peers, memory_order_relaxed) <= peer)

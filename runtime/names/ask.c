@@ -139,7 +139,7 @@ static void begin_rounds(struct loco_runtime *rt, int64_t now)
     for (int i = 0; i < peers; i++) {
         struct loci_asking *asking = &loci_peer(rt, i)->asking;
 
-        if (i == LOCI_SELF)
+        if (i == LOCI_SELF || !loci_peer_alive(rt, i))
             continue;
         names->ask_left += begin_round(asking, now);
         if (asking->at < names->ask_at)

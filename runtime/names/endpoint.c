@@ -51,6 +51,14 @@ static int check_spec(const struct loci_endpoint_spec *spec)
     return loci_group_reached(spec->group);
 }
 
+void loci_entry_let_go(struct loci_entry *e)
+{
+    const struct loci_endpoint *ep = &e->ep;
+
+    for (int i = 0; i < ep->group.size * ep->spec.nregions; i++)
+        loci_mem_drop(ep->rt, &ep->mem[i]);
+}
+
 void loci_entry_free(struct loci_entry *e)
 {
     struct loci_endpoint *ep = &e->ep;
@@ -61,6 +69,8 @@ void loci_entry_free(struct loci_entry *e)
         if (mine->key.kind != LOCI_MEM_NONE)
             loci_free(ep->rt, mine);
     }
+    if (e->uses_peers)
+        loci_peers_end_use(ep->rt, ep->group.peer, ep->group.size);
     free(ep->mem);
     free((void *)ep->connected);
     free(ep->group.peer);
@@ -90,6 +100,8 @@ static struct loci_entry *new_entry(struct loco_runtime *rt, const struct loci_e
         return NULL;
     }
     memcpy(e->ep.group.peer, spec->group->peer, size * sizeof e->ep.group.peer[0]);
+    loci_peers_use(rt, e->ep.group.peer, e->ep.group.size);
+    e->uses_peers = true;
     for (int i = 0; i < spec->nregions; i++) {
         snprintf(e->region_name[i], LOCI_REGION_NAME, "%s", spec->region[i].name);
         e->ep.spec.region[i].name = e->region_name[i];

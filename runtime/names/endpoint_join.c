@@ -238,7 +238,8 @@ static bool is_of_other_time(const struct loci_entry *e, int peer, int rank,
     uint64_t met = e->member[rank].number;
 
     if (met == 0)
-        return m->from <= loci_names_past(e->ep.rt->names, e->ep.name, peer);
+        return m->from <= loci_names_past(e->ep.rt->names, e->ep.name,
+                                          loci_peer(e->ep.rt, peer));
     r->knows = m->from > met;
     return m->from != met;
 }
@@ -395,6 +396,7 @@ static void keep(struct loci_names *names, struct loci_entry *e, int peer,
         return;
     }
     letter->peer = peer;
+    loci_peers_use(e->ep.rt, &peer, 1);     /* it need not be a member's */
     letter->gone = m == NULL;
     if (m != NULL)
         letter->message = *m;
@@ -479,6 +481,7 @@ void loci_entry_opened(struct loci_names *names, struct loci_entry *e)
             peer_gone(names, e, letter->peer);
         else
             handle(names, e, letter->peer, &letter->message);
+        loci_peers_end_use(e->ep.rt, &letter->peer, 1);
         free(letter);
     }
     loci_names_settle(names, e);

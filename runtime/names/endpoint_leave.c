@@ -115,6 +115,7 @@ void loci_entry_left(struct loci_entry *e)
     struct loci_names *names = e->ep.rt->names;
     bool last;
 
+    loci_entry_let_go(e);
     for (int rank = 0; rank < e->ep.group.size; rank++)
         if (e->member[rank].offered != 0 && loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
             say_leave(e, rank);

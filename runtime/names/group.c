@@ -8,6 +8,40 @@
 #include "observe/mistake.h"
 #include "runtime.h"
 
+/* The table's holders. In a list, so that one that outlives the runtime holds nothing of it. */
+static void enlist(struct loco_runtime *rt, struct loco_group *g)
+{
+    g->rt = rt;
+    pthread_mutex_lock(&rt->peers_lock);
+    g->after = rt->groups;
+    if (g->after != NULL)
+        g->after->before = g;
+    rt->groups = g;
+    pthread_mutex_unlock(&rt->peers_lock);
+    loci_peers_hold(rt, g->peer, g->size);
+}
+
+static void delist(struct loco_group *g)
+{
+    struct loco_runtime *rt = g->rt;
+
+    if (rt == NULL)
+        return;
+    pthread_mutex_lock(&rt->peers_lock);
+    *(g->before != NULL ? &g->before->after : &rt->groups) = g->after;
+    if (g->after != NULL)
+        g->after->before = g->before;
+    pthread_mutex_unlock(&rt->peers_lock);
+    loci_peers_let_go(rt, g->peer, g->size);
+}
+
+void loci_groups_close(struct loco_runtime *rt)
+{
+    for (struct loco_group *g = rt->groups; g != NULL; g = g->after)
+        g->rt = NULL;
+    rt->groups = NULL;
+}
+
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group)
 {
     struct loco_group *g = calloc(1, sizeof *g);
@@ -19,7 +53,6 @@ int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct lo
         free(g);
         return LOCO_ERR_NO_MEMORY;
     }
-    g->rt = rt;
     g->size = size;
     g->rank = -1;
     for (int i = 0; i < size; i++) {
@@ -27,6 +60,7 @@ int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct lo
         if (peers[i] == LOCI_SELF)
             g->rank = i;
     }
+    enlist(rt, g);
     *group = g;
     return LOCO_OK;
 }
@@ -36,12 +70,15 @@ static int group_of_addresses(struct loco_runtime *rt, int size,
                               const struct loci_address *addresses, struct loco_group **group)
 {
     int *peers = malloc((size_t)size * sizeof peers[0]);
-    int status = peers == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+    int status = peers == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK, met = 0;
 
-    for (int i = 0; status == LOCO_OK && i < size; i++)
-        status = loci_peer_meet(rt, &addresses[i], &peers[i]);
+    while (status == LOCO_OK && met < size) {
+        status = loci_peer_meet(rt, &addresses[met], &peers[met]);
+        met += status == LOCO_OK;
+    }
     if (status == LOCO_OK)
         status = loci_group_of(rt, size, peers, group);
+    loci_peers_let_go(rt, peers, met);
     free(peers);
     return status;
 }
@@ -162,6 +199,7 @@ void loco_group_destroy(loco_group_t *group)
 {
     if (group == NULL)
         return;
+    delist(group);
     free(group->peer);
     free(group);
 }

@@ -56,12 +56,16 @@ struct loci_entry *loci_names_find(struct loci_names *names, const char *name)
 
 /* ---- the past ---- */
 
-static uint64_t past_key(const char *name, int peer)
+/* By who it is, not by its place, which may be another's next. */
+static uint64_t past_key(const char *name, const struct loci_peer *peer)
 {
-    return hash_bytes(hash_of(name), &peer, sizeof peer);
+    const uint64_t who[] = { peer->address.identity, peer->address.label };
+
+    return hash_bytes(hash_of(name), who, sizeof who);
 }
 
-uint64_t loci_names_past(const struct loci_names *names, const char *name, int peer)
+uint64_t loci_names_past(const struct loci_names *names, const char *name,
+                         const struct loci_peer *peer)
 {
     uint64_t key = past_key(name, peer);
     const struct loci_past *past = &names->past[key & (names->past_room - 1)];
@@ -98,7 +102,8 @@ static void remember(struct loci_names *names, const struct loci_entry *e)
         const struct loci_member *member = &e->member[rank];
 
         if (member->number != 0 && member->knows) {
-            uint64_t key = past_key(e->ep.name, e->ep.group.peer[rank]);
+            uint64_t key = past_key(e->ep.name,
+                                    loci_peer(e->ep.rt, e->ep.group.peer[rank]));
 
             names->past[key & (names->past_room - 1)] = (struct loci_past){ key, member->number };
         }

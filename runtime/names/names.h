@@ -63,6 +63,7 @@ struct loci_entry {
     int owed;                           /* destroyed: members that have not left */
     struct loci_entry *next_leaving;
     bool leaving;                       /* being destroyed: in no list any more */
+    bool uses_peers;                    /* the members: loci_peers_use() */
     bool mismatch;                      /* it fails as soon as... */
     int untold;                         /* ...no member that differs has still to be told */
     struct loci_list *list;             /* that has it: NULL once it is ready */
@@ -115,7 +116,8 @@ void loci_names_settle(struct loci_names *names, struct loci_entry *e);
 void loci_names_leave(struct loci_names *names, struct loci_entry *e);
 /* Under the lock: the youngest endpoint there that one of this name, now gone, has met; 0: none
  * that we remember. */
-uint64_t loci_names_past(const struct loci_names *names, const char *name, int peer);
+uint64_t loci_names_past(const struct loci_names *names, const char *name,
+                         const struct loci_peer *peer);
 uint64_t loci_names_hash_members(const struct loco_group *group);
 
 /* ---- control.c ---- */
@@ -179,6 +181,8 @@ void loci_names_left_by(struct loco_runtime *rt, int peer);
 
 /* ---- endpoint.c ---- */
 
+/* This process uses no member's memory any more. */
+void loci_entry_let_go(struct loci_entry *e);
 void loci_entry_free(struct loci_entry *e);
 
 /* Whether that rank provides that region. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The table of peers: every process that this one has met, found by identity. Entry 0 is this
- * process. It only grows; readers take no lock, since an index reaches them after its entry.
+/* The table of peers: every process that this one has met and still has to do with, found by
+ * identity. Entry 0 is this process. Readers take no lock: an index reaches them after its entry,
+ * and leads to the same process for as long as they hold it. A place that nobody holds any more,
+ * of a process that has gone, is the next one's (forget.c).
  *
  * A process that closes its runtime and opens another keeps its identity and has a new label. For
  * those whose own runtime stays open meanwhile it is a new peer: the old entry is of a runtime that
@@ -59,26 +61,73 @@ static int introduce(struct loco_runtime *rt, struct loci_peer *peer)
     return status == LOCO_ERR_UNSUPPORTED ? LOCO_OK : status;
 }
 
+/* A place that is free, or a new one. Of a free one nobody reads anything but its state. */
+static struct loci_peer *take_place(struct loco_runtime *rt)
+{
+    struct loci_peer *peer = rt->free_peers;
+    int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
+
+    if (peer != NULL) {
+        rt->free_peers = peer->next_free;
+        return peer;
+    }
+    if (count == LOCI_MAX_PEERS) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "the table of processes is full: %d others are alive or in "
+                 "use, which is the most", count - 1);
+        return NULL;
+    }
+    peer = calloc(1, sizeof *peer);
+    if (peer == NULL)
+        return NULL;
+    peer->index = count;
+    rt->peers[count] = peer;
+    atomic_store_explicit(&rt->peer_count, count + 1, memory_order_release);
+    return peer;
+}
+
 static int enter(struct loco_runtime *rt, const struct loci_address *address, unsigned at,
                  int *index)
 {
-    int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
-    struct loci_peer *peer;
-    int status;
+    struct loci_peer *peer = take_place(rt);
 
-    if (count == LOCI_MAX_PEERS)
-        return LOCO_ERR_NO_MEMORY;
-    peer = calloc(1, sizeof *peer);
     if (peer == NULL)
         return LOCO_ERR_NO_MEMORY;
-    peer->index = count;
     peer->address = *address;
-    rt->peers[count] = peer;
-    rt->peer_hash[at] = count + 1;
-    status = introduce(rt, peer);
-    atomic_store_explicit(&rt->peer_count, count + 1, memory_order_release);
-    *index = count;
-    return status;
+    peer->asking = (struct loci_asking){ .at = 0 };
+    peer->in_table = true;
+    atomic_store_explicit(&peer->holders, 1, memory_order_relaxed);
+    /* Release: who finds it alive finds the rest as it is now. */
+    atomic_store_explicit(&peer->state, LOCI_PEER_ALIVE, memory_order_release);
+    rt->peer_hash[at] = peer->index + 1;
+    *index = peer->index;
+    return introduce(rt, peer);
+}
+
+/* Its identity may lead to a later runtime of the same process. Those behind it move up, each to
+ * where a search from its own position finds it. */
+static void leave_hash(struct loco_runtime *rt, const struct loci_peer *peer)
+{
+    unsigned hole = position(rt, peer->address.identity), at = hole;
+
+    if (rt->peer_hash[hole] != peer->index + 1)
+        return;
+    while (rt->peer_hash[at = (at + 1) % HASH_SIZE] != 0) {
+        unsigned from = hash_of(rt->peers[rt->peer_hash[at] - 1]->address.identity);
+
+        if ((at - from + HASH_SIZE) % HASH_SIZE < (at - hole + HASH_SIZE) % HASH_SIZE)
+            continue;
+        rt->peer_hash[hole] = rt->peer_hash[at];
+        hole = at;
+    }
+    rt->peer_hash[hole] = 0;
+}
+
+void loci_peer_leave_table(struct loco_runtime *rt, struct loci_peer *peer)
+{
+    leave_hash(rt, peer);
+    peer->in_table = false;
+    peer->next_free = rt->free_peers;
+    rt->free_peers = peer;
 }
 
 /* Whether the runtime of that address is the one that its identity leads to. */
@@ -92,7 +141,7 @@ static bool is_known(const struct loco_runtime *rt, const struct loci_address *a
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
 {
     unsigned at;
-    int status = LOCO_OK;
+    int status = LOCO_OK, found = LOCI_SELF;
 
     if (address->version != rt->address.version) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "process %016llx speaks version %u of the protocol, this "
@@ -109,13 +158,18 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
     pthread_mutex_lock(&rt->peers_lock);
     at = position(rt, address->identity);
     if (is_known(rt, address, at)) {
-        *index = rt->peer_hash[at] - 1;
-        if (rt->peers[*index]->introduced != LOCO_OK)
-            status = introduce(rt, rt->peers[*index]);
+        found = rt->peer_hash[at] - 1;
+        loci_peers_hold(rt, &found, 1);
+        if (rt->peers[found]->introduced != LOCO_OK)
+            status = introduce(rt, rt->peers[found]);
     } else {
-        status = enter(rt, address, at, index);
+        status = enter(rt, address, at, &found);
     }
     pthread_mutex_unlock(&rt->peers_lock);
+    if (status == LOCO_OK)
+        *index = found;
+    else
+        loci_peers_let_go(rt, &found, 1);
     return status;
 }
 
@@ -142,6 +196,8 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
     loci_names_peer_gone(rt, peer->index);
     if (rt->ops->peer_gone != NULL)
         rt->ops->peer_gone(rt->fabric, peer);
+    if (atomic_load(&peer->users) == 0)
+        loci_peer_is_unused(rt, peer);
 }
 
 int loci_peers_open(struct loco_runtime *rt)

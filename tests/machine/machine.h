@@ -81,6 +81,8 @@ static inline int share(struct world *w, const struct loci_mem *mine, struct loc
     struct loci_memkey keys[MEMBERS_MAX];
     int status = w->exchange->allgather(w->exchange->ctx, &mine->key, sizeof mine->key, keys);
 
+    /* Without an endpoint or a window: what the fabric has for them stays, also of the dead. */
+    loci_peers_use(w->rt, w->rt->everyone->peer, w->n);
     for (int i = 0; status == LOCO_OK && i < w->n; i++) {
         status = loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]);
         loci_mem_set_domain(&all[i], loci_domain_of(w->rt->everyone));

@@ -30,6 +30,8 @@ int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all)
     struct loci_memkey keys[PEERS];
 
     CHECK_OK(w->m->exchange.allgather(w->m->exchange.ctx, &mine->key, sizeof mine->key, keys));
+    /* Without an endpoint or a window: what the fabric has for them stays, also of the dead. */
+    loci_peers_use(w->rt, w->rt->everyone->peer, w->m->n);
     for (int i = 0; i < w->m->n; i++) {
         CHECK_OK(loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]));
         loci_mem_set_domain(&all[i], loci_domain_of(w->rt->everyone));

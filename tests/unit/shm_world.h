@@ -107,6 +107,8 @@ static inline int share(struct world *w, const struct loci_mem *mine, struct loc
     struct loci_memkey keys[8];
 
     NEED(w->exchange->allgather(w->exchange->ctx, &mine->key, sizeof mine->key, keys) == LOCO_OK);
+    /* Without an endpoint or a window: what the fabric has for them stays, also of the dead. */
+    loci_peers_use(w->rt, w->rt->everyone->peer, w->n);
     for (int i = 0; i < w->n; i++) {
         NEED(loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]) == LOCO_OK);
         loci_mem_set_domain(&all[i], loci_domain_of(w->rt->everyone));

@@ -307,7 +307,7 @@ static int past_body(loco_runtime_t *rt, int rank, void *arg)
         loci_endpoint_destroy(ep[i]);
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "n%d", i);
-        known += loci_names_past(rt->names, name, 1) != 0;
+        known += loci_names_past(rt->names, name, loci_peer(rt, 1)) != 0;
     }
     free(ep);
     CHECK(known >= MANY * 3 / 4);

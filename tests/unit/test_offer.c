@@ -50,6 +50,8 @@ static int share(struct world *w, const struct loci_mem *mine, struct loci_mem *
     struct loci_memkey keys[MEMBERS];
 
     CHECK_OK(w->exchange->allgather(w->exchange->ctx, &mine->key, sizeof mine->key, keys));
+    /* Without an endpoint or a window: what the fabric has for them stays, also of the dead. */
+    loci_peers_use(w->rt, w->rt->everyone->peer, w->n);
     for (int i = 0; i < w->n; i++)
         CHECK_OK(loci_mem_import(w->rt, w->rt->everyone->peer[i], &keys[i], &all[i]));
     return 0;

@@ -70,6 +70,56 @@ static int wait_for_maps(int most)
     return n;
 }
 
+static void drop(struct world *w, struct loci_mem *handles)
+{
+    for (int i = 0; i < w->n; i++)
+        loci_mem_drop(w->rt, &handles[i]);
+}
+
+/* The owner frees an extent while a peer has handles on it: these find zeros until the last of them
+ * is dropped; then the mapping goes. */
+static int outlive_owner(struct world *w)
+{
+    struct loci_mem big, first[8], second[8];
+    int next = (w->me + 1) % w->n;
+
+    NEED(loci_alloc(w->rt, (size_t)40 << 20, 0, &big) == LOCO_OK);
+    loci_store64(loci_mem_ptr(&big), 7);
+    NEED(share(w, &big, first) == 0 && share(w, &big, second) == 0);
+    NEED(loci_mem_map(w->rt, &first[next]) != NULL && loci_mem_map(w->rt, &second[next]) != NULL);
+    NEED(loci_load64(loci_mem_ptr(&first[next])) == 7);
+    NEED(together(w) == LOCO_OK);
+    loci_free(w->rt, &big);
+    NEED(together(w) == LOCO_OK);
+    usleep(100000);                     /* its owner's word is here by then */
+    NEED(loci_load64(loci_mem_ptr(&first[next])) == 0);
+    loci_mem_drop(w->rt, &first[next]);
+    NEED(loci_load64(loci_mem_ptr(&second[next])) == 0);
+    loci_mem_drop(w->rt, &second[next]);
+    return 0;
+}
+
+static int outlives_its_owner(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    int maps;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(outlive_owner(&w) == 0);
+    usleep(100000);
+    maps = count_maps();
+    for (int i = 0; i < 3; i++)
+        NEED(outlive_owner(&w) == 0);
+    NEED(wait_for_maps(maps) <= maps);
+    return leave(&w);
+}
+
+Test(shm, a_mapping_stays_for_its_handles, .timeout = 60)
+{
+    run(2, outlives_its_owner, &plain);
+    run(2, outlives_its_owner, &foreign);
+}
+
 static int maps_own_extents(const struct loco_bootstrap *boot, void *arg)
 {
     struct world w;
@@ -88,6 +138,7 @@ static int maps_own_extents(const struct loco_bootstrap *boot, void *arg)
             NEED(loci_fetch_add(w.rt, &others[next], 4096, 1, &old, NULL) == LOCO_OK
                  && old == (uint64_t)j);
         NEED(loci_mem_ptr(&others[next]) != NULL);
+        drop(&w, others);
         NEED(together(&w) == LOCO_OK);
         loci_free(w.rt, &big);
         if (i == 1) {

@@ -154,7 +154,7 @@ int loci_shm_watch_life(struct shm_peer *p)
     return probe_later(p);
 }
 
-static void stop_watching(struct shm_peer *p)
+void loci_shm_stop_watching(struct shm_peer *p)
 {
     if (p->polled)
         atomic_fetch_sub(&p->fabric->polled, 1);
@@ -164,7 +164,7 @@ static void stop_watching(struct shm_peer *p)
 
 void loci_shm_ended(struct shm_peer *p, const char *how)
 {
-    stop_watching(p);
+    loci_shm_stop_watching(p);
     if (p->gone || atomic_load_explicit(&p->parted, memory_order_relaxed))
         return;
     loci_shm_drain(p->fabric);
@@ -176,6 +176,7 @@ void loci_shm_ended(struct shm_peer *p, const char *how)
     loci_shm_area_close(p);
     loci_shm_offers_reclaim(p);
     loci_peer_gone(p->fabric->rt, p->peer, p->goodbye ? LOCI_PEER_LEFT : LOCI_PEER_DEAD, how);
+    loci_shm_unmap_unused(p);
 }
 
 void loci_shm_alive_close(struct shm_peer *p)

@@ -256,6 +256,22 @@ int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent,
     return commit(shm_of(fabric), e, extent->committed, committed);
 }
 
+/* While an extent is in the list, whoever forgets a peer takes it out of the mappers (under
+ * fabric->lock, as we are); from then on they are kept for us. */
+static void use_mappers(const struct shm_extent *e)
+{
+    for (unsigned i = 0; i < e->nmappers; i++) {
+        atomic_fetch_add(&e->mappers[i]->peer->holders, 1);
+        atomic_fetch_add(&e->mappers[i]->peer->users, 1);
+    }
+}
+
+static void end_use_of_mappers(struct shm_fabric *f, const struct shm_extent *e)
+{
+    for (unsigned i = 0; i < e->nmappers; i++)
+        loci_peers_end_use(f->rt, &e->mappers[i]->peer->index, 1);
+}
+
 void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)
 {
     struct shm_fabric *f = shm_of(fabric);
@@ -266,6 +282,7 @@ void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *ext
     while (*at != e)
         at = &(*at)->next;
     *at = e->next;
+    use_mappers(e);
     pthread_mutex_unlock(&f->lock);
     /* The memory is free even if a peer is slow to unmap it, or is stopped, or was told goodbye
      * before: then it keeps its empty mapping until it closes. */
@@ -273,6 +290,7 @@ void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *ext
     for (unsigned i = 0; i < e->nmappers; i++)
         if (!atomic_load_explicit(&e->mappers[i]->parted, memory_order_relaxed))
             loci_shm_send(e->mappers[i], &gone, NULL, 0, -1);
+    end_use_of_mappers(f, e);
     drop_file(e);
     free(e->mappers);
     free(e);
@@ -320,4 +338,12 @@ void loci_shm_mapped(struct shm_peer *p, uint32_t number)
     /* Freed while this message was on its way. */
     if (!there && e == NULL && !atomic_load_explicit(&p->parted, memory_order_relaxed))
         loci_shm_send(p, &gone, NULL, 0, -1);
+}
+
+void loci_shm_forget_mapper(struct shm_peer *p)
+{
+    for (struct shm_extent *e = p->fabric->extents; e != NULL; e = e->next)
+        for (unsigned i = 0; i < e->nmappers; i++)
+            if (e->mappers[i] == p)
+                e->mappers[i--] = e->mappers[--e->nmappers];
 }

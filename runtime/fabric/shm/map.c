@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Peers' memory files, mapped here on first use and kept until their owner frees them.
+/* Peers' memory files, mapped here on first use.
+ *
+ * A mapping counts the handles that have an address in it (users, under the peer's lock). It is
+ * kept while there are any, whatever becomes of its owner: who uses what a peer has freed, or has
+ * left behind, finds zeros or what was there, and no fault. Without users it stays while it may be
+ * wanted again: until its owner has freed the extent (SHM_UNMAP) or has gone. Whoever comes last
+ * unmaps it: the service thread, which looks at the users after it has written that, or the last
+ * user, who looks at that after the count; both under the lock.
  *
  * The descriptor comes from the owner's /proc/PID/fd, where its number and the file's inode are
  * in the key; the start time tells that the process still is the owner. Where that is forbidden
@@ -144,8 +151,10 @@ static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bo
     while (m != NULL && m->extent != key->extent)
         m = m->next;
     *known = m != NULL;
-    if (m != NULL && m->base != NULL && key->base <= m->len && key->len <= m->len - key->base)
+    if (m != NULL && m->base != NULL && key->base <= m->len && key->len <= m->len - key->base) {
         ptr = m->base + key->base;
+        m->users++;
+    }
     pthread_mutex_unlock(&p->lock);
     return ptr;
 }
@@ -177,7 +186,7 @@ static void drop(struct shm_mapping *m)
 static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
 {
     const struct shm_head mapped = { .type = SHM_MAPPED, .extent = extent };
-    struct shm_mapping *m = malloc(sizeof *m);
+    struct shm_mapping *m = calloc(1, sizeof *m);
     struct stat file;
 
     if (m == NULL || fstat(fd, &file) != 0 || file.st_size <= 0) {
@@ -223,23 +232,69 @@ unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *m
     return ptr;
 }
 
-void loci_shm_unmap(struct shm_peer *p, uint32_t number)
+/* ---- until when ---- */
+
+static bool is_wanted(const struct shm_peer *p, const struct shm_mapping *m)
 {
-    struct shm_mapping **at = &p->mappings, *m;
+    return m->users > 0 || (!m->freed && loci_peer_alive(p->fabric->rt, p->peer->index));
+}
+
+/* Of that extent, or of all (number NULL), those that are not wanted any more. */
+static void unmap_unwanted(struct shm_peer *p, const uint32_t *number)
+{
+    struct shm_mapping **at = &p->mappings, *m, *unwanted = NULL;
 
     pthread_mutex_lock(&p->lock);
-    while (*at != NULL && (*at)->extent != number)
-        at = &(*at)->next;
-    m = *at;
-    if (m != NULL)
+    while ((m = *at) != NULL) {
+        if ((number != NULL && m->extent != *number) || is_wanted(p, m)) {
+            at = &m->next;
+            continue;
+        }
         *at = m->next;
+        m->next = unwanted;
+        unwanted = m;
+    }
     pthread_mutex_unlock(&p->lock);
-    if (m != NULL)
+    while ((m = unwanted) != NULL) {
+        unwanted = m->next;
         drop(m);
+    }
+}
+
+void loci_shm_unuse(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    struct shm_peer *p = loci_peer(shm_of(fabric)->rt, mem->peer)->fabric_data;
+    struct shm_mapping *m;
+
+    pthread_mutex_lock(&p->lock);
+    for (m = p->mappings; m != NULL && m->extent != mem->key.extent; m = m->next)
+        ;
+    if (m != NULL && m->users > 0)
+        m->users--;
+    pthread_mutex_unlock(&p->lock);
+    unmap_unwanted(p, &mem->key.extent);
+}
+
+void loci_shm_unmap(struct shm_peer *p, uint32_t number)
+{
+    pthread_mutex_lock(&p->lock);
+    for (struct shm_mapping *m = p->mappings; m != NULL; m = m->next)
+        m->freed = m->freed || m->extent == number;
+    pthread_mutex_unlock(&p->lock);
+    unmap_unwanted(p, &number);
+}
+
+void loci_shm_unmap_unused(struct shm_peer *p)
+{
+    unmap_unwanted(p, NULL);
 }
 
 void loci_shm_unmap_all(struct shm_peer *p)
 {
-    while (p->mappings != NULL)
-        loci_shm_unmap(p, p->mappings->extent);
+    while (p->mappings != NULL) {
+        struct shm_mapping *m = p->mappings;
+
+        p->mappings = m->next;
+        drop(m);
+    }
 }

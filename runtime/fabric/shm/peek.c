@@ -158,6 +158,8 @@ void loci_shm_peek_close(struct shm_peer *p)
 {
     int fd = atomic_load_explicit(&p->mem_fd, memory_order_acquire);
 
-    if (fd >= 0)
-        close(fd);
+    if (fd < 0)
+        return;
+    close(fd);
+    atomic_fetch_sub_explicit(&p->fabric->mem_fds, 1, memory_order_relaxed);
 }

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "offer.h"
 #include "service.h"
 #include "wait.h"
 #include "shm.h"
@@ -88,8 +89,11 @@ static void said_goodbye(struct shm_peer *p)
     if (p->gone)
         return;
     p->gone = true;
+    loci_shm_stop_watching(p);
     loci_shm_area_close(p);
+    loci_shm_offers_reclaim(p);
     loci_peer_gone(p->fabric->rt, p->peer, LOCI_PEER_LEFT, "it has closed its runtime");
+    loci_shm_unmap_unused(p);
 }
 
 /* Returns whether `fd` was taken. */
@@ -233,6 +237,14 @@ void loci_shm_unpark(struct shm_peer *p)
         free(parked);
     }
     atomic_store_explicit(&p->early, false, memory_order_relaxed);
+}
+
+void loci_shm_unpark_unread(struct shm_peer *p)
+{
+    struct shm_parked *parked;
+
+    while ((parked = take_parked(p)) != NULL)
+        free(parked);
 }
 
 void loci_shm_parked_close(struct shm_fabric *f)

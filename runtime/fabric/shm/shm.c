@@ -70,6 +70,17 @@ static int open_descriptors(struct shm_fabric *f)
     return status == LOCO_OK ? loci_shm_socket_open(f) : status;
 }
 
+/* Nobody finds it any more. */
+static void free_peer(struct shm_peer *p)
+{
+    loci_shm_unmap_all(p);
+    loci_shm_own_area_close(p);
+    loci_shm_peek_close(p);
+    p->peer->fabric_data = NULL;
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
 static void free_fabric(struct shm_fabric *f)
 {
     const int fds[] = { f->socket_fd, f->timer_fd, f->probe_fd };
@@ -83,12 +94,7 @@ static void free_fabric(struct shm_fabric *f)
         struct shm_peer *p = f->peers;
 
         f->peers = p->next;
-        loci_shm_unmap_all(p);
-        loci_shm_own_area_close(p);
-        loci_shm_peek_close(p);
-        p->peer->fabric_data = NULL;
-        pthread_mutex_destroy(&p->lock);
-        free(p);
+        free_peer(p);
     }
     free(f->users);
     pthread_mutex_destroy(&f->lock);
@@ -251,6 +257,38 @@ static void shm_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
         loci_shm_send(p, &goodbye, NULL, 0, -1);
 }
 
+/* Out of all that leads to it, unless somebody has become a user there. */
+static bool take_out(struct shm_fabric *f, struct shm_peer *p)
+{
+    struct shm_peer **at = &f->peers;
+    bool used;
+
+    pthread_mutex_lock(&f->lock);
+    used = atomic_load(&p->peer->users) > 0;
+    if (!used) {
+        loci_shm_forget_mapper(p);
+        while (*at != p)
+            at = &(*at)->next;
+        *at = p->next;
+    }
+    pthread_mutex_unlock(&f->lock);
+    return !used;
+}
+
+static bool shm_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct shm_peer *p = peer->fabric_data;
+
+    if (!take_out(shm_of(fabric), p))
+        return false;
+    loci_shm_stop_watching(p);
+    loci_shm_unpark_unread(p);
+    loci_shm_link_close(p);
+    loci_shm_area_close(p);
+    free_peer(p);
+    return true;
+}
+
 static int send_typed(struct loci_peer *peer, enum shm_type type, const void *message, size_t len)
 {
     const struct shm_head head = { .type = (uint16_t)type };
@@ -282,6 +320,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .close = shm_close_fabric,
     .peer_add = shm_peer_add,
     .peer_remove = shm_peer_remove,
+    .peer_forget = shm_peer_forget,
     .extent_create = loci_shm_extent_create,
     .extent_grow = loci_shm_extent_grow,
     .extent_destroy = loci_shm_extent_destroy,
@@ -289,6 +328,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .user_add = loci_shm_user_add,
     .user_remove = loci_shm_user_remove,
     .map = loci_shm_map,
+    .unmap = loci_shm_unuse,
     .post = loci_shm_post,
     .help = loci_shm_help,
     .update = loci_shm_update,

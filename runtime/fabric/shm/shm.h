@@ -68,6 +68,8 @@ struct shm_mapping {
     uint32_t extent;
     unsigned char *base;                /* NULL: it cannot be mapped */
     size_t len;
+    unsigned users;                     /* handles with an address in it, */
+    bool freed;                         /* and whether its owner has freed it: map.c */
     struct shm_mapping *next;
 };
 
@@ -237,6 +239,8 @@ bool loci_shm_needs_populate(void);
 struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint32_t number);
 /* A peer has mapped an extent of ours. */
 void loci_shm_mapped(struct shm_peer *p, uint32_t number);
+/* Under fabric->lock: the peer is to be told of none any more. */
+void loci_shm_forget_mapper(struct shm_peer *p);
 /* Address space for `len` bytes of `fd`, aligned to 2 MiB; NULL. */
 unsigned char *loci_shm_map_aligned(int fd, size_t len);
 #define SHM_KEY_FD_BITS 24
@@ -247,7 +251,12 @@ static inline uint64_t shm_rkey(uint64_t inode, int fd)
 
 /* ---- map.c ---- */
 unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem);
+/* The other side of map. */
+void loci_shm_unuse(struct loci_fabric *fabric, const struct loci_mem *mem);
+/* Service thread: its owner has freed that extent; the peer has gone. */
 void loci_shm_unmap(struct shm_peer *p, uint32_t number);
+void loci_shm_unmap_unused(struct shm_peer *p);
+/* Nobody uses the peer. */
 void loci_shm_unmap_all(struct shm_peer *p);
 /* A peer wants a descriptor of ours; a peer's answer to us (takes fd, or closes it). */
 void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head);
@@ -329,6 +338,8 @@ void loci_shm_drain(struct shm_fabric *f);
 bool loci_shm_is_early(struct shm_peer *p);
 /* Service thread: these messages. */
 void loci_shm_unpark(struct shm_peer *p);
+/* Messages that came from this peer before it was known are for nobody. */
+void loci_shm_unpark_unread(struct shm_peer *p);
 void loci_shm_parked_close(struct shm_fabric *f);
 /* NULL where head and length make sense, else what is wrong. */
 const char *loci_shm_message_error(const struct shm_message *m, size_t len);
@@ -352,6 +363,8 @@ void loci_shm_probe_polled(struct shm_fabric *f);
 void loci_shm_probe_watched(struct shm_fabric *f);
 /* Service thread: the peer's process has ended, or its runtime. */
 void loci_shm_ended(struct shm_peer *p, const char *how);
+/* Service thread: nobody asks for its life any more. */
+void loci_shm_stop_watching(struct shm_peer *p);
 void loci_shm_alive_close(struct shm_peer *p);
 /* Field 22 of /proc/PID/stat, 0 where it cannot be read. */
 uint64_t loci_shm_start_time(int32_t pid);

@@ -106,6 +106,8 @@ static void handle(struct sim_process *p, const struct sim_letter *letter)
 {
     struct loci_peer *from = p->peers[letter->from];
 
+    if (letter->kind == SIM_TIDY)
+        loci_peers_tidy(p->rt);
     if (from == NULL)
         return;
     switch (letter->kind) {
@@ -113,6 +115,8 @@ static void handle(struct sim_process *p, const struct sim_letter *letter)
         SIM_TRACE(p->world, p->rank, -1, "message handled", 0, letter->from, "%zu bytes",
                   letter->len);
         loci_control_receive(p->rt, from->index, letter->bytes, letter->len);
+        break;
+    case SIM_TIDY:
         break;
     case SIM_RING:
         loci_ring_self(p->rt);
@@ -205,6 +209,13 @@ void loci_service_unwatch(struct loco_runtime *rt, int fd)
     (void)fd;
 }
 
+void loci_service_tidy(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+
+    loci_sim_send_letter(p, p->rank, SIM_TIDY, NULL, 0);
+}
+
 bool loci_service_is_self(struct loco_runtime *rt)
 {
     struct sim_process *p = rt->host.ctx;
@@ -219,6 +230,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
 void loci_sim_fabric_close(struct loci_fabric *fabric);
 int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
 void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
+bool loci_sim_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
 int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
@@ -245,7 +257,19 @@ int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     struct sim_process *p = sim_process_of(fabric);
 
     p->peers[peer->address.identity - SIM_IDENTITY] = peer;
+    peer->fabric_data = &p->peers[peer->address.identity - SIM_IDENTITY];
     return LOCO_OK;
+}
+
+bool loci_sim_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct loci_peer **known = peer->fabric_data;
+
+    (void)fabric;
+    if (*known == peer)
+        *known = NULL;
+    peer->fabric_data = NULL;
+    return true;
 }
 
 void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)

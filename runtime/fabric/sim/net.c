@@ -507,6 +507,8 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
     int told = 0;
     bool dead;
 
+    if (l == NULL)
+        return 0;       /* it is retired */
     /* The device's own queue says at a glance that there is nothing. */
     if (from->world->strategy == LOCI_SIM_TIMED && l->first == NULL)
         return 0;
@@ -711,6 +713,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
 void loci_sim_fabric_close(struct loci_fabric *fabric);
 int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer);
 void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
+bool loci_sim_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
 int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
@@ -722,6 +725,7 @@ const struct loci_fabric_ops loci_fabric_sim = {
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,
     .peer_remove = loci_sim_peer_remove,
+    .peer_forget = loci_sim_peer_forget,
     .extent_create = extent_create,
     .extent_grow = extent_grow,
     .extent_destroy = extent_destroy,
@@ -746,6 +750,7 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,
     .peer_remove = loci_sim_peer_remove,
+    .peer_forget = loci_sim_peer_forget,
     .extent_create = extent_create,
     .extent_grow = extent_grow,
     .extent_destroy = extent_destroy,

@@ -98,7 +98,7 @@ struct sim_lane {
 
 /* ---- processes (world.c, control.c) ---- */
 
-enum sim_letter_kind { SIM_CONTROL, SIM_GOODBYE, SIM_DEATH, SIM_RING };
+enum sim_letter_kind { SIM_CONTROL, SIM_GOODBYE, SIM_DEATH, SIM_RING, SIM_TIDY };
 
 struct sim_letter {
     struct sim_letter *next;
