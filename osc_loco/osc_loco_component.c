@@ -421,37 +421,33 @@ static void tell_several_nodes(struct ompi_communicator_t *comm, const char *why
                         "osc_loco_priority 200 instead of --mca osc loco)", why);
 }
 
-/* What members say of themselves before they decide who serves their window. */
-struct standing {
-    uint64_t node;                      /* equal where memory is shared */
-    int64_t ready;                      /* the runtime is open */
-    int64_t spans;                      /* it reaches other nodes */
-};
-
 enum spread { ONE_NODE, MANY_NODES, APART };
 
+/* Of all members: whether their runtimes are open, and reach other nodes; and the least and the
+ * complement of the largest of each half of what numbers the node, equal where memory is shared. */
+enum standing { READY, SPANS, LOW, HIGH, NOT_LOW, NOT_HIGH, STANDINGS };
+
 /* Collective over communicators that Open MPI takes to be of several nodes: it knows no better of
- * processes that another mpirun has started, though they may share this one's kernel. */
+ * processes that another mpirun has started, though they may share this one's kernel. No memory is
+ * needed to tell the others that there is none. */
 static enum spread spread_of(struct ompi_communicator_t *comm)
 {
-    struct standing mine = { .ready = open_once() == LOCO_OK };
-    int n = ompi_comm_size(comm), one = 1, many = 1;
-    struct standing *all = calloc((size_t)n, sizeof *all);
-    struct loco_exchange exchange;
+    int all[STANDINGS] = { open_once() == LOCO_OK };
 
-    if (mine.ready) {
-        mine.node = COMPONENT->rt->address.node;
-        mine.spans = loci_mpi_spans_machines(COMPONENT->rt);
+    if (all[READY]) {
+        uint64_t node = COMPONENT->rt->address.node;
+
+        all[SPANS] = loci_mpi_spans_machines(COMPONENT->rt);
+        all[LOW] = (int)(uint32_t)node;
+        all[HIGH] = (int)(uint32_t)(node >> 32);
     }
-    if (all == NULL || loco_exchange_mpi(comm, &exchange) != LOCO_OK
-        || exchange.allgather(exchange.ctx, &mine, sizeof mine, all) != LOCO_OK)
-        one = many = 0;
-    for (int i = 0; i < n && (one || many); i++) {
-        one = one && all[i].ready && all[i].node == all[0].node;
-        many = many && all[i].ready && all[i].spans;
-    }
-    free(all);
-    return one ? ONE_NODE : many ? MANY_NODES : APART;
+    all[NOT_LOW] = ~all[LOW];
+    all[NOT_HIGH] = ~all[HIGH];
+    if (loci_mpi_agree(comm, all, STANDINGS) != LOCO_OK || !all[READY])
+        return APART;
+    if (all[LOW] == ~all[NOT_LOW] && all[HIGH] == ~all[NOT_HIGH])
+        return ONE_NODE;
+    return all[SPANS] ? MANY_NODES : APART;
 }
 
 /* Equal at all members, for each sees at least one on another node if there is one. What only the
@@ -510,10 +506,10 @@ static void tell(int status)
     opal_output(0, "osc loco: no window: %s: %s", loco_strerror(status), cause);
 }
 
-/* The window, and room for its module before it. */
+/* The window, in `room`, with the room of its module before it. */
 static int make_window(int flavor, const struct ompi_osc_loco_hints *hints, void *base,
-                       size_t size, int disp_unit, struct ompi_communicator_t *comm,
-                       struct ompi_osc_loco_module **module)
+                       size_t size, int disp_unit, const struct loco_exchange *exchange,
+                       struct loci_window_room *room, struct ompi_osc_loco_module **module)
 {
     struct loco_window_spec spec = {
         .kind = kind_of(flavor),
@@ -525,13 +521,10 @@ static int make_window(int flavor, const struct ompi_osc_loco_hints *hints, void
         .one_thread = ompi_mpi_thread_provided < MPI_THREAD_MULTIPLE,
         .bulk_accumulate = hints->bulk,
     };
-    struct loco_exchange exchange;
     loco_window_t *window;
-    int status = loco_exchange_mpi(comm, &exchange);
-
-    if (status == LOCO_OK)
-        status = loci_window_create_behind(COMPONENT->rt, &exchange, &spec, sizeof **module,
+    int status = loci_window_create_behind(COMPONENT->rt, exchange, &spec, sizeof **module, room,
                                            &window);
+
     if (status == LOCO_OK)
         *module = (struct ompi_osc_loco_module *)(void *)window - 1;
     return status;
@@ -555,16 +548,25 @@ static int check_arguments(const void *base, size_t size, int disp_unit, int fla
 static int select_window(struct ompi_win_t *win, void **base, size_t size, int disp_unit,
                          struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
+    struct loci_window_room room = { NULL, NULL };
     struct ompi_osc_loco_module *module;
     struct ompi_osc_loco_hints hints;
+    struct loco_exchange exchange;
     int status = open_once();
 
     if (status == LOCO_OK)
         status = check_arguments(*base, size, disp_unit, flavor);
+    if (status == LOCO_OK)
+        status = loco_exchange_mpi(comm, &exchange);
+    if (status == LOCO_OK)
+        status = loci_window_room(&exchange, sizeof *module, &room);
     ompi_osc_loco_hints(info, &hints);
     status = ompi_osc_loco_hints_agree(comm, status, &hints);
-    if (status == LOCO_OK)
-        status = make_window(flavor, &hints, *base, size, disp_unit, comm, &module);
+    if (status != LOCO_OK) {
+        loci_window_room_free(&room);
+        return status;
+    }
+    status = make_window(flavor, &hints, *base, size, disp_unit, &exchange, &room, &module);
     if (status != LOCO_OK)
         return status;
     module->super = ompi_osc_loco_module_template;

@@ -25,13 +25,15 @@ unsigned loco_api_version(void)
 
 static int fill_address(struct loco_runtime *rt, uint64_t identity)
 {
+    int status;
+
     rt->address.identity = identity;
-    loci_place_of_self(rt, &rt->address);
     rt->address.version = ADDRESS_VERSION;
     rt->address.label = loci_random(rt);
     for (const char *c = rt->ops->name; *c != '\0'; c++)
         rt->address.carrier = rt->address.carrier * 31 + (unsigned char)*c;
-    return loci_secret_draw(rt, rt->address.secret);
+    status = loci_place_of_self(rt, &rt->address);
+    return status == LOCO_OK ? loci_secret_draw(rt, rt->address.secret) : status;
 }
 
 static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *ops)
@@ -44,7 +46,7 @@ static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *
 static int fail_open(const struct loco_bootstrap *boot, int status)
 {
     if (boot->exchange.size > 1)
-        loci_group_absent(&boot->exchange, boot->identity, status);
+        (void)loci_exchange_status(&boot->exchange, status);
     return status;
 }
 
@@ -120,6 +122,8 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     if (status != LOCO_OK)
         goto no_fabric;
     status = loci_peers_open(rt);
+    if (status == LOCO_OK)
+        status = observe(rt);
     if (status == LOCO_OK)
         status = meet_everyone(rt, &boot->exchange);
     else

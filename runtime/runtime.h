@@ -286,9 +286,10 @@ int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group);
 /* LOCO_OK, or LOCO_ERR_UNSUPPORTED when a fabric does not reach all members: the log names one. */
 int loci_group_reached(const struct loco_group *group);
-/* Take part in the others' loco_group_meet with nothing but the status of what went wrong here:
- * they return it, too. */
-void loci_group_absent(const struct loco_exchange *exchange, uint64_t identity, int status);
+/* A round in which each member tells its status: LOCO_OK if all are, else this member's own or the
+ * first one's. It needs no memory, so that who has none can say so. loco_group_meet begins with
+ * one: who cannot come to the rest of it takes part in this. */
+int loci_exchange_status(const struct loco_exchange *exchange, int status);
 /* The runtime has closed: groups that a program has not destroyed hold nothing of it. */
 void loci_groups_close(struct loco_runtime *rt);
 /* Which member a peer is; -1: none. */

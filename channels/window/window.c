@@ -3,7 +3,7 @@
 /* Life of a window: creation, what it says of itself, its end; and the word that says which
  * epochs are open.
  *
- * Creation is two exchanges. In the first each member, having allocated its memory and its control
+ * Creation is two exchanges, behind a round that tells whether all have the memory for them. In the first each member, having allocated its memory and its control
  * block, tells the others its status, its address, and the keys of both. In the last it tells what
  * became of that; all fail if one does, and use the CPU's atomics for accumulates if none had a
  * mapping refused. SHARED has one more between them, so that rank 0 can allocate for all. Whether
@@ -388,36 +388,66 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
 
 /* ---- create and destroy ---- */
 
-/* The window and all that grows with its members, in one piece, with what the host asked for before
- * it. */
-static struct loco_window *new_window(struct loco_runtime *rt,
-                                      const struct loco_exchange *exchange,
-                                      const struct loco_window_spec *spec, size_t before)
+/* Where the parts of a window lie: all that grows with its members is in one piece with it. */
+struct layout {
+    size_t control, peers, words, by_device, end;
+};
+
+static struct layout layout_of(size_t n)
 {
-    size_t n = (size_t)exchange->size;
-    size_t control = rounded(sizeof(struct loco_window) + n * sizeof(struct loci_target));
-    size_t peers = control + rounded(n * sizeof(struct loci_mem));
-    size_t words = peers + rounded(n * sizeof(int));
-    size_t by_device = words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
-    size_t total = by_device + rounded(n * sizeof(_Atomic bool));
-    unsigned char *memory = aligned_alloc(LOCI_CACHE_LINE, before + total), *p;
-    struct loco_window *win;
+    struct layout l;
+
+    l.control = rounded(sizeof(struct loco_window) + n * sizeof(struct loci_target));
+    l.peers = l.control + rounded(n * sizeof(struct loci_mem));
+    l.words = l.peers + rounded(n * sizeof(int));
+    l.by_device = l.words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
+    l.end = l.by_device + rounded(n * sizeof(_Atomic bool));
+    return l;
+}
+
+int loci_window_room(const struct loco_exchange *exchange, size_t before,
+                     struct loci_window_room *room)
+{
+    size_t n = (size_t)exchange->size, bytes = before + layout_of(n).end;
 
     LOCO_ASSERT(before % LOCI_CACHE_LINE == 0);
-    if (memory == NULL)
-        return NULL;
-    memset(memory, 0, before + total);
-    p = memory + before;
-    win = (struct loco_window *)p;
+    room->memory = aligned_alloc(LOCI_CACHE_LINE, bytes);
+    room->records = calloc(n, sizeof(struct record));
+    if (room->memory == NULL || room->records == NULL) {
+        loci_window_room_free(room);
+        return LOCO_ERR_NO_MEMORY;
+    }
+    memset(room->memory, 0, bytes);
+    return LOCO_OK;
+}
+
+void loci_window_room_free(struct loci_window_room *room)
+{
+    free(room->memory);
+    free(room->records);
+    room->memory = NULL;
+    room->records = NULL;
+}
+
+/* The window, behind what the host asked for before it. */
+static struct loco_window *new_window(struct loco_runtime *rt,
+                                      const struct loco_exchange *exchange,
+                                      const struct loco_window_spec *spec, size_t before,
+                                      unsigned char *memory)
+{
+    const struct layout l = layout_of((size_t)exchange->size);
+    unsigned char *p = memory + before;
+    struct loco_window *win = (struct loco_window *)p;
+
     win->memory = memory;
     win->rt = rt;
     atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
-    win->control = win->locks = (struct loci_mem *)(p + control);
+    win->control = win->locks = (struct loci_mem *)(p + l.control);
     win->group = (struct loco_group){
-        .rt = rt, .size = exchange->size, .rank = exchange->rank, .peer = (int *)(p + peers),
+        .rt = rt, .size = exchange->size, .rank = exchange->rank, .peer = (int *)(p + l.peers),
     };
-    win->free_words = (_Atomic uint64_t *)(p + words);
-    win->by_device = (_Atomic bool *)(p + by_device);
+    win->free_words = (_Atomic uint64_t *)(p + l.words);
+    win->by_device = (_Atomic bool *)(p + l.by_device);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;
     win->under_way = -1;
@@ -491,21 +521,29 @@ static void is_living(struct loco_window *win)
     loci_living_add(win->rt, &win->living);
 }
 
+/* Of a window that all have made. Nothing here can fail. */
+static void open_window(struct loco_window *win, const struct loco_window_spec *spec)
+{
+    for (int i = 0; win->mapped_by_all && i < win->group.size; i++)
+        win->target[i].control = loci_mem_ptr(&win->control[i]);
+    win->gate = win->mapped_by_all ? loci_mem_ptr(&win->control[0]) + LOCI_WINDOW_GATE : NULL;
+    win->quick_locks = win->one_thread && win->mapped_by_all && !win->no_locks;
+    win->atomics = win->mapped_by_all && !spec->bulk_accumulate
+                   && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
+    win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
+    find_base(win, spec);
+    is_living(win);
+    loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_MADE, 1);
+}
+
 int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *exchange,
                               const struct loco_window_spec *spec, size_t before,
-                              loco_window_t **out)
+                              struct loci_window_room *room, loco_window_t **out)
 {
-    struct loco_window *win = new_window(rt, exchange, spec, before);
-    struct record *all = calloc((size_t)exchange->size, sizeof *all), mine;
+    struct loco_window *win = new_window(rt, exchange, spec, before, room->memory);
+    struct record *all = room->records, mine;
     int status = check_spec(rt, exchange, spec);
 
-    /* Without these two not even the news of the failure can be received. */
-    if (win == NULL || all == NULL) {
-        if (win != NULL)
-            loci_window_free(win);
-        free(all);
-        return LOCO_ERR_NO_MEMORY;
-    }
     if (status == LOCO_OK)
         status = allocate_control(win);
     if (status == LOCO_OK)
@@ -523,16 +561,7 @@ int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *ex
         loci_window_free(win);
         return status;
     }
-    for (int i = 0; win->mapped_by_all && i < win->group.size; i++)
-        win->target[i].control = loci_mem_ptr(&win->control[i]);
-    win->gate = win->mapped_by_all ? loci_mem_ptr(&win->control[0]) + LOCI_WINDOW_GATE : NULL;
-    win->quick_locks = win->one_thread && win->mapped_by_all && !win->no_locks;
-    win->atomics = win->mapped_by_all && !spec->bulk_accumulate
-                   && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
-    win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
-    find_base(win, spec);
-    is_living(win);
-    loci_stats_add(rt->stats, LOCI_STAT_WINDOWS_MADE, 1);
+    open_window(win, spec);
     *out = win;
     return LOCO_OK;
 }
@@ -540,7 +569,13 @@ int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *ex
 int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
                        const struct loco_window_spec *spec, loco_window_t **out)
 {
-    return loci_window_create_behind(rt, exchange, spec, 0, out);
+    struct loci_window_room room;
+    int status = loci_exchange_status(exchange, loci_window_room(exchange, 0, &room));
+
+    if (status == LOCO_OK)
+        return loci_window_create_behind(rt, exchange, spec, 0, &room, out);
+    loci_window_room_free(&room);
+    return status;
 }
 
 /* What the program had pointers to is as new before its owner, behind the barrier, gives it to

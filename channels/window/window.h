@@ -189,9 +189,18 @@ static inline bool loci_window_calm(const struct loco_window *win)
 /* window.c: loco_window_create and _destroy for a host whose own struct lies directly before the
  * window: `before` bytes of it, zero at first, a multiple of a cache line. The host's calls then
  * know where the window is without a load. Both are free after loci_window_free(). */
+struct loci_window_room {       /* what a member needs before it can take part */
+    unsigned char *memory;      /* the host's struct and the window */
+    void *records;              /* what the members tell each other */
+};
+/* Members that lack it say so to the others, which may have it: they all come to
+ * loci_window_create_behind, which frees it if it fails, or all call loci_window_room_free. */
+int loci_window_room(const struct loco_exchange *exchange, size_t before,
+                     struct loci_window_room *room);
+void loci_window_room_free(struct loci_window_room *room);
 int loci_window_create_behind(loco_runtime_t *rt, const struct loco_exchange *exchange,
                               const struct loco_window_spec *spec, size_t before,
-                              loco_window_t **out);
+                              struct loci_window_room *room, loco_window_t **out);
 int loci_window_end(struct loco_window *win);
 void loci_window_free(struct loco_window *win);
 

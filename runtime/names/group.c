@@ -8,6 +8,8 @@
 #include "observe/mistake.h"
 #include "runtime.h"
 
+/* ---- groups by their members' peers ---- */
+
 /* The table's holders. In a list, so that one that outlives the runtime holds nothing of it. */
 static void enlist(struct loco_runtime *rt, struct loco_group *g)
 {
@@ -42,112 +44,143 @@ void loci_groups_close(struct loco_runtime *rt)
     rt->groups = NULL;
 }
 
-int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group)
+/* Without its members, and not in the list yet. NULL: no memory. */
+static struct loco_group *new_group(int size)
 {
     struct loco_group *g = calloc(1, sizeof *g);
 
     if (g == NULL)
-        return LOCO_ERR_NO_MEMORY;
+        return NULL;
     g->peer = malloc((size_t)(size > 0 ? size : 1) * sizeof g->peer[0]);
     if (g->peer == NULL) {
         free(g);
-        return LOCO_ERR_NO_MEMORY;
+        return NULL;
     }
     g->size = size;
     g->rank = -1;
-    for (int i = 0; i < size; i++) {
-        g->peer[i] = peers[i];
-        if (peers[i] == LOCI_SELF)
-            g->rank = i;
-    }
+    return g;
+}
+
+static void set_member(struct loco_group *g, int rank, int peer)
+{
+    g->peer[rank] = peer;
+    if (peer == LOCI_SELF)
+        g->rank = rank;
+}
+
+int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group)
+{
+    struct loco_group *g = new_group(size);
+
+    if (g == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    for (int i = 0; i < size; i++)
+        set_member(g, i, peers[i]);
     enlist(rt, g);
     *group = g;
     return LOCO_OK;
 }
 
-/* Meet the owners of these addresses, and make the group of them. */
-static int group_of_addresses(struct loco_runtime *rt, int size,
-                              const struct loci_address *addresses, struct loco_group **group)
-{
-    int *peers = malloc((size_t)size * sizeof peers[0]);
-    int status = peers == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK, met = 0;
+/* ---- meeting ----
+ *
+ * All members come to the same exchanges, whatever one of them lacks: one that came to fewer would
+ * leave the others waiting, and its next exchange would meet their last. So a meeting begins with a
+ * round that needs no memory but the stack's, in which each says whether it has what the next
+ * rounds need, and all that can fail for one alone comes before the last round tells it. */
 
-    while (status == LOCO_OK && met < size) {
-        status = loci_peer_meet(rt, &addresses[met], &peers[met]);
-        met += status == LOCO_OK;
+int loci_exchange_status(const struct loco_exchange *exchange, int status)
+{
+    signed char mine = (signed char)status, all[LOCI_MAX_PEERS];
+    int rc;
+
+    if (exchange->size > LOCI_MAX_PEERS)
+        return LOCO_ERR_NO_MEMORY;          /* which all find out alike */
+    rc = exchange->allgather(exchange->ctx, &mine, sizeof mine, all);
+    for (int i = 0; rc == LOCO_OK && status == LOCO_OK && i < exchange->size; i++)
+        status = all[i];
+    return status != LOCO_OK ? status : rc;
+}
+
+/* What a member needs to meet the others. */
+struct meeting {
+    struct loci_address *all;               /* by rank; later their statuses */
+    struct loco_group *group;               /* not in the list before all have met */
+    int met;                                /* members, of which this holds the places */
+};
+
+static int prepare(int size, struct meeting *meeting)
+{
+    meeting->all = calloc((size_t)size, sizeof meeting->all[0]);
+    meeting->group = new_group(size);
+    meeting->met = 0;
+    return meeting->all != NULL && meeting->group != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+}
+
+static int meet_all(struct loco_runtime *rt, struct meeting *meeting)
+{
+    int status = LOCO_OK, peer;
+
+    while (status == LOCO_OK && meeting->met < meeting->group->size) {
+        status = loci_peer_meet(rt, &meeting->all[meeting->met], &peer);
+        if (status == LOCO_OK)
+            set_member(meeting->group, meeting->met++, peer);
     }
-    if (status == LOCO_OK)
-        status = loci_group_of(rt, size, peers, group);
-    loci_peers_let_go(rt, peers, met);
-    free(peers);
     return status;
 }
 
 /* What all come to: a member that fails alone would leave the others with one that never comes. */
-static int agree(struct loco_runtime *rt, const struct loco_exchange *exchange, int mine)
+static int agree(struct loco_runtime *rt, const struct loco_exchange *exchange, int status,
+                 int *all)
 {
-    int *all = malloc((size_t)exchange->size * sizeof all[0]);
-    int status = mine, lost;
+    int lost = exchange->allgather(exchange->ctx, &status, sizeof status, all);
 
-    if (all == NULL)
-        return mine != LOCO_OK ? mine : LOCO_ERR_NO_MEMORY;
-    lost = exchange->allgather(exchange->ctx, &mine, sizeof mine, all);
     for (int i = 0; lost == LOCO_OK && status == LOCO_OK && i < exchange->size; i++)
         if (all[i] < 0) {
             LOCI_LOG(rt, LOCO_LOG_ERROR, "process %d of %d could not meet the others: %s", i,
                      exchange->size, loco_strerror(all[i]));
             status = all[i];
         }
-    free(all);
     return status != LOCO_OK ? status : lost;
 }
 
-/* An address without a version is of a process that has none. */
-void loci_group_absent(const struct loco_exchange *exchange, uint64_t identity, int status)
+static int meet(struct loco_runtime *rt, const struct loco_exchange *exchange,
+                struct meeting *meeting)
 {
-    const struct loci_address mine = { .identity = identity };
-    size_t n = (size_t)exchange->size;
-    void *all = calloc(n, sizeof mine);
+    _Static_assert(sizeof meeting->all[0] >= sizeof(int), "statuses find room there");
+    int status = exchange->allgather(exchange->ctx, &rt->address, sizeof rt->address,
+                                     meeting->all);
 
-    if (all != NULL && exchange->allgather(exchange->ctx, &mine, sizeof mine, all) == LOCO_OK)
-        (void)exchange->allgather(exchange->ctx, &status, sizeof status, all);
-    free(all);
-}
-
-static bool all_are_present(const struct loci_address *all, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (all[i].version == 0)
-            return false;
-    return true;
+    if (status != LOCO_OK)
+        return status;
+    status = meet_all(rt, meeting);
+    return agree(rt, exchange, status, (int *)(void *)meeting->all);
 }
 
 int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
                     loco_group_t **group)
 {
-    loco_group_t *met = NULL;
-    struct loci_address *all;
+    struct meeting meeting;
     int status;
 
     if (exchange->size < 1 || exchange->rank < 0 || exchange->rank >= exchange->size)
         return loci_mistake(rt, LOCO_ERR_ARG, "loco_group_meet", NULL,
                             "rank %d of %d makes no sense", exchange->rank, exchange->size);
-    all = calloc((size_t)exchange->size, sizeof all[0]);
-    if (all == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    status = exchange->allgather(exchange->ctx, &rt->address, sizeof rt->address, all);
-    if (status == LOCO_OK) {
-        if (all_are_present(all, exchange->size))   /* else who is not says why */
-            status = group_of_addresses(rt, exchange->size, all, &met);
-        status = agree(rt, exchange, status);
-    }
-    free(all);
+    status = loci_exchange_status(exchange, prepare(exchange->size, &meeting));
     if (status == LOCO_OK)
-        *group = met;
+        status = meet(rt, exchange, &meeting);
+    free(meeting.all);
+    if (status == LOCO_OK)
+        enlist(rt, meeting.group);
+    if (meeting.group != NULL)
+        loci_peers_let_go(rt, meeting.group->peer, meeting.met);
+    if (status == LOCO_OK)
+        *group = meeting.group;
     else
-        loco_group_destroy(met);
+        loco_group_destroy(meeting.group);
     return status;
 }
+
+/* ---- what a group says ---- */
 
 int loci_group_reached(const struct loco_group *group)
 {
