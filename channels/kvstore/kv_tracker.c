@@ -232,12 +232,12 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
 
 void loci_kv_tracker_close(struct loco_kvstore *kv)
 {
-    if (kv->ring == NULL)
-        return;
-    atomic_store_explicit(&kv->stop, true, memory_order_release);
-    loci_ring_self(kv->rt);
-    loci_worker_join(kv->worker);
-    for (int rank = 0; rank < kv->ep->group.size; rank++)
+    if (kv->worker != NULL) {
+        atomic_store_explicit(&kv->stop, true, memory_order_release);
+        loci_ring_self(kv->rt);
+        loci_worker_join(kv->worker);
+    }
+    for (int rank = 0; kv->ring != NULL && rank < kv->ep->group.size; rank++)
         loco_ringbuffer_destroy(kv->ring[rank]);
     free(kv->ring);
     free(kv->readers);

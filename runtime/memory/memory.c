@@ -232,6 +232,12 @@ static void report_shortage(struct loco_runtime *rt, size_t len)
     const char *what;
     size_t left = loci_memory_left((size_t)rt->tunables.mem_limit, rt->memory_used, &what);
 
+    if (left / COMMIT_STEP > len / COMMIT_STEP) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR,
+                 "%zu bytes of network memory were asked for, and the system refused memory that "
+                 "is needed for it, though no limit is reached", len);
+        return;
+    }
     LOCI_LOG(rt, LOCO_LOG_ERROR,
              "%zu bytes of network memory were asked for, and %s leaves %zu, in "
              "pieces of 2 MiB: ask for less, or raise that limit",

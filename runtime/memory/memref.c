@@ -26,8 +26,12 @@ static int add_slab(struct loco_runtime *rt, struct loci_thread *self)
     for (size_t i = 0; status == LOCO_OK && i < SLAB_BLOCKS; i++) {
         struct loci_block *block = malloc(sizeof *block);
 
-        if (block == NULL)
-            return i > 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+        if (block == NULL && i > 0)
+            return LOCO_OK;
+        if (block == NULL) {
+            loci_free(rt, &slab);
+            return LOCO_ERR_NO_MEMORY;
+        }
         block->mem.peer = LOCI_SELF;
         loci_mem_set_domain(&block->mem, LOCI_DOMAIN_NONE);
         block->mem.key = slab.key;

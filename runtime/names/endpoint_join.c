@@ -383,23 +383,45 @@ static void peer_gone(struct loci_names *names, struct loci_entry *e, int peer)
     loci_names_settle(names, e);
 }
 
-/* `m` NULL: the peer has gone. Its messages from before come first. */
+/* ---- letters, under the lock ---- */
+
+static struct loci_letter *new_letter(struct loci_names *names)
+{
+    struct loci_letter *letter = malloc(sizeof *letter);
+
+    for (unsigned i = 0; letter == NULL && i < LOCI_NAMES_SPARE; i++)
+        if ((names->spare_used >> i & 1) == 0) {
+            names->spare_used |= 1u << i;
+            letter = &names->spare[i];
+        }
+    return letter;
+}
+
+static void free_letter(struct loci_names *names, struct loci_letter *letter)
+{
+    if (letter >= names->spare && letter < names->spare + LOCI_NAMES_SPARE)
+        names->spare_used &= ~(1u << (letter - names->spare));
+    else
+        free(letter);
+}
+
+/* Where the spare ones are used, too, the message is lost, as any may be: its sender waits, and asks
+ * again. */
 static void keep(struct loci_names *names, struct loci_entry *e, int peer,
                  const struct loci_control *m)
 {
-    struct loci_letter *letter = calloc(1, sizeof *letter);
+    struct loci_letter *letter = new_letter(names);
 
     if (letter == NULL) {
-        LOCI_LOG(e->ep.rt, LOCO_LOG_ERROR, "endpoint %s: out of memory", e->ep.name);
-        loci_entry_fail(e, LOCO_ERR_NO_MEMORY);
-        loci_names_settle(names, e);
+        LOCI_LOG(e->ep.rt, LOCO_LOG_DEBUG, "endpoint %s: no memory for a message of process %llx, "
+                 "which will ask again", e->ep.name,
+                 (unsigned long long)loci_peer(e->ep.rt, peer)->address.identity);
         return;
     }
+    letter->next = NULL;
     letter->peer = peer;
     loci_peers_use(e->ep.rt, &peer, 1);     /* it need not be a member's */
-    letter->gone = m == NULL;
-    if (m != NULL)
-        letter->message = *m;
+    letter->message = *m;
     *e->last_letter = letter;
     e->last_letter = &letter->next;
 }
@@ -461,7 +483,7 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
     for (struct loci_entry *e = names->open.first, *after; e != NULL; e = after) {
         after = e->after;
         if (e->opening)
-            keep(names, e, peer, NULL);
+            e->lost_peer = true;        /* its messages from before come first */
         else
             peer_gone(names, e, peer);
     }
@@ -469,21 +491,34 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
     loci_names_left_by(rt, peer);
 }
 
+static void handle_first_letter(struct loci_names *names, struct loci_entry *e)
+{
+    struct loci_letter *letter = e->letters;
+
+    e->letters = letter->next;
+    if (e->letters == NULL)
+        e->last_letter = &e->letters;
+    handle(names, e, letter->peer, &letter->message);
+    loci_peers_end_use(e->ep.rt, &letter->peer, 1);
+    free_letter(names, letter);
+}
+
+/* A peer that has gone sends nothing any more: what it sent has been handled. */
+static void see_to_lost_peers(struct loci_names *names, struct loci_entry *e)
+{
+    e->lost_peer = false;
+    for (int rank = 0; rank < e->ep.group.size; rank++)
+        if (!loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
+            peer_gone(names, e, e->ep.group.peer[rank]);
+}
+
 void loci_entry_opened(struct loci_names *names, struct loci_entry *e)
 {
-    while (e->letters != NULL) {
-        struct loci_letter *letter = e->letters;
-
-        e->letters = letter->next;
-        if (e->letters == NULL)
-            e->last_letter = &e->letters;
-        if (letter->gone)
-            peer_gone(names, e, letter->peer);
+    while (e->letters != NULL || e->lost_peer)
+        if (e->letters != NULL)
+            handle_first_letter(names, e);
         else
-            handle(names, e, letter->peer, &letter->message);
-        loci_peers_end_use(e->ep.rt, &letter->peer, 1);
-        free(letter);
-    }
+            see_to_lost_peers(names, e);
     loci_names_settle(names, e);
     e->opening = false;
     pthread_cond_broadcast(&names->calm);

@@ -144,6 +144,8 @@ void loci_names_settle(struct loci_names *names, struct loci_entry *e)
         list = &names->failed;
     else if (atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0)
         list = &names->open;
+    else if (!e->reached)
+        list = &names->unreached;
     if (list == e->list || e->leaving)
         return;
     take_from_list(names, e);

@@ -14,6 +14,7 @@
 #include "endpoint.h"
 
 #define LOCI_NAMES_BUCKETS 256          /* at first, and twice as many whenever all are in use */
+#define LOCI_NAMES_SPARE 16             /* letters */
 #define LOCI_NAMES_PAST 1024            /* at first, */
 #define LOCI_NAMES_PAST_MOST (1 << 18)  /* and at most */
 
@@ -46,7 +47,6 @@ struct loci_past {
 struct loci_letter {                    /* a message that came while the endpoint was opening */
     struct loci_letter *next;
     int peer;
-    bool gone;                          /* no message: the peer has gone */
     struct loci_control message;
 };
 
@@ -66,12 +66,14 @@ struct loci_entry {
     bool uses_peers;                    /* the members: loci_peers_use() */
     bool mismatch;                      /* it fails as soon as... */
     int untold;                         /* ...no member that differs has still to be told */
+    bool reached;                       /* this process can reach all members' regions */
     struct loci_list *list;             /* that has it: NULL once it is ready */
     struct loci_entry *before, *after;  /* there */
     int64_t lacked_at;                  /* since when it is the first of a wait; 0: not yet */
     struct loci_search *search;         /* for similar names, from when on that is long */
     bool told;                          /* the log says that members are missing */
     struct loci_letter *letters, **last_letter;
+    bool lost_peer;                     /* one has gone while the endpoint was opening */
     char region_name[LOCI_REGIONS_MAX][LOCI_REGION_NAME];
 };
 
@@ -80,15 +82,16 @@ struct loci_list {                      /* of entries, oldest first */
     size_t count;
 };
 
-/* Each entry is in the list `open` until all its members know it, or in `failed` from when it has
- * failed on: what is ready costs nobody anything who waits for the others. */
+/* Each entry is in the list `open` until all its members know it, then in `unreached` until a wait
+ * has tried their memory, or in `failed` from when it has failed on: what is ready costs nobody
+ * anything who waits for the others. */
 struct loci_names {
     pthread_mutex_t lock;
     pthread_cond_t calm;                /* an entry's busy or opening ended */
     struct loci_endpoint **bucket;      /* by hash; a power of two of them */
     size_t buckets;
     size_t count, pairs;                /* names here; their members but ourselves */
-    struct loci_list open, failed;
+    struct loci_list open, unreached, failed;
     _Atomic unsigned settled;           /* grows when an entry changes its list: waits look again */
     struct loci_entry *leaving[LOCI_NAMES_BUCKETS];     /* by number; endpoint_leave.c */
     uint64_t numbers;                   /* given out so far */
@@ -97,6 +100,8 @@ struct loci_names {
     int64_t ask_at;                     /* the first of the peers' times to ask (ask.c) */
     long ask_left;                      /* questions of the round under way */
     struct loci_entry *ask_next;        /* where it goes on in `open`; NULL: at its beginning */
+    struct loci_letter spare[LOCI_NAMES_SPARE];         /* for when memory is out */
+    unsigned spare_used;                /* a bit each */
 };
 
 static inline struct loci_entry *loci_entry_of(struct loci_endpoint *ep)

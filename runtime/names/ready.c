@@ -2,6 +2,10 @@
 
 /* Waiting until endpoints are ready: for one, for those below a name, or for all.
  *
+ * The last step is this process's own: it maps its members' regions, or sees that it can have them
+ * copied. What that takes (descriptors, address space, memory) may be missing, and is better missed
+ * here than in the middle of a channel's protocol, where others wait for the next step.
+ *
  * A wait looks at the lists of endpoints that are not ready or have failed (names.h), so what is
  * ready costs it nothing. It need not take the table's lock until an endpoint has settled, or it
  * is time to see to those that have not: whoever waits asks again what was not answered (ask.c),
@@ -11,6 +15,7 @@
 
 #include <string.h>
 
+#include "move/rma.h"
 #include "names.h"
 #include "observe/mistake.h"
 #include "wait.h"
@@ -47,14 +52,14 @@ static bool in_scope(const void *arg, const struct loci_entry *e)
            && (wait->below == NULL || is_below(e->ep.name, wait->below, wait->below_len));
 }
 
-/* 0, 1 or a negative status, as loci_wait wants it. */
-static int state_of_one(const struct loci_endpoint *ep)
+/* 0, 1 or a negative status, as loci_wait wants it. Under the lock. */
+static int state_of_one(const struct loci_entry *e)
 {
-    int failed = atomic_load_explicit(&ep->failed, memory_order_acquire);
+    int failed = atomic_load_explicit(&e->ep.failed, memory_order_acquire);
 
     if (failed != LOCO_OK)
         return failed;
-    return atomic_load_explicit(&ep->missing, memory_order_acquire) == 0;
+    return e->reached && atomic_load_explicit(&e->ep.missing, memory_order_acquire) == 0;
 }
 
 /* Under the lock. */
@@ -64,7 +69,7 @@ static int state_of_all(const struct ready_wait *wait)
 
     for (const struct loci_entry *e = names->failed.first; e != NULL; e = e->after)
         if (in_scope(wait, e))
-            return state_of_one(&e->ep);
+            return state_of_one(e);
     for (const struct loci_entry *e = names->open.first; e != NULL; e = e->after)
         if (in_scope(wait, e))
             return 0;
@@ -73,8 +78,69 @@ static int state_of_all(const struct ready_wait *wait)
 
 static int state_of(const struct ready_wait *wait)
 {
-    return wait->one != NULL ? state_of_one(&wait->one->ep) : state_of_all(wait);
+    return wait->one != NULL ? state_of_one(wait->one) : state_of_all(wait);
 }
+
+/* ---- reaching members ---- */
+
+/* What cannot be mapped here is copied by its owner (only a synchronous fabric does that): one word
+ * shows whether it can. */
+static int reach(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    uint64_t unused;
+
+    if (loci_mem_map(rt, mem) != NULL || !rt->ops->synchronous || mem->key.len < sizeof unused)
+        return LOCO_OK;
+    return loci_read64(rt, mem, 0, &unused, NULL);
+}
+
+/* A member that has gone is an error of the calls that need it. */
+static int reach_members(struct loci_endpoint *ep)
+{
+    int mems = ep->group.size * ep->spec.nregions;
+
+    for (int i = 0; i < mems; i++) {
+        int status = ep->mem[i].key.kind == LOCI_MEM_NONE ? LOCO_OK : reach(ep->rt, &ep->mem[i]);
+
+        if (status < 0 && status != LOCO_ERR_PEER_DEAD)
+            return status;
+    }
+    return LOCO_OK;
+}
+
+/* Under the lock, which is released in between: the entry is busy, and so stays. Returns the next
+ * one of the list. */
+static struct loci_entry *reach_one(struct loci_names *names, struct loci_entry *e)
+{
+    struct loci_entry *next;
+    int status;
+
+    e->busy++;
+    pthread_mutex_unlock(&names->lock);
+    status = reach_members(&e->ep);
+    pthread_mutex_lock(&names->lock);
+    if (status == LOCO_OK)
+        e->reached = true;
+    else
+        loci_entry_fail(e, status);
+    next = e->list == &names->unreached ? e->after : names->unreached.first;
+    loci_names_settle(names, e);
+    if (--e->busy == 0)
+        pthread_cond_broadcast(&names->calm);
+    return next;
+}
+
+/* Under the lock. Of several waits each may try; they come to the same. */
+static void reach_all(const struct ready_wait *wait)
+{
+    struct loci_names *names = wait->rt->names;
+    struct loci_entry *e = names->unreached.first;
+
+    while (e != NULL)
+        e = in_scope(wait, e) ? reach_one(names, e) : e->after;
+}
+
+/* ---- waiting ---- */
 
 /* Under the lock, which is not held all the time. */
 static void see_to_missing(struct ready_wait *wait)
@@ -101,6 +167,7 @@ static int are_ready(void *arg)
         return 0;
     wait->settled = settled;
     pthread_mutex_lock(&names->lock);
+    reach_all(wait);
     state = state_of(wait);
     if (state == 0 && see_to)
         see_to_missing(wait);
