@@ -33,8 +33,9 @@ struct loco_barrier {
     loco_sst_t *arrived;
     int steps;                  /* 0: direct */
     uint64_t round;
-    bool arrived_before;        /* a wait for this round has run out of time, */
-    int step;                   /* in this step, of which the others were told */
+    bool begun;                 /* a call for this round has failed, in this step: the next call */
+    int step;                   /* goes on there */
+    bool told;                  /* it ran out of time, and the others were told of the step */
     int lost;                   /* LOCO_ERR_RANGE: what the fence of this round was told */
     atomic_flag busy;
 };
@@ -187,45 +188,69 @@ static int meet_directly(struct loco_barrier *barrier, bool told, int64_t deadli
     return status == LOCO_OK ? wait_for(&wait, all_arrived, all_may_come, deadline) : status;
 }
 
-static int disseminate(struct loco_barrier *barrier, bool told, int64_t deadline)
+/* One step: tell one member, and wait for another. */
+static int take_step(struct loco_barrier *barrier, bool told, int64_t deadline)
 {
     int size = barrier->group->size, rank = barrier->group->rank, status = LOCO_OK;
-
-    for (; status == LOCO_OK && barrier->step < barrier->steps; barrier->step++) {
-        int step = barrier->step, far = 1 << step;
-        struct arrival wait = { barrier, (rank - far + size) % size, step };
-
-        if (!told) {
-            status = loco_sst_set(barrier->arrived, step, barrier->round);
-            if (status == LOCO_OK)
-                status = loco_sst_push(barrier->arrived, step, 1, (rank + far) % size);
-        }
-        if (status == LOCO_OK)
-            status = wait_for(&wait, one_arrived, one_may_come, deadline);
-        if (status == LOCO_ERR_TIMEOUT)
-            break;
-        told = false;
-    }
-    return status;
-}
-
-/* Writes that were refused are told to this process alone, and hold up nobody: it arrives. */
-static int meet(struct loco_barrier *barrier, int64_t deadline)
-{
-    bool told = barrier->arrived_before;
-    int status = LOCO_OK;
+    int step = barrier->step, far = 1 << step;
+    struct arrival wait = { barrier, (rank - far + size) % size, step };
 
     if (!told) {
-        status = loci_fence_process(barrier->rt, -1, barrier->group);
-        barrier->lost = status == LOCO_ERR_RANGE ? status : LOCO_OK;
+        status = loco_sst_set(barrier->arrived, step, barrier->round);
+        if (status == LOCO_OK)
+            status = loco_sst_push(barrier->arrived, step, 1, (rank + far) % size);
+    }
+    return status == LOCO_OK ? wait_for(&wait, one_arrived, one_may_come, deadline) : status;
+}
+
+static int disseminate(struct loco_barrier *barrier, bool told, int64_t deadline)
+{
+    while (barrier->step < barrier->steps) {
+        int status = take_step(barrier, told, deadline);
+
+        if (status != LOCO_OK)
+            return status;
+        barrier->step++;
+        told = false;
+    }
+    return LOCO_OK;
+}
+
+/* Fence, and count the round, unless a call that failed has. Writes that were refused are told to
+ * this process alone, and hold up nobody: it arrives. */
+static int begin(struct loco_barrier *barrier)
+{
+    int status = loci_fence_process(barrier->rt, -1, barrier->group);
+
+    if (status == LOCO_ERR_RANGE)
+        barrier->lost = status;
+    else if (status != LOCO_OK)
+        return status;
+    if (!barrier->begun) {
         barrier->round++;
         barrier->step = 0;
+        barrier->begun = true;
     }
-    if (told || status == barrier->lost)
+    return LOCO_OK;
+}
+
+/* A call that fails, for want of memory say, may have told some of the others, and tells them the
+ * same when it is made again. */
+static int meet(struct loco_barrier *barrier, int64_t deadline)
+{
+    bool told = barrier->told;
+    int status = told ? LOCO_OK : begin(barrier);
+
+    if (status == LOCO_OK)
         status = barrier->steps == 0 ? meet_directly(barrier, told, deadline)
                                      : disseminate(barrier, told, deadline);
-    barrier->arrived_before = status == LOCO_ERR_TIMEOUT;
-    return status == LOCO_OK ? barrier->lost : status;
+    barrier->told = status == LOCO_ERR_TIMEOUT;
+    if (status != LOCO_OK)
+        return status;
+    status = barrier->lost;
+    barrier->begun = false;
+    barrier->lost = LOCO_OK;
+    return status;
 }
 
 static int wait_until(struct loco_barrier *barrier, const char *call, int64_t deadline)

@@ -440,8 +440,34 @@ int loci_ringbuffer_wake(struct loco_ringbuffer *rb)
     return status == LOCO_OK && far ? wake_by_lane(rb) : status;
 }
 
+/* What posting needs is there before anything is posted: a batch that some readers have and others
+ * have not is the end of the ring buffer, one that none has can be sent again. */
+static int prepare_posts(struct loco_ringbuffer *rb)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; i < rb->size && status == LOCO_OK; i++) {
+        struct loci_thread *self;
+
+        if (needs_no_post(rb, i))
+            continue;
+        self = loci_self(rb->rt);
+        if (self == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        if (loci_mem_ptr(loci_ring_bytes(rb, i)) == NULL
+            && loci_lane(self, rb->ep->group.peer[i], &status) != NULL)
+            status = LOCO_OK;
+        status = unless_dead(status);
+    }
+    return status;
+}
+
 static int commit(struct loco_ringbuffer *rb, const struct batch *batch)
 {
+    int status = prepare_posts(rb);
+
+    if (status != LOCO_OK)
+        return status;
     loci_store64(rb->own + loci_ring_place(rb, batch->end), 0);
     rb->failed = post_to_all(rb, batch);
     if (rb->failed != LOCO_OK)
