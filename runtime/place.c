@@ -4,11 +4,13 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "fabric/verbs/device.h"
+#include "descriptor.h"
 #include "place.h"
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -20,9 +22,23 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 
 #define HASH_OF_NOTHING UINT64_C(0xcbf29ce484222325)
 
-static void read_boot_id(char boot_id[64])
+/* NULL with LOCO_OK: there is no such file, or it may not be read. */
+static FILE *open_file(struct loco_runtime *rt, const char *path, int *status)
 {
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *f = fopen(path, "re");
+
+    *status = LOCO_OK;
+    if (f == NULL && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+        loci_descriptor_missing(rt, "what this process is cannot be looked up");
+        *status = LOCO_ERR_SYSTEM;
+    }
+    return f;
+}
+
+static int read_boot_id(struct loco_runtime *rt, char boot_id[64])
+{
+    int status;
+    FILE *f = open_file(rt, "/proc/sys/kernel/random/boot_id", &status);
 
     boot_id[0] = '\0';
     if (f != NULL) {
@@ -32,6 +48,7 @@ static void read_boot_id(char boot_id[64])
     }
     if (boot_id[0] == '\0')
         gethostname(boot_id, 63);
+    return status;
 }
 
 /* Equal on processes of one kernel, unless LOCO_NODE says otherwise. */
@@ -45,30 +62,37 @@ static uint64_t node_of(const struct loco_runtime *rt, const char *boot_id)
 }
 
 /* Field 22 of /proc/self/stat: tells this process from a later one with its pid. */
-static uint64_t start_time_of_self(void)
+static int read_start_time(struct loco_runtime *rt, uint64_t *out)
 {
     unsigned long long start = 0;
     char line[1024], *after;
-    FILE *f = fopen("/proc/self/stat", "re");
+    int status;
+    FILE *f = open_file(rt, "/proc/self/stat", &status);
 
+    *out = 0;
     if (f == NULL)
-        return 0;
+        return status;
     if (fgets(line, sizeof line, f) != NULL && (after = strrchr(line, ')')) != NULL)
         sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
                "%*d %*d %llu", &start);
     fclose(f);
-    return start;
+    *out = start;
+    return LOCO_OK;
 }
 
-void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *address)
+int loci_place_of_self(struct loco_runtime *rt, struct loci_address *address)
 {
     char boot_id[64] = "";
+    int status = read_boot_id(rt, boot_id);
 
-    read_boot_id(boot_id);
+    if (status == LOCO_OK)
+        status = read_start_time(rt, &address->start_time);
+    if (status != LOCO_OK)
+        return status;
     address->node = node_of(rt, boot_id);
     address->kernel = hash_text(HASH_OF_NOTHING, boot_id);
-    address->start_time = start_time_of_self();
     address->pid = getpid();
+    return LOCO_OK;
 }
 
 #ifdef LOCO_HAVE_VERBS

@@ -123,8 +123,6 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
         goto no_fabric;
     status = loci_peers_open(rt);
     if (status == LOCO_OK)
-        status = observe(rt);
-    if (status == LOCO_OK)
         status = meet_everyone(rt, &boot->exchange);
     else
         fail_open(boot, status);

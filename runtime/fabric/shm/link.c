@@ -55,6 +55,13 @@ struct shm_queued {
     unsigned char bytes[];
 };
 
+/* Set aside for when there is no memory for the queue: what is not sent is waited for. */
+#define KEPT 16
+struct shm_kept {
+    _Alignas(struct shm_queued) unsigned char queued[sizeof(struct shm_queued)
+                                                     + sizeof(struct shm_message)];
+};
+
 /* ---- the socket ---- */
 
 socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un *name)
@@ -215,6 +222,43 @@ static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts
 
 /* ---- the queue, under the peer's lock ---- */
 
+bool loci_shm_queues_open(struct shm_fabric *f)
+{
+    f->kept = calloc(KEPT, sizeof f->kept[0]);
+    atomic_init(&f->kept_free, (1u << KEPT) - 1);
+    return f->kept != NULL;
+}
+
+void loci_shm_queues_close(struct shm_fabric *f)
+{
+    free(f->kept);
+}
+
+static struct shm_queued *new_queued(struct shm_fabric *f, size_t bytes)
+{
+    struct shm_queued *q = malloc(sizeof *q + bytes);
+    uint32_t left = atomic_load_explicit(&f->kept_free, memory_order_relaxed);
+
+    if (q != NULL || bytes > sizeof(struct shm_message))
+        return q;
+    while (left != 0)
+        /* Acquire: pairs with the release of who gave it back. */
+        if (atomic_compare_exchange_weak_explicit(&f->kept_free, &left, left & (left - 1),
+                                                  memory_order_acquire, memory_order_relaxed))
+            return (struct shm_queued *)(void *)f->kept[__builtin_ctz(left)].queued;
+    return NULL;
+}
+
+static void free_queued(struct shm_fabric *f, struct shm_queued *q)
+{
+    struct shm_kept *kept = (struct shm_kept *)(void *)q;
+
+    if (kept >= f->kept && kept < f->kept + KEPT)
+        atomic_fetch_or_explicit(&f->kept_free, 1u << (kept - f->kept), memory_order_release);
+    else
+        free(q);
+}
+
 static void queue_empty(struct shm_peer *p)
 {
     atomic_fetch_sub(&p->fabric->waiting, 1);
@@ -228,7 +272,7 @@ static void drop_first(struct shm_peer *p)
     p->first = q->next;
     if (q->fd >= 0)
         close(q->fd);
-    free(q);
+    free_queued(p->fabric, q);
     atomic_fetch_sub_explicit(&p->queued, 1, memory_order_relaxed);
     if (p->first == NULL)
         queue_empty(p);
@@ -243,7 +287,7 @@ static void hang_up(struct shm_peer *p)
 
 static int enqueue(struct shm_peer *p, const struct iovec *parts, int fd)
 {
-    struct shm_queued *q = malloc(sizeof *q + parts[0].iov_len + parts[1].iov_len);
+    struct shm_queued *q = new_queued(p->fabric, parts[0].iov_len + parts[1].iov_len);
 
     if (q == NULL)
         return LOCO_ERR_NO_MEMORY;

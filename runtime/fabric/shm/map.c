@@ -28,6 +28,8 @@
 #include "shm.h"
 #include "wait.h"
 
+#define AGAIN_AFTER INT64_C(20000000)   /* ns that what could not be mapped is left at that */
+
 /* ---- descriptors ---- */
 
 static bool is_file(int fd, uint64_t rkey)
@@ -141,6 +143,7 @@ void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd)
 
 /* ---- mappings ---- */
 
+/* Whether it is known includes what could not be mapped a moment ago. */
 static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bool *known)
 {
     struct shm_mapping *m;
@@ -150,7 +153,7 @@ static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bo
     m = p->mappings;
     while (m != NULL && m->extent != key->extent)
         m = m->next;
-    *known = m != NULL;
+    *known = m != NULL && (m->base != NULL || loci_now(p->fabric->rt) < m->again_at);
     if (m != NULL && m->base != NULL && key->base <= m->len && key->len <= m->len - key->base) {
         ptr = m->base + key->base;
         m->users++;
@@ -159,26 +162,29 @@ static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bo
     return ptr;
 }
 
-/* Another thread may have been faster: its mapping stays then. */
-static bool enter(struct shm_peer *p, struct shm_mapping *m)
+/* Another thread may have been faster: its mapping stays then, and `m` is the caller's again. In the
+ * place of what could not be mapped comes what is tried again. */
+static struct shm_mapping *enter(struct shm_peer *p, struct shm_mapping *m)
 {
-    struct shm_mapping *other;
+    struct shm_mapping **at = &p->mappings, *other;
 
     pthread_mutex_lock(&p->lock);
-    other = p->mappings;
-    while (other != NULL && other->extent != m->extent)
-        other = other->next;
-    if (other == NULL) {
-        m->next = p->mappings;
-        p->mappings = m;
+    while (*at != NULL && (*at)->extent != m->extent)
+        at = &(*at)->next;
+    other = *at;
+    if (other == NULL || other->base == NULL) {
+        m->next = other == NULL ? NULL : other->next;
+        *at = m;
+    } else {
+        other = m;
     }
     pthread_mutex_unlock(&p->lock);
-    return other == NULL;
+    return other;
 }
 
 static void drop(struct shm_mapping *m)
 {
-    if (m->base != NULL)
+    if (m != NULL && m->base != NULL)
         munmap(m->base, m->len);
     free(m);
 }
@@ -186,7 +192,7 @@ static void drop(struct shm_mapping *m)
 static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
 {
     const struct shm_head mapped = { .type = SHM_MAPPED, .extent = extent };
-    struct shm_mapping *m = calloc(1, sizeof *m);
+    struct shm_mapping *m = calloc(1, sizeof *m), *other;
     struct stat file;
 
     if (m == NULL || fstat(fd, &file) != 0 || file.st_size <= 0) {
@@ -196,15 +202,16 @@ static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
     m->extent = extent;
     m->len = (size_t)file.st_size;
     m->base = loci_shm_map_aligned(fd, m->len);
+    m->again_at = loci_now(p->fabric->rt) + AGAIN_AFTER;
     if (m->base == NULL)
         LOCI_LOG(p->fabric->rt, LOCO_LOG_WARN, "%zu bytes of process %016llx cannot be mapped, it "
                  "copies instead: %m", m->len, (unsigned long long)p->peer->address.identity);
     else if (p->fabric->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
         madvise(m->base, m->len, MADV_HUGEPAGE);
-    if (!enter(p, m))
-        drop(m);
-    else if (extent != SHM_OFFERS_EXTENT)    /* its owner keeps that one as long as it lives */
-        loci_shm_send(p, &mapped, NULL, 0, -1);
+    other = enter(p, m);
+    if (other != m && m->base != NULL && extent != SHM_OFFERS_EXTENT)
+        loci_shm_send(p, &mapped, NULL, 0, -1);     /* (of offers, the owner keeps the page) */
+    drop(other);
     return true;
 }
 

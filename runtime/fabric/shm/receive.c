@@ -33,10 +33,17 @@
 #define QUIET_NS INT64_C(1000000000) /* from one line about dropped messages to the next */
 #define FDS_MANY 4                  /* descriptors in one message; more are closed by the kernel */
 
+#define PARKED_SPARE 16
+
 struct shm_parked {
     struct shm_parked *next;
     size_t len;
     struct shm_message message;     /* `len` bytes of it */
+};
+
+struct shm_spare {
+    bool used;
+    struct shm_parked parked;
 };
 
 /* ---- checking ---- */
@@ -159,21 +166,49 @@ static struct shm_peer *entered_sender(struct shm_fabric *f, const struct shm_me
     return p;
 }
 
-/* Under fabric->lock. */
-static bool park(struct shm_fabric *f, const struct shm_message *m, size_t len)
+/* A message that is lost here is waited for by its sender. Those that memory is out for have some
+ * that was set aside. */
+static struct shm_parked *take_spare(struct shm_fabric *f)
+{
+    for (int i = 0; f->spare != NULL && i < PARKED_SPARE; i++)
+        if (!f->spare[i].used) {
+            f->spare[i].used = true;
+            return &f->spare[i].parked;
+        }
+    return NULL;
+}
+
+/* Under fabric->lock, or where nobody else is left. */
+static void free_parked(struct shm_fabric *f, struct shm_parked *parked)
+{
+    for (int i = 0; i < PARKED_SPARE; i++)
+        if (parked == &f->spare[i].parked) {
+            f->spare[i].used = false;
+            return;
+        }
+    free(parked);
+}
+
+/* Under fabric->lock. NULL, or why not. */
+static const char *park(struct shm_fabric *f, const struct shm_message *m, size_t len)
 {
     size_t bytes = offsetof(struct shm_parked, message) + len;
-    struct shm_parked *parked = f->parked_bytes + bytes <= PARKED_BYTES ? malloc(bytes) : NULL;
+    struct shm_parked *parked;
 
+    if (f->parked_bytes + bytes > PARKED_BYTES)
+        return "no room for what comes from processes that are not known yet";
+    parked = malloc(bytes);
     if (parked == NULL)
-        return false;
+        parked = take_spare(f);
+    if (parked == NULL)
+        return "no memory to keep it until its sender is known";
     parked->next = NULL;
     parked->len = len;
     memcpy(&parked->message, m, len);
     *f->parked_last = parked;
     f->parked_last = &parked->next;
     f->parked_bytes += bytes;
-    return true;
+    return NULL;
 }
 
 /* The sender of a message, or NULL: it is not known yet, and the message is parked. */
@@ -181,17 +216,17 @@ static struct shm_peer *sender_or_park(struct shm_fabric *f, const struct shm_me
                                        size_t len)
 {
     struct shm_peer *p = known_sender(f, m);
-    bool kept = true;
+    const char *lost = NULL;
 
     if (p != NULL)
         return p;
     pthread_mutex_lock(&f->lock);
     p = entered_sender(f, m);
     if (p == NULL)
-        kept = park(f, m, len);
+        lost = park(f, m, len);
     pthread_mutex_unlock(&f->lock);
-    if (!kept)
-        tell_dropped(f, len, "no room for what comes from processes that are not known yet");
+    if (lost != NULL)
+        tell_dropped(f, len, lost);
     return p;
 }
 
@@ -225,6 +260,13 @@ static struct shm_parked *take_parked(struct shm_peer *p)
     return parked;
 }
 
+static void give_back(struct shm_fabric *f, struct shm_parked *parked)
+{
+    pthread_mutex_lock(&f->lock);
+    free_parked(f, parked);
+    pthread_mutex_unlock(&f->lock);
+}
+
 void loci_shm_unpark(struct shm_peer *p)
 {
     struct shm_parked *parked;
@@ -234,7 +276,7 @@ void loci_shm_unpark(struct shm_peer *p)
     while ((parked = take_parked(p)) != NULL) {
         /* Whoever sends descriptors knows us, and has heard from us before. */
         hand_on(p, &parked->message, -1);
-        free(parked);
+        give_back(p->fabric, parked);
     }
     atomic_store_explicit(&p->early, false, memory_order_relaxed);
 }
@@ -244,7 +286,14 @@ void loci_shm_unpark_unread(struct shm_peer *p)
     struct shm_parked *parked;
 
     while ((parked = take_parked(p)) != NULL)
-        free(parked);
+        give_back(p->fabric, parked);
+}
+
+bool loci_shm_parked_open(struct shm_fabric *f)
+{
+    f->parked_last = &f->parked;
+    f->spare = calloc(PARKED_SPARE, sizeof f->spare[0]);
+    return f->spare != NULL;
 }
 
 void loci_shm_parked_close(struct shm_fabric *f)
@@ -253,9 +302,11 @@ void loci_shm_parked_close(struct shm_fabric *f)
 
     while ((parked = f->parked) != NULL) {
         f->parked = parked->next;
-        free(parked);
+        free_parked(f, parked);
     }
     f->parked_last = &f->parked;
+    free(f->spare);
+    f->spare = NULL;
 }
 
 /* ---- the socket ---- */

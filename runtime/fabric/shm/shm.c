@@ -4,12 +4,14 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "service.h"
 #include "wait.h"
 #include "offer.h"
@@ -97,6 +99,7 @@ static void free_fabric(struct shm_fabric *f)
         free_peer(p);
     }
     free(f->users);
+    loci_shm_queues_close(f);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -106,7 +109,7 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
                                          size_t len), void *device_ctx)
 {
     struct shm_fabric *f = calloc(1, sizeof *f);
-    int status;
+    int status = LOCO_OK;
 
     if (f == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -114,7 +117,6 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     f->device_receive = device_receive;
     f->device_ctx = device_ctx;
     f->socket_fd = f->timer_fd = f->probe_fd = -1;
-    f->parked_last = &f->parked;
     f->free_user = SHM_NO_USER;
     pthread_mutex_init(&f->lock, NULL);
     f->pid_space = pid_space();
@@ -123,12 +125,20 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     mine->kernel = node_of(mine->kernel);
     mine->fabric[0] = f->pid_space;
     mine->service = loci_service_tid(rt);
+    errno = 0;
     mine->service_start = loci_shm_start_time(mine->service);
+    if (mine->service_start == 0 && (errno == EMFILE || errno == ENFILE)) {
+        loci_descriptor_missing(rt, "the service thread cannot be looked up");
+        status = LOCO_ERR_SYSTEM;
+    }
+    if (!loci_shm_parked_open(f) || !loci_shm_queues_open(f))
+        status = LOCO_ERR_NO_MEMORY;
     loci_shm_offers_open(f, mine);
     /* Yama lets only ancestors copy, unless they are told otherwise; an error where there is no
      * Yama is none. */
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    status = open_descriptors(f);
+    if (status == LOCO_OK)
+        status = open_descriptors(f);
     if (status != LOCO_OK) {
         if (f->timer_fd >= 0)
             loci_service_unwatch(rt, f->timer_fd);

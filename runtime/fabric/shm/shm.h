@@ -66,7 +66,8 @@ struct shm_user {
 /* A peer's memory file, mapped here. */
 struct shm_mapping {
     uint32_t extent;
-    unsigned char *base;                /* NULL: it cannot be mapped */
+    unsigned char *base;                /* NULL: it could not be mapped, */
+    int64_t again_at;                   /* and is tried again then */
     size_t len;
     unsigned users;                     /* handles with an address in it, */
     bool freed;                         /* and whether its owner has freed it: map.c */
@@ -83,6 +84,8 @@ struct shm_call {
 };
 
 struct shm_parked;
+struct shm_spare;
+struct shm_kept;
 
 enum shm_cma { SHM_CMA_TRY, SHM_CMA_FORBIDDEN };
 enum shm_mem_fd { SHM_MEM_UNOPENED = -1, SHM_MEM_NONE = -2 };
@@ -162,7 +165,10 @@ struct shm_fabric {
     pthread_mutex_t lock;               /* all that follows */
     struct shm_peer *peers;
     struct shm_parked *parked, **parked_last;   /* messages of whom we do not know yet */
+    struct shm_spare *spare;            /* room for some of them when memory is out */
     size_t parked_bytes;
+    struct shm_kept *kept;              /* room for messages to queue, too; link.c */
+    _Atomic uint32_t kept_free;         /* a bit each */
     struct shm_extent *extents;
     struct shm_user *users;
     uint32_t users_room, free_user;
@@ -318,6 +324,8 @@ static inline uint32_t loci_shm_user_place(uint32_t number)
 
 /* ---- link.c ---- */
 int loci_shm_socket_open(struct shm_fabric *f);
+bool loci_shm_queues_open(struct shm_fabric *f);
+void loci_shm_queues_close(struct shm_fabric *f);
 /* The name of that process's socket. */
 socklen_t loci_shm_socket_name(const struct loci_address *a, struct sockaddr_un *name);
 /* What messages to that peer bear. */
@@ -340,6 +348,7 @@ bool loci_shm_is_early(struct shm_peer *p);
 void loci_shm_unpark(struct shm_peer *p);
 /* Messages that came from this peer before it was known are for nobody. */
 void loci_shm_unpark_unread(struct shm_peer *p);
+bool loci_shm_parked_open(struct shm_fabric *f);
 void loci_shm_parked_close(struct shm_fabric *f);
 /* NULL where head and length make sense, else what is wrong. */
 const char *loci_shm_message_error(const struct shm_message *m, size_t len);

@@ -90,13 +90,14 @@ static void host_waits(void *ctx, const char *what)
 }
 
 /* What the production runtime asks the kernel, place.h. */
-void loci_place_of_self(const struct loco_runtime *rt, struct loci_address *address)
+int loci_place_of_self(struct loco_runtime *rt, struct loci_address *address)
 {
     const struct sim_process *p = rt->host.ctx;
 
     address->node = 1 + (uint64_t)p->rank;
     address->pid = 1000 + p->rank;
     address->start_time = 1;
+    return LOCO_OK;
 }
 
 const struct loci_fabric_ops *loci_place_fabric(struct loco_runtime *rt)
