@@ -15,6 +15,7 @@
 
 #include "config.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,28 +190,39 @@ static void drop(struct shm_mapping *m)
     free(m);
 }
 
+static void tell_unmapped(const struct shm_peer *p, size_t len, int error)
+{
+    errno = error;
+    LOCI_LOG(p->fabric->rt, LOCO_LOG_WARN, "%zu bytes of process %016llx cannot be mapped, it "
+             "copies instead: %m", len, (unsigned long long)p->peer->address.identity);
+}
+
 static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
 {
-    const struct shm_head mapped = { .type = SHM_MAPPED, .extent = extent };
+    const struct shm_head told = { .type = SHM_MAPPED, .extent = extent };
     struct shm_mapping *m = calloc(1, sizeof *m), *other;
     struct stat file;
+    bool mapped;
+    size_t len;
+    int error;
 
     if (m == NULL || fstat(fd, &file) != 0 || file.st_size <= 0) {
         free(m);
         return false;
     }
     m->extent = extent;
-    m->len = (size_t)file.st_size;
+    m->len = len = (size_t)file.st_size;
     m->base = loci_shm_map_aligned(fd, m->len);
     m->again_at = loci_now(p->fabric->rt) + AGAIN_AFTER;
-    if (m->base == NULL)
-        LOCI_LOG(p->fabric->rt, LOCO_LOG_WARN, "%zu bytes of process %016llx cannot be mapped, it "
-                 "copies instead: %m", m->len, (unsigned long long)p->peer->address.identity);
-    else if (p->fabric->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
+    error = errno;
+    mapped = m->base != NULL;
+    if (mapped && p->fabric->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
         madvise(m->base, m->len, MADV_HUGEPAGE);
-    other = enter(p, m);
-    if (other != m && m->base != NULL && extent != SHM_OFFERS_EXTENT)
-        loci_shm_send(p, &mapped, NULL, 0, -1);     /* (of offers, the owner keeps the page) */
+    other = enter(p, m);            /* from here on it may be unmapped */
+    if (mapped && other != m && extent != SHM_OFFERS_EXTENT)
+        loci_shm_send(p, &told, NULL, 0, -1);       /* (of offers, the owner keeps the page) */
+    if (!mapped && other == NULL)   /* the first time */
+        tell_unmapped(p, len, error);
     drop(other);
     return true;
 }

@@ -104,12 +104,28 @@ static void free_fabric(struct shm_fabric *f)
     free(f);
 }
 
+/* What peers find this process by. */
+static int look_up_self(struct shm_fabric *f, struct loci_address *mine)
+{
+    f->pid_space = pid_space();
+    mine->node = node_of(mine->node);
+    mine->kernel = node_of(mine->kernel);
+    mine->fabric[0] = f->pid_space;
+    mine->service = loci_service_tid(f->rt);
+    errno = 0;
+    mine->service_start = loci_shm_start_time(mine->service);
+    if (mine->service_start != 0 || (errno != EMFILE && errno != ENFILE))
+        return LOCO_OK;
+    loci_descriptor_missing(f->rt, "the service thread cannot be looked up");
+    return LOCO_ERR_SYSTEM;
+}
+
 int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm_fabric **out,
                   void (*device_receive)(void *ctx, struct loci_peer *peer, const void *bytes,
                                          size_t len), void *device_ctx)
 {
     struct shm_fabric *f = calloc(1, sizeof *f);
-    int status = LOCO_OK;
+    int status;
 
     if (f == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -119,18 +135,8 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     f->socket_fd = f->timer_fd = f->probe_fd = -1;
     f->free_user = SHM_NO_USER;
     pthread_mutex_init(&f->lock, NULL);
-    f->pid_space = pid_space();
     f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
-    mine->node = node_of(mine->node);
-    mine->kernel = node_of(mine->kernel);
-    mine->fabric[0] = f->pid_space;
-    mine->service = loci_service_tid(rt);
-    errno = 0;
-    mine->service_start = loci_shm_start_time(mine->service);
-    if (mine->service_start == 0 && (errno == EMFILE || errno == ENFILE)) {
-        loci_descriptor_missing(rt, "the service thread cannot be looked up");
-        status = LOCO_ERR_SYSTEM;
-    }
+    status = look_up_self(f, mine);
     if (!loci_shm_parked_open(f) || !loci_shm_queues_open(f))
         status = LOCO_ERR_NO_MEMORY;
     loci_shm_offers_open(f, mine);
