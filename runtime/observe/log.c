@@ -8,6 +8,8 @@
 
 #include "file.h"
 
+#define QUIET_NS INT64_C(1000000000)
+
 const char *loci_log_level_name(int level)
 {
     static const char *const names[] = { "none", "error", "warn", "info", "debug" };
@@ -45,4 +47,15 @@ void loci_log(const struct loci_log *log, int level, const char *fmt, ...)
     va_end(args);
     log->fn(log->ctx, level, text);
     errno = error;
+}
+
+uint64_t loci_log_seldom(struct loci_log_seldom *seldom, int64_t now)
+{
+    uint64_t times = ++seldom->unsaid;
+
+    if (now < seldom->quiet_until)
+        return 0;
+    seldom->unsaid = 0;
+    seldom->quiet_until = now + QUIET_NS;
+    return times;
 }

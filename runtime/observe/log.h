@@ -2,6 +2,8 @@
 #ifndef LOCI_LOG_H
 #define LOCI_LOG_H
 
+#include <stdint.h>
+
 #include <loco/log.h>
 
 #define LOCI_LOG_LINE 1024      /* longer lines are cut */
@@ -23,5 +25,14 @@ const char *loci_log_level_name(int level);
 /* One line. Keeps errno, so %m works and callers may go on using it. */
 __attribute__((format(printf, 3, 4)))
 void loci_log(const struct loci_log *log, int level, const char *fmt, ...);
+
+/* What strangers may bring about as often as they like has one line a second at most. All zero at
+ * first; one thread's. */
+struct loci_log_seldom {
+    int64_t quiet_until;
+    uint64_t unsaid;
+};
+/* At `now`, nanoseconds: 0, be quiet; or how often it has come about since the last line. */
+uint64_t loci_log_seldom(struct loci_log_seldom *seldom, int64_t now);
 
 #endif

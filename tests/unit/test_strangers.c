@@ -35,7 +35,7 @@ static const struct setup counted = { .log = count_told };
 
 static unsigned long long refused(const struct world *w)
 {
-    return atomic_load(&told) + shm_of(w->rt->fabric)->unsaid;
+    return atomic_load(&told) + shm_of(w->rt->fabric)->dropped.unsaid;
 }
 
 /* Until member 0 has refused so many, or a second has passed. */

@@ -30,7 +30,6 @@
 #define PARKED_BYTES ((size_t)64 << 20)
 #define AT_ONCE 64                  /* messages, before other events have their turn */
 #define DRAIN_MANY 65536            /* more than any queue of the system's is long */
-#define QUIET_NS INT64_C(1000000000) /* from one line about dropped messages to the next */
 #define FDS_MANY 4                  /* descriptors in one message; more are closed by the kernel */
 
 #define PARKED_SPARE 16
@@ -132,15 +131,11 @@ static bool hand_on(struct shm_peer *p, const struct shm_message *m, int fd)
 
 static void tell_dropped(struct shm_fabric *f, size_t len, const char *error)
 {
-    int64_t now = loci_now(f->rt);
+    uint64_t times = loci_log_seldom(&f->dropped, loci_now(f->rt));
 
-    f->unsaid++;
-    if (now < f->quiet_until)
-        return;
-    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: %s; it is "
-             "number %llu since the last such line", len, error, (unsigned long long)f->unsaid);
-    f->unsaid = 0;
-    f->quiet_until = now + QUIET_NS;
+    if (times > 0)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes on a control socket dropped: %s; it "
+                 "is number %llu since the last such line", len, error, (unsigned long long)times);
 }
 
 static bool is_from(const struct shm_message *m, const struct shm_peer *p)

@@ -149,9 +149,8 @@ struct shm_fabric {
     _Atomic unsigned polled;            /* whose life is asked for, now and then, */
     _Atomic unsigned watched;           /* and of which a pidfd tells; asked for, too, but seldom */
     _Atomic bool early;                 /* a peer has become known of which messages are parked */
-    int64_t retry_ns, probe_at;         /* the service thread's, as are the next three: */
-    int64_t quiet_until;                /* no line of dropped messages, */
-    uint64_t unsaid;                    /* so many of which none was written */
+    int64_t retry_ns, probe_at;         /* the service thread's, as are the next two: */
+    struct loci_log_seldom dropped;     /* lines about messages */
     _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     struct loci_turn turn;

@@ -109,6 +109,7 @@ struct verbs_links {
     bool starved;                   /* somebody waits for a free one */
     struct link_parked *parked;
     unsigned nparked, ticks;
+    struct loci_log_seldom refused; /* lines about strangers' calls */
 
     pthread_mutex_t lock;           /* what follows, and what links say of themselves */
     struct verbs_link *all, *to_do;

@@ -21,6 +21,7 @@
 
 #include "secret.h"
 #include "service.h"
+#include "wait.h"
 #include "link.h"
 #include "qp.h"
 
@@ -310,15 +311,25 @@ static bool is_for_us(const struct verbs_links *links, const struct loci_hello *
     return loci_hello_is_sound(hello, LOCI_CALL, me) && hello->from < me->identity;
 }
 
+static void refuse_stranger(struct verbs_links *links, struct rdma_cm_id *id)
+{
+    struct loco_runtime *rt = links->fabric->rt;
+    uint64_t times = loci_log_seldom(&links->refused, loci_now(rt));
+
+    if (times > 0)
+        LOCI_LOG(rt, LOCO_LOG_WARN, "a stranger's call is refused, the last of %llu",
+                 (unsigned long long)times);
+    rdma_reject(id, NULL, 0);
+    rdma_destroy_id(id);
+}
+
 static void called(struct verbs_links *links, struct rdma_cm_id *id,
                    const struct loci_hello *hello)
 {
     struct verbs_link *l;
 
     if (!is_for_us(links, hello)) {
-        LOCI_LOG(links->fabric->rt, LOCO_LOG_WARN, "a stranger's call is refused");
-        rdma_reject(id, NULL, 0);
-        rdma_destroy_id(id);
+        refuse_stranger(links, id);
         return;
     }
     l = loci_link_find(links, hello->from, hello->label);
