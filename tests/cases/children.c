@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* children N: a process that spawns N children, one after the other, meets each in windows of the
+ * kinds ALLOCATE, CREATE and SHARED, and parts from it. In the end it holds what it held after the
+ * first five. MPI itself keeps two maps of PMIx and some 200 KiB for each child that it has spawned,
+ * with windows or without. */
+
+#include <mpi.h>
+#include <string.h>
+
+#include "held.h"
+
+#define FIRST 5
+#define BYTES 100000
+#define CHILD_KIB 260           /* of MPI's own, each */
+#define RSS_KIB 1024
+#define PAUSE 200000            /* us: mpirun of Open MPI 4.1 may hang if one ends as the next begins */
+
+static void use(MPI_Win win, MPI_Comm both)
+{
+    int rank;
+    char byte = 1;
+
+    MPI_Comm_rank(both, &rank);
+    MPI_Win_fence(0, win);
+    MPI_Put(&byte, 1, MPI_CHAR, 1 - rank, (MPI_Aint)rank, 1, MPI_CHAR, win);
+    MPI_Win_fence(0, win);
+    MPI_Win_free(&win);
+}
+
+static void meet(MPI_Comm other, int high)
+{
+    static char memory[BYTES];
+    MPI_Comm both;
+    MPI_Win win;
+    char *base;
+
+    MPI_Intercomm_merge(other, high, &both);
+    MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, both, &base, &win);
+    use(win, both);
+    MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, both, &win);
+    use(win, both);
+    MPI_Win_allocate_shared(BYTES, 1, MPI_INFO_NULL, both, &base, &win);
+    use(win, both);
+    MPI_Comm_free(&both);
+    MPI_Comm_disconnect(&other);
+}
+
+static void spawn(char *program)
+{
+    MPI_Comm child;
+
+    MUST(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child,
+                        MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+    meet(child, 0);
+    usleep(PAUSE);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        meet(parent, 1);
+    } else {
+        int n = argc > 1 ? atoi(argv[1]) : 10;
+        struct held before, now;
+        double begin = case_now();
+
+        for (int i = 0; i < FIRST; i++)
+            spawn(argv[0]);
+        before = held_now();
+        held_tell("after the first", &before);
+        for (int i = 0; i < n; i++)
+            spawn(argv[0]);
+        held_becomes(&before, RSS_KIB + CHILD_KIB * n, &now);
+        held_tell("after all", &now);
+        printf("%d children in %.0f s\n", FIRST + n, case_now() - begin);
+        MUST(held_is_as(&before, &now, RSS_KIB + CHILD_KIB * n));
+    }
+    MPI_Finalize();
+    return 0;
+}
