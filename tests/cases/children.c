@@ -2,8 +2,8 @@
 
 /* children N: a process that spawns N children, one after the other, meets each in windows of the
  * kinds ALLOCATE, CREATE and SHARED, and parts from it. In the end it holds what it held after the
- * first five. MPI itself keeps two maps of PMIx and some 200 KiB for each child that it has spawned,
- * with windows or without. */
+ * first five. MPI itself keeps two maps of PMIx and some 200 KiB for each child that it has
+ * spawned, with windows or without. */
 
 #include <mpi.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 #define BYTES 100000
 #define CHILD_KIB 260           /* of MPI's own, each */
 #define RSS_KIB 1024
-#define PAUSE 200000            /* us: mpirun of Open MPI 4.1 may hang if one ends as the next begins */
+/* us: mpirun of Open MPI 4.1 may hang where one child ends as the next begins. */
+#define PAUSE 200000
 
 static void use(MPI_Win win, MPI_Comm both)
 {

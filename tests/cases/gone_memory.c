@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* gone_memory killed|left: two members with a region of 64 MiB each, and a barrier. One of them goes.
- * Who stays finds its memory for as long as it has the region; with the region both parts are given
- * back, while the barrier, and the group of everyone, are there still. */
+/* gone_memory killed|left: two members with a region of 64 MiB each, and a barrier. One of them
+ * goes. Who stays finds its memory for as long as it has the region; with the region both parts are
+ * given back, while the barrier, and the group of everyone, are there still. */
 
 #include <signal.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* workers N: a process that stays, and N workers, one after the other, each a program of its own.
- * They meet, share a region and a queue, write to each other, and part; every other worker is killed
- * in the middle of it. In the end the one that stays holds what it held after the first ten. */
+ * They meet, share a region and a queue, write to each other, and part; every other worker is
+ * killed in the middle of it. In the end the one that stays holds what it held after the first
+ * ten. */
 
 #include <signal.h>
 #include <spawn.h>

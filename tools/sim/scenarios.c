@@ -10,7 +10,8 @@
 
 extern const struct sim_scenario sim_scenario_atomic_var, sim_scenario_bank,
     sim_scenario_bank_single, sim_scenario_barrier, sim_scenario_barrier_many,
-    sim_scenario_endpoint, sim_scenario_fence, sim_scenario_kvstore, sim_scenario_owned_var,
+    sim_scenario_comers, sim_scenario_endpoint, sim_scenario_fence, sim_scenario_kvstore,
+    sim_scenario_owned_var,
     sim_scenario_queue, sim_scenario_region, sim_scenario_ringbuffer, sim_scenario_rw_group,
     sim_scenario_rw_lock, sim_scenario_rw_lock_hasty, sim_scenario_rw_meet, sim_scenario_sst,
     sim_scenario_ticket_lock, sim_scenario_window_acc, sim_scenario_window_active,
@@ -40,6 +41,7 @@ const struct sim_scenario *const sim_scenarios[] = {
     &sim_scenario_window_active,
     &sim_scenario_window_dynamic,
     &sim_scenario_endpoint,
+    &sim_scenario_comers,
     &sim_scenario_bank,
     &sim_scenario_bank_single,
     NULL

@@ -17,14 +17,17 @@
 
 /* ---- letters ---- */
 
-static void append(struct sim_process *to, int from, enum sim_letter_kind kind,
-                   const void *bytes, size_t len)
+/* To and from the runtimes with these labels, at that process and by process `from`. */
+static void append(struct sim_process *to, uint64_t label, int from, uint64_t sender,
+                   enum sim_letter_kind kind, const void *bytes, size_t len)
 {
     struct sim_letter *letter = malloc(sizeof *letter + len);
 
     if (letter == NULL)
         abort();
-    *letter = (struct sim_letter){ .kind = kind, .from = from, .len = len };
+    *letter = (struct sim_letter){
+        .kind = kind, .from = from, .label = sender, .to = label, .len = len,
+    };
     if (len > 0)
         memcpy(letter->bytes, bytes, len);
     *to->last_letter = letter;
@@ -48,11 +51,13 @@ static void garble(struct sim_world *w, struct sim_letter *letter)
         letter->bytes[(draw >> 8) % letter->len] ^= (unsigned char)(1 << (draw >> 4) % 8);
 }
 
-void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind kind,
-                          const void *bytes, size_t len)
+void loci_sim_send_letter(struct sim_process *to, uint64_t label, int from,
+                          enum sim_letter_kind kind, const void *bytes, size_t len)
 {
     struct sim_world *w = to->world;
     const struct loci_sim_faults *faults = &w->config->faults;
+    const struct loco_runtime *rt = w->process[from].rt;
+    uint64_t sender = rt != NULL ? rt->address.label : 0;
 
     if (to->stopped || to->rt == NULL)
         return;
@@ -60,10 +65,10 @@ void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind
         SIM_TRACE(w, from, -1, "message lost", 0, to->rank, "%zu bytes", len);
         return;
     }
-    append(to, from, kind, bytes, len);
+    append(to, label, from, sender, kind, bytes, len);
     if (kind == SIM_CONTROL && happens(w, faults->twice)) {
         SIM_TRACE(w, from, -1, "message doubled", 0, to->rank, "%zu bytes", len);
-        append(to, from, kind, bytes, len);
+        append(to, label, from, sender, kind, bytes, len);
     } else if (kind == SIM_CONTROL && happens(w, faults->garble)) {
         struct sim_letter *letter = to->letters;
 
@@ -102,9 +107,29 @@ static struct sim_letter *take_letter(struct sim_process *p)
     return letter;
 }
 
+/* Who sent it. A process that has opened a runtime again is another one than before; NULL: it is
+ * not known yet, or has been forgotten, or this process is not the one that it was for. */
+static struct loci_peer *sender_of(struct sim_process *p, const struct sim_letter *letter)
+{
+    int count = atomic_load_explicit(&p->rt->peer_count, memory_order_acquire);
+
+    if (letter->to != 0 && letter->to != p->rt->address.label)
+        return NULL;
+    if (p->peers[letter->from] != NULL
+        && p->peers[letter->from]->address.label == letter->label)
+        return p->peers[letter->from];
+    for (int i = 1; i < count; i++) {
+        struct loci_peer *peer = loci_peer(p->rt, i);
+
+        if (peer->in_table && peer->address.label == letter->label)
+            return peer;
+    }
+    return NULL;
+}
+
 static void handle(struct sim_process *p, const struct sim_letter *letter)
 {
-    struct loci_peer *from = p->peers[letter->from];
+    struct loci_peer *from = sender_of(p, letter);
 
     if (letter->kind == SIM_TIDY)
         loci_peers_tidy(p->rt);
@@ -213,7 +238,7 @@ void loci_service_tidy(struct loco_runtime *rt)
 {
     struct sim_process *p = rt->host.ctx;
 
-    loci_sim_send_letter(p, p->rank, SIM_TIDY, NULL, 0);
+    loci_sim_send_letter(p, 0, p->rank, SIM_TIDY, NULL, 0);
 }
 
 bool loci_service_is_self(struct loco_runtime *rt)
@@ -252,12 +277,25 @@ void loci_sim_fabric_close(struct loci_fabric *fabric)
     end_service(sim_process_of(fabric));
 }
 
+/* It has gone before it was met here. */
+static void tell_of_end(struct sim_process *p, const struct loci_peer *peer)
+{
+    const struct sim_process *to = sim_peer_process(p, peer);
+    bool closed = to->rt == NULL || to->rt->address.label != peer->address.label;
+
+    if (!to->stopped && !closed)
+        return;
+    append(p, 0, to->rank, peer->address.label, closed ? SIM_GOODBYE : SIM_DEATH, NULL, 0);
+    sim_poke(p, 0);
+}
+
 int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct sim_process *p = sim_process_of(fabric);
 
     p->peers[peer->address.identity - SIM_IDENTITY] = peer;
     peer->fabric_data = &p->peers[peer->address.identity - SIM_IDENTITY];
+    tell_of_end(p, peer);
     return LOCO_OK;
 }
 
@@ -276,7 +314,8 @@ void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct sim_process *p = sim_process_of(fabric);
 
-    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_GOODBYE, NULL, 0);
+    loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_GOODBYE,
+                         NULL, 0);
 }
 
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
@@ -288,7 +327,8 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
     if (!loci_peer_alive(p->rt, peer->index))
         return LOCO_ERR_PEER_DEAD;
     p->counts.messages++;
-    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_CONTROL, message, len);
+    loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_CONTROL,
+                         message, len);
     return LOCO_OK;
 }
 
@@ -299,7 +339,8 @@ int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer)
 
     loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
     p->counts.messages++;
-    loci_sim_send_letter(sim_peer_process(p, peer), p->rank, SIM_RING, NULL, 0);
+    loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_RING, NULL,
+                         0);
     return LOCO_OK;
 }
 

@@ -140,6 +140,10 @@ uint32_t loci_sim_draw(uint32_t n);
 void loci_sim_pause(void);
 /* Let virtual time pass. */
 void loci_sim_sleep(int64_t ns);
+/* The process closes its runtime and opens another, alone, in its place: to the others it is one
+ * that leaves, and one that comes. It has no other thread, and makes no collective exchange of the
+ * world's. */
+int loci_sim_again(loco_runtime_t **rt);
 /* Of the process so far; and virtual time. */
 struct loci_sim_counts loci_sim_counts(loco_runtime_t *rt);
 int64_t loci_sim_time(void);

@@ -152,7 +152,7 @@ static void log_line(void *ctx, int level, const char *text)
         SIM_TRACE(p->world, p->rank, p->world->current->thread, "log", 0, -1, "%s", text);
 }
 
-static int open_runtime(struct sim_process *p)
+static int open_runtime(struct sim_process *p, const struct loco_exchange *exchange)
 {
     static const char *const defaults[] = { "LOCO_SPIN=0", NULL };
     const struct loci_sim_config *config = p->world->config;
@@ -162,13 +162,41 @@ static int open_runtime(struct sim_process *p)
     };
     const struct loco_bootstrap boot = {
         .identity = SIM_IDENTITY + (uint64_t)p->rank,
-        .exchange = { p, p->rank, p->world->count, allgather },
+        .exchange = *exchange,
         .log = log_line, .log_ctx = p,
         .settings = config->settings != NULL ? config->settings : defaults,
     };
 
     return loci_runtime_open(&boot, &host, config->one_node ? &loci_fabric_sim_node
                                                             : &loci_fabric_sim, &p->rt);
+}
+
+static int gather_alone(void *ctx, const void *mine, size_t len, void *all)
+{
+    (void)ctx;
+    memcpy(all, mine, len);
+    return LOCO_OK;
+}
+
+int loci_sim_again(loco_runtime_t **rt)
+{
+    const struct loco_exchange alone = { NULL, 0, 1, gather_alone };
+    struct sim_process *p = (*rt)->host.ctx;
+    struct sim_world *w = p->world;
+    int status;
+
+    loco_runtime_close(*rt);
+    p->rt = NULL;
+    p->closing = false;
+    loci_sim_letters_free(p);
+    memset(p->peers, 0, (size_t)w->count * sizeof p->peers[0]);
+    for (int i = 0; i < w->fiber_count; i++)
+        if (w->fibers[i]->process == p)
+            w->fibers[i]->context = NULL;
+    status = open_runtime(p, &alone);
+    if (status == LOCO_OK)
+        *rt = p->rt;
+    return status;
 }
 
 /* Wait for the others; the last one in lets all go on. */
@@ -200,7 +228,8 @@ static void main_fiber(void *arg)
     struct sim_fiber *f = arg;
     struct sim_process *p = f->process;
     struct sim_world *w = p->world;
-    int status = open_runtime(p);
+    const struct loco_exchange everyone = { p, p->rank, w->count, allgather };
+    int status = open_runtime(p, &everyone);
 
     if (status != LOCO_OK)
         loci_sim_fail("p%d: no runtime: %s", p->rank, loco_strerror(status));
@@ -238,7 +267,7 @@ void loci_sim_stop(struct sim_process *p)
         all_changed(w);
     for (int i = 0; i < w->count; i++)
         if (i != p->rank)
-            loci_sim_send_letter(&w->process[i], p->rank, SIM_DEATH, NULL, 0);
+            loci_sim_send_letter(&w->process[i], 0, p->rank, SIM_DEATH, NULL, 0);
     if (w->open == 0)
         loci_sim_end(LOCI_SIM_PASSED);
 }

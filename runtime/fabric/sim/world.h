@@ -104,6 +104,7 @@ struct sim_letter {
     struct sim_letter *next;
     enum sim_letter_kind kind;
     int from;
+    uint64_t label, to;                 /* of the runtimes that sent it, and that it is for */
     int64_t at;                         /* TIMED: when it arrives */
     size_t len;
     unsigned char bytes[];
@@ -259,8 +260,8 @@ void loci_sim_next_part(struct sim_world *w, struct sim_op *op, size_t *from, si
 
 /* control.c */
 void loci_sim_serve(void *arg);
-void loci_sim_send_letter(struct sim_process *to, int from, enum sim_letter_kind kind,
-                          const void *bytes, size_t len);
+void loci_sim_send_letter(struct sim_process *to, uint64_t label, int from,
+                          enum sim_letter_kind kind, const void *bytes, size_t len);
 void loci_sim_letters_free(struct sim_process *p);
 
 /* world.c */
