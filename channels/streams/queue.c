@@ -86,6 +86,14 @@ static int read_entry(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack
                      turn->q->entry_bytes, ack);
 }
 
+/* It is done, with that status: that a place is lost with its entry is no error. */
+static int end_turn(struct loci_queue_turn *turn, int status)
+{
+    int woken = loci_queue_woken(turn);
+
+    return status < 0 && status != LOCO_ERR_PEER_DEAD ? status : woken;
+}
+
 static int put_in(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
 {
     loco_ack_t own = LOCO_ACK_INIT, *to = ack != NULL ? ack : &own;
@@ -98,9 +106,9 @@ static int put_in(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
         return status;
     /* From here on it is in the queue: if its place is lost, so is the entry. */
     status = loci_queue_publish(turn, to);
-    if (status == LOCO_OK && ack == NULL)
+    if (status >= 0 && ack == NULL)
         status = loco_ack_wait(turn->q->rt, &own);
-    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+    return end_turn(turn, status);
 }
 
 static int take_out(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
@@ -113,7 +121,7 @@ static int take_out(struct loci_queue_turn *turn, void *entry, loco_ack_t *ack)
     if (status != LOCO_OK)
         return status;
     status = loci_queue_release(turn, ack != NULL ? ack : &later);
-    return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
+    return end_turn(turn, status);
 }
 
 /* ---- calls ---- */
@@ -147,14 +155,19 @@ static int call(struct loco_queue *q, bool push, draw_fn *draw, use_fn *use, voi
 {
     struct loci_queue_turn turn;
     uint64_t ticket, passed = 0;
-    int status = loci_queue_alive(q);
+    int status = loci_queue_alive(q), lost = LOCO_OK;
 
     while (status == LOCO_OK) {
         status = draw(q, &ticket);
+        if (status == LOCO_ERR_RANGE) {
+            lost = loci_queue_be_told(q);
+            status = draw(q, &ticket);
+        }
         if (status != LOCO_OK)
             break;
         loci_queue_turn_begin(&turn, q, push, ticket);
         status = use(&turn, entry, ack);
+        lost = turn.lost != LOCO_OK ? turn.lost : lost;
         if (status != LOCI_QUEUE_PASSED)
             break;
         passed++;
@@ -162,7 +175,7 @@ static int call(struct loco_queue *q, bool push, draw_fn *draw, use_fn *use, voi
         if (status == LOCO_OK && passed % (2 * q->capacity) == 0)
             status = look_for_place(q);
     }
-    return status;
+    return status == LOCO_OK ? lost : status;
 }
 
 static int before_push(struct loco_queue *q)
@@ -336,14 +349,25 @@ static int announce_end(struct loco_queue *q, uint64_t closed)
 static int close_once(struct loco_queue *q)
 {
     uint64_t tail;
-    int status = loci_queue_alive(q);
+    int status = loci_queue_alive(q), lost = LOCO_OK;
 
     if (status == LOCO_OK)
         status = loco_atomic_var_fetch_add(q->tail, LOCI_QUEUE_CLOSED, &tail);
+    if (status == LOCO_ERR_RANGE) {
+        lost = loci_queue_be_told(q);
+        status = loco_atomic_var_fetch_add(q->tail, LOCI_QUEUE_CLOSED, &tail);
+    }
     if (status != LOCO_OK)
         return status;
     q->closed_here = true;      /* at most once for each process: the count has 16 bits */
-    return tail < LOCI_QUEUE_CLOSED ? announce_end(q, tail + 1) : LOCO_OK;
+    if (tail >= LOCI_QUEUE_CLOSED)
+        return lost;
+    status = announce_end(q, tail + 1);
+    if (status == LOCO_ERR_RANGE) {     /* all that it does may be done twice */
+        lost = loci_queue_be_told(q);
+        status = announce_end(q, tail + 1);
+    }
+    return status != LOCO_OK ? status : lost;
 }
 
 int loco_queue_close(loco_queue_t *q)

@@ -160,7 +160,22 @@ struct loci_queue_turn {
     int64_t delay, next_look;           /* ns between looks; when the next one is */
     int64_t next_check, still_since;    /* once a member is dead */
     uint64_t still;
+    int lost;                           /* LOCO_ERR_RANGE: a write from before was refused, and this
+                                           call tells it */
+    uint64_t woken;                     /* who waited and was told, or is to be; 0: nobody */
+    int wake_status;                    /* of the write that tells it, in flight by this... */
+    loco_ack_t wake_ack;                /* ...ack */
 };
+
+/* An operation came behind a write of this thread, of before the call, that a member's device has
+ * refused, and nothing of it was done. But a ticket is out whose other half waits, or all wait to
+ * be told of the end: so here is the fence that ends such a failure (lane.c), then the operation
+ * again, and the call is carried out and returns this: LOCO_ERR_RANGE. */
+static inline int loci_queue_be_told(struct loco_queue *q)
+{
+    loci_fence_peer(q->rt, LOCO_FENCE_THREAD, -1);
+    return LOCO_ERR_RANGE;
+}
 
 /* Positive: the turn's slot was passed over, so that another ticket is to be drawn. */
 #define LOCI_QUEUE_PASSED 2
@@ -179,6 +194,8 @@ void loci_queue_turn_begin(struct loci_queue_turn *turn, struct loco_queue *q, b
 int loci_queue_claim(struct loci_queue_turn *turn);
 int loci_queue_publish(struct loci_queue_turn *turn, loco_ack_t *ack);
 int loci_queue_release(struct loci_queue_turn *turn, loco_ack_t *ack);
+/* Then: the waiter whose name was in the slot has been told. */
+int loci_queue_woken(struct loci_queue_turn *turn);
 
 /* The turn's word := desired, if it is what was seen last; what it is now goes into turn->word, so
  * that equal to `desired` says it was done. */

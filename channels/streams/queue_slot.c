@@ -38,18 +38,43 @@ static uint64_t wake_offset(int i)
     return LOCI_QUEUE_WAKE_AT + (uint64_t)i * LOCI_CACHE_LINE;
 }
 
-/* Tell the waiter whose name was in the slot that this call has come. */
-static int wake(struct loci_queue_turn *turn, uint64_t who)
+static int write_wake(struct loci_queue_turn *turn, loco_ack_t *ack)
 {
     struct loco_queue *q = turn->q;
     uint64_t waits_with = turn->push ? turn->ticket : turn->ticket + q->capacity;
-    loco_ack_t ack = LOCO_ACK_INIT;
-    int rank = loci_queue_who_rank(who), i = (int)(who & 0xff) - 1, status;
+    int rank = loci_queue_who_rank(turn->woken), i = (int)(turn->woken & 0xff) - 1;
 
-    if (i < 0 || i >= LOCI_QUEUE_WAKES || rank < 0 || rank >= (int)q->size)
+    return loci_write64(q->rt, loci_endpoint_mem(q->ep, rank, LOCI_QUEUE_MEMBER), wake_offset(i),
+                        waits_with + 1, ack);
+}
+
+/* Tell the waiter whose name was in the slot that this call has come. The slot is ours by now, so
+ * this fails no call: loci_queue_woken() sees to it that the waiter is told. */
+static void wake(struct loci_queue_turn *turn, uint64_t who)
+{
+    int rank = loci_queue_who_rank(who), i = (int)(who & 0xff) - 1;
+
+    if (i < 0 || i >= LOCI_QUEUE_WAKES || rank < 0 || rank >= (int)turn->q->size)
+        return;
+    turn->woken = who;
+    turn->wake_ack = (loco_ack_t)LOCO_ACK_INIT;
+    turn->wake_status = write_wake(turn, &turn->wake_ack);
+}
+
+int loci_queue_woken(struct loci_queue_turn *turn)
+{
+    struct loco_runtime *rt = turn->q->rt;
+    int status = turn->wake_status;
+
+    if (turn->woken == 0)
         return LOCO_OK;
-    status = loci_write64(q->rt, loci_endpoint_mem(q->ep, rank, LOCI_QUEUE_MEMBER),
-                          wake_offset(i), waits_with + 1, &ack);
+    if (status >= 0)
+        status = loco_ack_wait(rt, &turn->wake_ack);
+    if (status == LOCO_ERR_RANGE) {
+        turn->lost = loci_queue_be_told(turn->q);
+        status = write_wake(turn, NULL);
+    }
+    turn->woken = 0;
     /* That it died while it waited is no business of ours. */
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }
@@ -79,6 +104,8 @@ void loci_queue_turn_begin(struct loci_queue_turn *turn, struct loco_queue *q, b
     turn->host = q->ep->group.peer[rank];
     turn->wake = -1;
     turn->registered = turn->passed = false;
+    turn->lost = LOCO_OK;
+    turn->woken = 0;
     turn->delay = FIRST_DELAY;
     turn->next_look = turn->next_check = turn->still_since = 0;
 }
@@ -168,7 +195,9 @@ static int take(struct loci_queue_turn *turn, bool *done)
         status = take_up_again(turn);
     if (status == LOCO_OK)
         status = loci_queue_swap(turn, taken_word(turn), done);
-    return status == LOCO_OK && *done && who != 0 ? wake(turn, who) : status;
+    if (status == LOCO_OK && *done && who != 0)
+        wake(turn, who);
+    return status;
 }
 
 /* ---- waiting ---- */
@@ -323,7 +352,7 @@ static int pass(struct loci_queue_turn *turn)
     return status == LOCO_OK && same ? LOCI_QUEUE_PASSED : status;
 }
 
-int loci_queue_claim(struct loci_queue_turn *turn)
+static int claim(struct loci_queue_turn *turn)
 {
     bool done = false;
     int status = LOCO_OK;
@@ -342,6 +371,19 @@ int loci_queue_claim(struct loci_queue_turn *turn)
     }
     end_wait(turn);
     return status;
+}
+
+/* What is refused was posted before the claim, for its own memory is there; and what the lane does
+ * after the swap that claims comes behind no refusal any more. So claiming alone is done again. */
+int loci_queue_claim(struct loci_queue_turn *turn)
+{
+    int status = claim(turn);
+
+    if (status != LOCO_ERR_RANGE)
+        return status;
+    loci_queue_turn_begin(turn, turn->q, turn->push, turn->ticket);
+    turn->lost = loci_queue_be_told(turn->q);
+    return claim(turn);
 }
 
 /* From a state that is this turn's alone to the next. Nobody else changes the word meanwhile, so

@@ -55,6 +55,10 @@ extern "C" {
  * Places where a dead process was in the middle of a call may be given up: the queue holds less
  * then. What a dead process leaves half done others wait for up to half a second,
  * on a device 8 times LOCO_RDMA_TIMEOUT longer.
+ * LOCO_ERR_RANGE: the target's device has refused a write that this thread began before, to
+ * whatever object, as a fence would tell (loco_fence). A push into a queue made with
+ * LOCO_QUEUE_FENCE has put nothing in then. All other calls have done their work all the same: the
+ * entry is in, or taken and in `entry`, or the queue is closed.
  * Source: LOCO paper, section 5.4; the ring in which tickets are drawn by fetch-and-add, and a
  * ticket that finds its place passed over is drawn again: Morrison and Afek, "Fast concurrent
  * queues for x86 processors", PPoPP 2013 (LCRQ). That entries of any size are written in place, how

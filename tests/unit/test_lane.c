@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <loco/loco.h>
 
@@ -312,6 +313,68 @@ Test(lane, holds_up_nobody_who_comes_back, .timeout = RUN_SECONDS)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         cr_assert_eq(member_run_seed(RUN_WEAK, 2, seed, return_body, NULL, NULL), 0);
+}
+
+/* Of a call on memory of several members: whether it has met the refusal depends on where it went. */
+static bool is_told(int status, bool in_vain)
+{
+    return status == LOCO_OK || (in_vain && status == LOCO_ERR_RANGE);
+}
+
+/* A ticket is out before its place is claimed. Whatever was refused of one who pushes or pops, and
+ * to whom, the entry gets from one to the other; who wakes a waiter does so, too. */
+static int queue_body(struct member *m)
+{
+    _Atomic int *pushed = m->arg;
+    loco_queue_t *q;
+    struct words w;
+    uint64_t entry;
+
+    CHECK(enter(&w, m) == 0);
+    CHECK_OK(loco_queue_create(m->rt, NULL, "line", loco_everyone(m->rt), sizeof entry, 5, 0, &q));
+    CHECK_OK(loco_runtime_wait_ready(m->rt, LOCO_FOREVER));
+    for (uint64_t round = 1; round <= 24; round++) {
+        int refuses = (int)(round / 3 % (unsigned)m->n);
+        bool pop_first = round % 2 == 0, in_vain = m->rank != 0 && m->rank != refuses;
+
+        entry = round;
+        if (m->rank == 1 && pop_first)
+            usleep(500);                /* until the other waits */
+        if (m->rank == 2 && !pop_first)
+            CHECK_OK(run_await(pushed, (int)round));
+        if (in_vain)
+            CHECK(put_in_vain(&w, refuses) == 0);
+        if (m->rank == 1)
+            CHECK(is_told(loco_queue_push(q, &entry), in_vain));
+        if (m->rank == 1)
+            atomic_store(pushed, (int)round);
+        entry = 0;
+        if (m->rank == 2) {
+            CHECK(is_told(loco_queue_pop(q, &entry), in_vain));
+            CHECK_EQ(entry, round);
+        }
+        if (in_vain)
+            loci_fence_peer(m->rt, LOCO_FENCE_THREAD, -1);
+        CHECK_OK(run_meet(m->rt));
+    }
+    if (m->rank == 1) {
+        CHECK(put_in_vain(&w, 2) == 0);
+        CHECK_EQ(loco_queue_close(q), LOCO_ERR_RANGE);
+    } else {
+        CHECK_EQ(loco_queue_pop(q, &entry), LOCO_ERR_CLOSED);
+    }
+    CHECK_OK(run_meet(m->rt));
+    loco_queue_destroy(q);
+    return leave(&w);
+}
+
+Test(lane, holds_up_no_ticket_of_a_queue, .timeout = RUN_SECONDS)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        _Atomic int pushed = 0;
+
+        cr_assert_eq(member_run_seed(RUN_WEAK, 3, seed, queue_body, &pushed, NULL), 0);
+    }
 }
 
 /* Who loses a write before it has arrived all the same, in one call or in several. */
