@@ -6,7 +6,9 @@
  * spawned, with windows or without. */
 
 #include <mpi.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "held.h"
 
@@ -14,8 +16,7 @@
 #define BYTES 100000
 #define CHILD_KIB 260           /* of MPI's own, each */
 #define RSS_KIB 1024
-/* us: mpirun of Open MPI 4.1 may hang where one child ends as the next begins. */
-#define PAUSE 200000
+#define PAUSE 100000            /* us */
 
 static void use(MPI_Win win, MPI_Comm both)
 {
@@ -29,14 +30,25 @@ static void use(MPI_Win win, MPI_Comm both)
     MPI_Win_free(&win);
 }
 
+/* Until it has ended, and mpirun has taken note of it: mpirun of Open MPI 4.1 may hang in the next
+ * spawn where one child ends as the next begins. */
+static void wait_for_end(pid_t child)
+{
+    while (kill(child, 0) == 0)
+        usleep(1000);
+    usleep(PAUSE);
+}
+
 static void meet(MPI_Comm other, int high)
 {
     static char memory[BYTES];
+    int own = (int)getpid(), pid[2];
     MPI_Comm both;
     MPI_Win win;
     char *base;
 
     MPI_Intercomm_merge(other, high, &both);
+    MPI_Allgather(&own, 1, MPI_INT, pid, 1, MPI_INT, both);
     MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, both, &base, &win);
     use(win, both);
     MPI_Win_create(memory, BYTES, 1, MPI_INFO_NULL, both, &win);
@@ -45,6 +57,8 @@ static void meet(MPI_Comm other, int high)
     use(win, both);
     MPI_Comm_free(&both);
     MPI_Comm_disconnect(&other);
+    if (high == 0)
+        wait_for_end(pid[1]);
 }
 
 static void spawn(char *program)
@@ -54,7 +68,6 @@ static void spawn(char *program)
     MUST(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child,
                         MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
     meet(child, 0);
-    usleep(PAUSE);
 }
 
 int main(int argc, char **argv)
