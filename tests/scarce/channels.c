@@ -344,13 +344,6 @@ static bool find_preloaded(void)
     return run.arm != NULL && run.disarm != NULL && run.live != NULL;
 }
 
-static unsigned what_of(const char *name)
-{
-    return strcmp(name, "memory") == 0 ? SCARCE_MEMORY
-           : strcmp(name, "mappings") == 0 ? SCARCE_MAPPINGS
-           : strcmp(name, "descriptors") == 0 ? SCARCE_DESCRIPTORS : SCARCE_THREADS;
-}
-
 int main(int argc, char **argv)
 {
     bool all, fine = true;
@@ -363,7 +356,7 @@ int main(int argc, char **argv)
         return 2;
     all = strcmp(argv[1], "all") == 0;
     run.who = atoi(argv[2]);
-    run.what = what_of(argv[3]);
+    run.what = scarce_kind_of(argv[3]);
     run.ever = argc > 4 && strcmp(argv[4], "ever") == 0;
     run.first = argc > 5 ? atol(argv[5]) : 1;
     run.step = argc > 6 ? atol(argv[6]) : 1;

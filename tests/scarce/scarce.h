@@ -2,6 +2,8 @@
 #ifndef TESTS_SCARCE_H
 #define TESTS_SCARCE_H
 
+#include <string.h>
+
 /* What libscarce.so, which is preloaded, lets fail: calls that give something, made by our own
  * libraries (not by the program, nor by Open MPI), in the order in which they are made. */
 
@@ -22,5 +24,13 @@ typedef long scarce_live_fn(void);
 #define SCARCE_ARM "scarce_arm"
 #define SCARCE_DISARM "scarce_disarm"
 #define SCARCE_LIVE "scarce_live"
+
+/* By its name: "memory" and so on. */
+static inline unsigned scarce_kind_of(const char *name)
+{
+    return strcmp(name, "memory") == 0 ? SCARCE_MEMORY
+           : strcmp(name, "mappings") == 0 ? SCARCE_MAPPINGS
+           : strcmp(name, "descriptors") == 0 ? SCARCE_DESCRIPTORS : SCARCE_THREADS;
+}
 
 #endif
