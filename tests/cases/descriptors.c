@@ -3,9 +3,12 @@
 /* descriptors peers: how many descriptors a member has open grows with its peers; the default
  * limit, 1,024, has to do for 900 of them. descriptors few N: N members make channels and use them
  * under whatever limit this process was started with. All succeed, or all end with an error; the
- * row of `table` says that none hangs. */
+ * row of `table` says that none hangs. descriptors killed N: the same, and then each opens files
+ * until it has no descriptor left, and the last one is killed: the others hear of it, what they wait
+ * for ends, and a channel that they make then is had by all of them or an error. */
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -101,6 +104,69 @@ static void peers(void)
     MUST(two + (900 - 2) * (double)(many - two) / (n / 2 - 2) < 1024 - 64);
 }
 
+/* What waits for the dead ends; one more channel, of the survivors, fails or serves. */
+static int survive(loco_runtime_t *rt, loco_barrier_t *barrier)
+{
+    int ranks[MOST], n = loco_group_size(loco_everyone(rt)) - 1, status;
+    loco_group_t *rest = NULL;
+    loco_region_t *region = NULL;
+    uint64_t word;
+    double start = case_now();
+
+    MUST(loco_barrier_wait(barrier) == LOCO_ERR_PEER_DEAD);
+    MUST(case_now() - start < case_limit(10));
+    for (int i = 0; i < n; i++)
+        ranks[i] = i;
+    MUST(loco_group_subset(loco_everyone(rt), n, ranks, &rest) == LOCO_OK);
+    status = loco_region_create(rt, NULL, "rest", rest, 4096, &region);
+    if (status == LOCO_OK)
+        status = loco_runtime_wait_ready_below(rt, "rest", INT64_C(20000000000));
+    MUST(status != LOCO_ERR_TIMEOUT);
+    if (status == LOCO_OK)
+        MUST(loco_region_read64(region, 0, 0, &word) == LOCO_OK);
+    loco_region_destroy(region);
+    loco_group_destroy(rest);
+    return 0;
+}
+
+static int outlive(const struct loco_bootstrap *boot, void *arg)
+{
+    loco_barrier_t *barrier = NULL;
+    loco_runtime_t *rt;
+    int status = loco_runtime_open(boot, &rt), last = boot->exchange.size - 1;
+
+    (void)arg;
+    if (status == LOCO_OK)
+        status = loco_barrier_create(rt, NULL, "all", loco_everyone(rt), &barrier);
+    if (status == LOCO_OK)
+        status = loco_runtime_wait_ready(rt, LOCO_FOREVER);
+    if (status != LOCO_OK)
+        return 1;
+    MUST(loco_barrier_wait(barrier) == LOCO_OK);
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+        ;
+    if (boot->exchange.rank == last) {
+        usleep(100000);                 /* the others are in their wait */
+        raise(SIGKILL);
+    }
+    status = survive(rt, barrier);
+    loco_barrier_destroy(barrier);
+    loco_runtime_close(rt);
+    return status;
+}
+
+static void killed(int members)
+{
+    int statuses[MOST];
+
+    MUST(members > 1 && members <= MOST);
+    (void)loco_fork_run(members, outlive, NULL, statuses);
+    for (int i = 0; i < members - 1; i++)
+        MUST(statuses[i] == statuses[0] && (statuses[i] == 0 || statuses[i] == 1));
+    MUST(statuses[members - 1] == (statuses[0] == 0 ? -SIGKILL : 1));
+    printf("%d members: %s\n", members, statuses[0] == 0 ? "fine" : "an error in all");
+}
+
 /* The limit is the members' alone: this process has what it needs. */
 static void few(int members)
 {
@@ -119,6 +185,8 @@ int main(int argc, char **argv)
         peers();
     else if (argc == 3 && strcmp(argv[1], "few") == 0)
         few(atoi(argv[2]));
+    else if (argc == 3 && strcmp(argv[1], "killed") == 0)
+        killed(atoi(argv[2]));
     else
         return 2;
     return 0;

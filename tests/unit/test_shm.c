@@ -177,6 +177,7 @@ static void stop_mapping(struct world *w, int rank)
     struct shm_mapping *m = calloc(1, sizeof *m);
 
     m->extent = w->pools[rank].key.extent;
+    m->again_at = INT64_MAX;
     m->next = p->mappings;
     p->mappings = m;
 #else
@@ -212,28 +213,58 @@ static int copies_what_it_cannot_map(const struct loco_bootstrap *boot, void *ar
     return leave(&w);
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-/* An owner that cannot map what the copy goes through says so: nobody waits for ever. */
-static int cannot_copy_for_others(const struct loco_bootstrap *boot, void *arg)
+/* An owner that cannot take or map what the copy goes through says so: nobody waits for ever. There
+ * are more requests than an area has slots. Once it can, it copies. */
+static int is_refused_and_served(struct world *w, int resource, const struct rlimit *little)
 {
-    const struct rlimit unlimited = { RLIM_INFINITY, RLIM_INFINITY };
+    struct rlimit before = { 0, 0 };
+
+    if (w->me == 0) {
+        NEED(getrlimit(resource, &before) == 0);
+        NEED(setrlimit(resource, &(struct rlimit){ little->rlim_cur, before.rlim_max }) == 0);
+    }
+    NEED(together(w) == LOCO_OK);
+    for (int i = 0; w->me == 1 && i < 20; i++)
+        NEED(loci_write64(w->rt, &w->users[0], 0, 5, NULL) == LOCO_ERR_NO_MEMORY);
+    NEED(together(w) == LOCO_OK);
+    if (w->me == 0)
+        NEED(setrlimit(resource, &before) == 0);
+    NEED(together(w) == LOCO_OK);
+    for (int i = 0; w->me == 1 && i < 20; i++)
+        NEED(loci_write64(w->rt, &w->users[0], 0, 5, NULL) == LOCO_OK);
+    return 0;
+}
+
+static int lacks_descriptors(const struct loco_bootstrap *boot, void *arg)
+{
+    const struct rlimit none = { .rlim_cur = 3 };
     struct world w;
 
     NEED(enter(&w, boot, arg) == 0);
-    if (w.me == 0)
-        stop_mapping(&w, 1);
-    NEED(together(&w) == LOCO_OK);
-    if (w.me == 1)
-        for (int i = 0; i < 3; i++)
-            NEED(loci_write64(w.rt, &w.users[0], 0, 5, NULL) == LOCO_ERR_NO_MEMORY);
-    NEED(together(&w) == LOCO_OK);
-    NEED(setrlimit(RLIMIT_AS, &unlimited) == 0);
+    NEED(is_refused_and_served(&w, RLIMIT_NOFILE, &none) == 0);
+    return leave(&w);
+}
+
+Test(shm, an_owner_without_descriptors_says_so, .timeout = 20)
+{
+    run(2, lacks_descriptors, &by_service);
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+static int lacks_address_space(const struct loco_bootstrap *boot, void *arg)
+{
+    const struct rlimit none = { .rlim_cur = 1 };
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    free(malloc((size_t)100 << 10));    /* the heap keeps that: small pieces are still to be had */
+    NEED(is_refused_and_served(&w, RLIMIT_AS, &none) == 0);
     return leave(&w);
 }
 
 Test(shm, an_owner_that_cannot_copy_says_so, .timeout = 20)
 {
-    run(2, cannot_copy_for_others, &by_service);
+    run(2, lacks_address_space, &by_service);
 }
 #endif
 

@@ -9,7 +9,17 @@
  * that the request names, copies between them and the slot, writes `status` and `result`, then
  * `done` with release; the requester polls it. Should the owner end meanwhile, the wait ends and
  * the slot is not used again; should the requester end, the owner copies into an area that nobody
- * reads. The owner maps only areas that can not shrink, so that it cannot be made to fault. */
+ * reads. The owner maps only areas that can not shrink, so that it cannot be made to fault.
+ *
+ * An owner that lacks a descriptor or address space refuses the area, and all requests that were
+ * sent until then have failed: it takes messages in order, and a request without an area for
+ * nothing. The next request sends the descriptor again. So the requester keeps that until a request
+ * was served. Who writes `told`: UNTOLD or REFUSED -> TELLING, a thread that tells, by compare and
+ * swap; TELLING -> TOLD, UNTOLD or REFUSED, the same thread, and TOLD -> REFUSED, the service thread,
+ * both under the peer's lock. `refusals` is counted up by the service thread, under the lock and
+ * after it has changed `told`: whoever sees a count finds TOLD only if the area was sent again since.
+ * So a request that looks at the count, then finds TOLD, was sent behind an area of which the count
+ * says when it is refused. */
 
 #include "config.h"
 
@@ -42,11 +52,14 @@ struct slot {
 #define SLOT_DATA (SLOT_BYTES - offsetof(struct slot, data))
 _Static_assert(SLOT_BYTES <= SHM_SCRATCH, "the owner's copy of a slot's data fits");
 
+enum { UNTOLD, TELLING, TOLD, REFUSED };
+
 struct shm_area {
     unsigned char *base;
+    _Atomic int fd;                     /* until the owner has it for certain; then -1 */
     _Atomic uint32_t free_slots;        /* a bit each */
-    _Atomic int told;                   /* 1: the owner was sent the descriptor; or why not */
-    _Atomic bool refused;               /* the owner could not map it */
+    _Atomic int told;                   /* whether the owner was sent the descriptor */
+    _Atomic unsigned refusals;          /* of the owner, which could not map it */
 };
 
 static struct slot *slot_at(unsigned char *area, uint32_t slot)
@@ -68,73 +81,107 @@ static int area_file(void)
     return -1;
 }
 
-static struct shm_area *new_area(int *fd)
-{
-    struct shm_area *area = calloc(1, sizeof *area);
-    int error;
-
-    *fd = area_file();
-    if (area != NULL && *fd >= 0) {
-        area->base = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-        atomic_init(&area->free_slots, (1u << SLOTS) - 1);
-        if (area->base != MAP_FAILED)
-            return area;
-    }
-    error = errno;
-    if (*fd >= 0)
-        close(*fd);
-    free(area);
-    errno = error;
-    return NULL;
-}
-
 static void free_area(struct shm_area *area)
 {
-    munmap(area->base, AREA_BYTES);
+    int fd = atomic_load_explicit(&area->fd, memory_order_relaxed);
+
+    if (area->base != MAP_FAILED)
+        munmap(area->base, AREA_BYTES);
+    if (fd >= 0)
+        close(fd);
     free(area);
+}
+
+static struct shm_area *new_area(void)
+{
+    struct shm_area *area = calloc(1, sizeof *area);
+    int fd, error;
+
+    if (area == NULL)
+        return NULL;
+    fd = area_file();
+    atomic_init(&area->fd, fd);
+    atomic_init(&area->free_slots, (1u << SLOTS) - 1);
+    area->base = MAP_FAILED;
+    if (fd >= 0)
+        area->base = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (area->base != MAP_FAILED)
+        return area;
+    error = errno;
+    free_area(area);
+    errno = error;
+    return NULL;
 }
 
 /* The first thread to come sets the area up. */
 static struct shm_area *add_area(struct shm_peer *p)
 {
-    struct shm_head head = { .type = SHM_AREA };
-    struct shm_area *area, *other;
-    int fd, status;
+    struct shm_area *area = new_area(), *other;
 
-    area = new_area(&fd);
     if (area == NULL) {
         loci_descriptor_missing(p->fabric->rt, "no memory for copies by a peer");
         return NULL;
     }
-    head.call = (uintptr_t)area;
     pthread_mutex_lock(&p->lock);
     other = p->area;
     if (other == NULL)
         p->area = area;
     pthread_mutex_unlock(&p->lock);
-    if (other == NULL) {
-        status = loci_shm_send(p, &head, NULL, 0, fd);
-        atomic_store_explicit(&area->told, status == LOCO_OK ? 1 : status, memory_order_release);
-    } else {
-        free_area(area);
-        area = other;
-    }
-    close(fd);
-    return area;
+    if (other == NULL)
+        return area;
+    free_area(area);
+    return other;
 }
 
-static int is_told(void *arg)
+static int tell_area(struct shm_peer *p, struct shm_area *area)
 {
-    return atomic_load_explicit(&((struct shm_area *)arg)->told, memory_order_acquire);
+    const struct shm_head head = { .type = SHM_AREA, .call = (uintptr_t)area };
+    unsigned refusals = atomic_load_explicit(&area->refusals, memory_order_relaxed);
+    int fd = atomic_load_explicit(&area->fd, memory_order_relaxed);
+    int status = fd >= 0 ? loci_shm_send(p, &head, NULL, 0, fd) : LOCO_ERR_SYSTEM;
+    int told = status == LOCO_OK ? TOLD : UNTOLD;
+
+    pthread_mutex_lock(&p->lock);
+    if (atomic_load_explicit(&area->refusals, memory_order_relaxed) != refusals)
+        told = REFUSED;
+    atomic_store_explicit(&area->told, told, memory_order_release);
+    pthread_mutex_unlock(&p->lock);
+    return status != LOCO_OK ? status : told == REFUSED ? LOCO_ERR_NO_MEMORY : LOCO_OK;
 }
 
-static int area_of(struct shm_peer *p, struct shm_area **out)
+static int is_not_telling(void *arg)
+{
+    return atomic_load_explicit(&((struct shm_area *)arg)->told, memory_order_acquire) != TELLING;
+}
+
+/* The owner has been sent the area, and has not refused it. */
+static int see_told(struct shm_peer *p, struct shm_area *area)
 {
     const struct loci_reason why = {
         .what = "another thread to set up copying", .peer = p->peer->index,
         .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_COPY,
     };
+    int told = atomic_load_explicit(&area->told, memory_order_acquire);
+
+    while (told != TOLD) {
+        int status = LOCO_OK;
+
+        if (told == TELLING)
+            status = loci_wait(p->fabric->rt, &why, is_not_telling, area);
+        else if (atomic_compare_exchange_strong_explicit(&area->told, &told, TELLING,
+                                                         memory_order_acquire,
+                                                         memory_order_acquire))
+            status = tell_area(p, area);
+        if (status != LOCO_OK)
+            return status;
+        told = atomic_load_explicit(&area->told, memory_order_acquire);
+    }
+    return LOCO_OK;
+}
+
+static int area_of(struct shm_peer *p, struct shm_area **out)
+{
     struct shm_area *area;
 
     pthread_mutex_lock(&p->lock);
@@ -145,7 +192,18 @@ static int area_of(struct shm_peer *p, struct shm_area **out)
     *out = area;
     if (area == NULL)
         return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
-    return loci_wait(p->fabric->rt, &why, is_told, area);
+    return LOCO_OK;
+}
+
+/* The owner has it. */
+static void drop_descriptor(struct shm_area *area)
+{
+    int fd = -1;
+
+    if (atomic_load_explicit(&area->fd, memory_order_relaxed) >= 0)
+        fd = atomic_exchange_explicit(&area->fd, -1, memory_order_relaxed);
+    if (fd >= 0)
+        close(fd);
 }
 
 /* ---- requester: slots ---- */
@@ -258,6 +316,7 @@ static void move_local(const struct plan *plan, const struct shm_copy *copy, str
 struct done_wait {
     struct shm_area *area;
     struct slot *slot;
+    unsigned refusals;          /* before it was sent */
 };
 
 static int is_done(void *arg)
@@ -266,27 +325,47 @@ static int is_done(void *arg)
 
     if (atomic_load_explicit(&wait->slot->done, memory_order_acquire) != 0)
         return 1;
-    return atomic_load_explicit(&wait->area->refused, memory_order_relaxed) ? LOCO_ERR_NO_MEMORY
-                                                                            : 0;
+    return atomic_load_explicit(&wait->area->refusals, memory_order_acquire) != wait->refusals
+           ? LOCO_ERR_NO_MEMORY : 0;
 }
 
-static int request(struct shm_peer *p, struct shm_area *area, const struct shm_copy *copy,
-                   struct slot *slot)
+/* LOCO_ERR_NO_MEMORY, or what sending came to: the owner does not come back to the slot. */
+static int send_request(struct shm_peer *p, struct done_wait *wait, const struct shm_copy *copy)
 {
-    struct done_wait wait = { area, slot };
+    const struct shm_head head = { .type = SHM_COPY };
+    int status;
+
+    atomic_store_explicit(&wait->slot->done, 0, memory_order_relaxed);
+    do {
+        wait->refusals = atomic_load_explicit(&wait->area->refusals, memory_order_acquire);
+        status = see_told(p, wait->area);
+    } while (status == LOCO_OK
+             && atomic_load_explicit(&wait->area->refusals, memory_order_acquire)
+                != wait->refusals);
+    return status != LOCO_OK ? status
+           : loci_shm_send(p, &head, copy, offsetof(struct shm_copy, span)
+                           + copy->nspans * sizeof copy->span[0], -1);
+}
+
+/* `*given_up`: the owner does not touch the slot any more. */
+static int request(struct shm_peer *p, struct shm_area *area, const struct shm_copy *copy,
+                   struct slot *slot, bool *given_up)
+{
+    struct done_wait wait = { area, slot, 0 };
     const struct loci_reason why = {
         .what = "a peer's service thread to copy", .peer = p->peer->index,
         .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_COPY,
     };
-    const struct shm_head head = { .type = SHM_COPY };
-    int status;
+    int status = send_request(p, &wait, copy);
 
-    atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
-    status = loci_shm_send(p, &head, copy, offsetof(struct shm_copy, span)
-                           + copy->nspans * sizeof copy->span[0], -1);
+    *given_up = true;
+    if (status != LOCO_OK)
+        return status;
+    status = loci_wait(p->fabric->rt, &why, is_done, &wait);
+    *given_up = status == LOCO_OK || status == LOCO_ERR_NO_MEMORY;
     if (status == LOCO_OK)
-        status = loci_wait(p->fabric->rt, &why, is_done, &wait);
+        drop_descriptor(area);
     return status;
 }
 
@@ -321,6 +400,7 @@ int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t
     struct shm_area *area;
     struct shm_copy copy;
     uint32_t at = 0;
+    bool given_up;
     int status;
 
     if (!is_copy(&ops[0]) && ops[0].mem->key.kind != LOCI_MEM_POOL)
@@ -336,11 +416,13 @@ int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t
     copy.slot = at;
     if (copy.op == LOCI_WRITE)
         move_local(&plan, &copy, slot_at(area->base, at));
-    status = request(p, area, &copy, slot_at(area->base, at));
-    if (status != LOCO_OK)
-        return status;      /* the owner has ended, or may still come back to this slot */
-    status = copied(p, &plan, &copy, slot_at(area->base, at));
-    give_slot(area, at);
+    status = request(p, area, &copy, slot_at(area->base, at), &given_up);
+    if (status == LOCO_OK)
+        status = copied(p, &plan, &copy, slot_at(area->base, at));
+    if (given_up)
+        give_slot(area, at);
+    if (!given_up || status == LOCO_ERR_NO_MEMORY)
+        return status;
     *done = plan.done;
     *part = plan.part;
     return status;
@@ -348,12 +430,20 @@ int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t
 
 void loci_shm_area_refused(struct shm_peer *p, const struct shm_head *head)
 {
+    struct shm_area *area;
+
     pthread_mutex_lock(&p->lock);
-    if (p->area != NULL && (uintptr_t)p->area == head->call)
-        atomic_store_explicit(&p->area->refused, true, memory_order_relaxed);
+    area = p->area;
+    if (area != NULL && (uintptr_t)area == head->call) {
+        if (atomic_load_explicit(&area->told, memory_order_relaxed) == TOLD)
+            atomic_store_explicit(&area->told, REFUSED, memory_order_release);
+        atomic_fetch_add_explicit(&area->refusals, 1, memory_order_release);
+    }
     pthread_mutex_unlock(&p->lock);
+    loci_ring_self(p->fabric->rt);
     LOCI_LOG(p->fabric->rt, LOCO_LOG_ERROR, "process %016llx cannot map the memory through which "
-             "it would copy for us: is its address space limited?",
+             "it would copy for us: are its descriptors or its address space limited (ulimit -n, "
+             "ulimit -v)?",
              (unsigned long long)p->peer->address.identity);
 }
 

@@ -29,6 +29,8 @@
 #include "shm.h"
 #include "wait.h"
 
+#define ASK_AGAIN INT64_C(1000000000)   /* ns for which a descriptor is waited for, */
+#define ASK_MOST 10                     /* and how often */
 #define AGAIN_AFTER INT64_C(20000000)   /* ns that what could not be mapped is left at that */
 
 /* ---- descriptors ---- */
@@ -89,8 +91,9 @@ static int fd_from_owner(struct shm_peer *p, uint32_t extent)
     struct shm_fabric *f = p->fabric;
     const struct loci_reason why = {
         .what = "the descriptor of a peer's memory", .peer = p->peer->index,
-        .timeout_ns = LOCO_FOREVER,
+        .timeout_ns = ASK_AGAIN,
     };
+    int status = LOCO_ERR_TIMEOUT;
     struct shm_call call = { .peer = p, .fd = -1 };
     struct shm_head want = { .type = SHM_WANT_FD, .extent = extent };
 
@@ -98,8 +101,12 @@ static int fd_from_owner(struct shm_peer *p, uint32_t extent)
         return -1;      /* would wait for itself; somebody else may map it later */
     enter_call(f, &call);
     want.call = call.id;
-    if (loci_shm_send(p, &want, NULL, 0, -1) == LOCO_OK)
-        loci_wait(f->rt, &why, is_answered, &call);
+    /* Question or answer may be lost where memory or descriptors are short. */
+    for (int i = 0; i < ASK_MOST && status == LOCO_ERR_TIMEOUT; i++) {
+        status = loci_shm_send(p, &want, NULL, 0, -1);
+        if (status == LOCO_OK)
+            status = loci_wait(f->rt, &why, is_answered, &call);
+    }
     leave_call(f, &call);
     return call.fd;
 }
