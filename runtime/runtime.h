@@ -184,6 +184,7 @@ struct loci_extent {
 struct loco_runtime {
     struct loci_host host;
     struct loci_log log;
+    struct loci_log_seldom dropped; /* lines about control messages that were */
     struct loci_tunables tunables;
     const struct loci_fabric_ops *ops;
     struct loci_fabric *fabric;

@@ -114,10 +114,14 @@ void loci_control_receive(struct loco_runtime *rt, int peer, const void *message
 {
     struct loci_control m;
     const char *why;
+    uint64_t number;
 
     if (loci_control_parse(message, len, &m, &why) != LOCO_OK) {
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "control message of %zu bytes from process %llx dropped: %s",
-                 len, (unsigned long long)loci_peer(rt, peer)->address.identity, why);
+        if ((number = loci_log_seldom(&rt->dropped, loci_now(rt))) > 0)
+            LOCI_LOG(rt, LOCO_LOG_ERROR, "control message of %zu bytes from process %llx dropped: "
+                     "%s (number %llu since the last such line)", len,
+                     (unsigned long long)loci_peer(rt, peer)->address.identity, why,
+                     (unsigned long long)number);
         return;
     }
     if (m.type == LOCI_CONTROL_RING)

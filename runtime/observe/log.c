@@ -51,11 +51,13 @@ void loci_log(const struct loci_log *log, int level, const char *fmt, ...)
 
 uint64_t loci_log_seldom(struct loci_log_seldom *seldom, int64_t now)
 {
-    uint64_t times = ++seldom->unsaid;
+    int64_t until = atomic_load_explicit(&seldom->quiet_until, memory_order_relaxed);
+    uint64_t all = atomic_fetch_add_explicit(&seldom->all, 1, memory_order_relaxed) + 1;
 
-    if (now < seldom->quiet_until)
+    /* One of those who come at once. */
+    if (now < until
+        || !atomic_compare_exchange_strong_explicit(&seldom->quiet_until, &until, now + QUIET_NS,
+                                                    memory_order_relaxed, memory_order_relaxed))
         return 0;
-    seldom->unsaid = 0;
-    seldom->quiet_until = now + QUIET_NS;
-    return times;
+    return all - atomic_exchange_explicit(&seldom->told, all, memory_order_relaxed);
 }

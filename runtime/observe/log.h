@@ -2,6 +2,7 @@
 #ifndef LOCI_LOG_H
 #define LOCI_LOG_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <loco/log.h>
@@ -26,11 +27,11 @@ const char *loci_log_level_name(int level);
 __attribute__((format(printf, 3, 4)))
 void loci_log(const struct loci_log *log, int level, const char *fmt, ...);
 
-/* What strangers may bring about as often as they like has one line a second at most. All zero at
- * first; one thread's. */
+/* What others may bring about as often as they like has one line a second at most. All zero at
+ * first; any thread's. */
 struct loci_log_seldom {
-    int64_t quiet_until;
-    uint64_t unsaid;
+    _Atomic int64_t quiet_until;
+    _Atomic uint64_t all, told;     /* how often it has come about; and by the last line */
 };
 /* At `now`, nanoseconds: 0, be quiet; or how often it has come about since the last line. */
 uint64_t loci_log_seldom(struct loci_log_seldom *seldom, int64_t now);

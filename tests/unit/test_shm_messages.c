@@ -24,9 +24,9 @@ static int sends_much(const struct loco_bootstrap *boot, void *arg)
     for (int i = 0; i < MANY; i++)
         NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message,
                                      1 + (size_t)i % sizeof message) == LOCO_OK);
-    for (int i = 0; i < 20000 && atomic_load(&dropped) < MANY; i++)
+    for (int i = 0; i < 20000 && atomic_load(&w.rt->dropped.all) < MANY; i++)
         usleep(1000);
-    NEED(atomic_load(&dropped) == MANY);
+    NEED(atomic_load(&w.rt->dropped.all) == MANY);
     NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message, 0)
          == LOCO_ERR_ARG);
     NEED(w.rt->ops->control_send(w.rt->fabric, loci_peer(w.rt, peer), message, 4097)
@@ -132,7 +132,7 @@ static int acts_for_another_user(const struct loco_bootstrap *boot, void *arg)
     NEED(loci_peer_alive(w.rt, 1));
     NEED(seteuid(0) == 0);
     NEED(prctl(PR_SET_DUMPABLE, 1) == 0);
-    NEED(atomic_load(&dropped) == 0);
+    NEED(atomic_load(&w.rt->dropped.all) == 0);
     return leave(&w);
 }
 

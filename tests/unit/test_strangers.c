@@ -35,7 +35,9 @@ static const struct setup counted = { .log = count_told };
 
 static unsigned long long refused(const struct world *w)
 {
-    return atomic_load(&told) + shm_of(w->rt->fabric)->dropped.unsaid;
+    const struct loci_log_seldom *seldom = &shm_of(w->rt->fabric)->dropped;
+
+    return atomic_load(&told) + atomic_load(&seldom->all) - atomic_load(&seldom->told);
 }
 
 /* Until member 0 has refused so many, or a second has passed. */
