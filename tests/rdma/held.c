@@ -13,11 +13,14 @@
 #ifdef LOCO_HAVE_VERBS
 static int ends_of(struct verbs_fabric *f, int peer)
 {
+    const struct verbs_peer *p = loci_peer(f->rt, peer)->device_data;
+    const struct verbs_end *end;
     int n = 0;
 
     pthread_mutex_lock(&f->lock);
-    for (const struct verbs_end *end = f->ends; end != NULL; end = end->next)
-        n += end->peer->index == peer;
+    end = peer == LOCI_SELF ? f->own_ends : p != NULL ? p->ends : NULL;
+    for (; end != NULL; end = end->next)
+        n++;
     pthread_mutex_unlock(&f->lock);
     return n;
 }
@@ -48,4 +51,17 @@ int held_of(struct world *w, int peer)
     (void)w;
     (void)peer;
     return 0;
+}
+
+int ends_held(struct world *w)
+{
+    int n = 0;
+
+#ifdef LOCO_HAVE_VERBS
+    if (w->rt->ops == &loci_fabric_verbs || w->rt->ops == &loci_fabric_verbs_and_shm)
+        for (int i = 0; i < w->rt->everyone->size; i++)
+            n += ends_of(verbs_of(w->rt->fabric), w->rt->everyone->peer[i]);
+#endif
+    (void)w;
+    return n;
 }

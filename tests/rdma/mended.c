@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "world.h"
-#ifdef LOCO_HAVE_VERBS
-#include "fabric/verbs/verbs.h"
-#endif
 
 #define BESIDE 2                /* threads: one is refused things, one is not */
 
@@ -18,26 +15,6 @@ struct mended {
     struct world *w;
     _Atomic int over, refused;
 };
-
-/* Queue pairs of this process that answer others. */
-static int ends(const struct world *w)
-{
-    int n = 0;
-
-#ifdef LOCO_HAVE_VERBS
-    if (w->rt->ops == &loci_fabric_verbs || w->rt->ops == &loci_fabric_verbs_and_shm) {
-        struct verbs_fabric *f = verbs_of(w->rt->fabric);
-
-        pthread_mutex_lock(&f->lock);
-        for (const struct verbs_end *end = f->ends; end != NULL; end = end->next)
-            n++;
-        pthread_mutex_unlock(&f->lock);
-    }
-#else
-    (void)w;
-#endif
-    return n;
-}
 
 /* A read loses nothing, and what was written before it is there; so is what comes behind it, once
  * its failure is known. */
@@ -212,11 +189,11 @@ int mended(struct member *m)
     CHECK(refuse_atomic(&w, 1) == 0);
     CHECK(fail_twice(&w) == 0);
     CHECK_OK(together(&w));
-    before = ends(&w);
+    before = ends_held(&w);
     CHECK(run_threads(BESIDE, one_of_two, &t) == 0);
     CHECK_OK(together(&w));
     /* Of either kind of queue pair a lane may have: those of the two threads. */
-    CHECK(ends(&w) <= before * (1 + BESIDE));
+    CHECK(ends_held(&w) <= before * (1 + BESIDE));
     atomic_store(&t.over, 0);
     CHECK(run_threads(BESIDE, refuse_and_rest, &t) == 0);
     CHECK_OK(together(&w));

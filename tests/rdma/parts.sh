@@ -716,6 +716,8 @@ part_cases() {
         "ulimit -l 17920; over_verbs setpriv --bounding-set=-ipc_lock '$builddir/tests/rdma/contract' 2 copied"
     check_function 'what is refused is told, and all goes on' 300 "TEST_SCALE=10 $contract mended"
     check_function 'workers that come and go leave nothing behind' 300 "over_verbs '$builddir/tests/rdma/elastic' 4"
+    check_function 'so do those of other machines' 300 \
+        "export LD_PRELOAD=$so/own_kernel.so'; over_verbs '$builddir/tests/rdma/elastic' 4"
     check_function 'while an address is not found all else goes on' 120 \
         "export LATE_ADDRESS=ends LD_PRELOAD=$so/late_address.so'; $contract strangers"
     check_function 'thread domains that run out are said' 120 \

@@ -54,6 +54,8 @@ int killed(struct member *m);
 
 /* held.c: queue pairs of lanes to that peer (an index), and of its ends here. */
 int held_of(struct world *w, int peer);
+/* Queue pairs of this process that answer others, and itself. */
+int ends_held(struct world *w);
 
 /* strangers.c */
 int strangers(struct member *m);

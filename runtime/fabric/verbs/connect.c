@@ -10,12 +10,17 @@
  * the peer says. So is to forget a peer, since what is in flight to it is flushed first. The
  * errands are stopped while the runtime still has its threads and lanes (verbs_drain).
  *
- * An end stays until its peer replaces it or is gone, or the runtime closes: at most one (of
- * soft-RoCE two, post.c) per thread of each peer that has spoken to us. A lane to a peer that is
- * gone is emptied, and its queue pairs are given back; the lane itself stays, since any thread may
- * be looking at it, and says why it takes nothing. Ends are under the fabric's lock. Who makes one
- * looks under it whether the peer is still alive, and who takes a peer's ends away does so after
- * the peer's state has changed: so none is left.
+ * An end stays until its peer replaces it, drops it or is gone, or the runtime closes: at most one
+ * (of soft-RoCE two, post.c) per thread of each peer that has spoken to us. A peer drops an end
+ * that it has no use for: the accept came too late, or it failed to go on with it. One queue pair
+ * has one end, however often its peer asks. Ends are under the fabric's lock. Who makes one looks
+ * under it whether the peer is still alive, and who takes a peer's ends away does so after the
+ * peer's state has changed: so none is left.
+ *
+ * A lane to a peer that is gone is emptied, and its queue pairs are given back; the lane itself
+ * stays, since any thread may be looking at it, and says why it takes nothing. That is an errand of
+ * the peer's, as are its questions, and what refers to a peer is not forgotten before they are over
+ * (verbs_peer_forget): its place may be another process's then.
  *
  * A lane that has failed is replaced by a new one, when all its requests are retired: what a device
  * completes of a queue pair in the error state ends with the last that was posted, so nobody asks
@@ -30,22 +35,11 @@
 
 #include "service.h"
 #include "wait.h"
-#include "qp.h"
-#include "verbs.h"
+#include "connect.h"
 
 #define PATIENCE INT64_C(60000000000)   /* ns for a peer to make its end */
-
-enum verbs_message_kind { VERBS_CONNECT = 1, VERBS_ACCEPT, VERBS_REFUSE };
-
-struct verbs_message {
-    uint32_t kind;
-    uint32_t anchor_key;        /* ACCEPT */
-    uint32_t replaced;          /* CONNECT: the end of the lane before; 0: there was none */
-    uint32_t unused;
-    uint64_t call;
-    uint64_t anchor;            /* ACCEPT */
-    struct loci_qp_place place;
-};
+#define ASKED_MANY 16384                /* ends that one peer may wait for at once, */
+#define ENDS_MANY 32768                 /* and may have: two for each of very many threads */
 
 struct verbs_call {
     uint64_t id;
@@ -69,24 +63,47 @@ static void end_free(struct verbs_end *end)
     free(end);
 }
 
-/* The peer needs it no more. */
-static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number)
+/* Under the lock. NULL: there was no memory to know that peer. */
+static struct verbs_end **ends_of(struct verbs_fabric *f, const struct loci_peer *peer)
 {
-    struct verbs_end **at = &f->ends, *end;
+    struct verbs_peer *p = peer->device_data;
 
-    pthread_mutex_lock(&f->lock);
-    while (*at != NULL && ((*at)->peer != peer || (*at)->qp->qp_num != number))
-        at = &(*at)->next;
-    end = *at;
-    if (end != NULL)
-        *at = end->next;
-    pthread_mutex_unlock(&f->lock);
-    end_free(end);
+    if (peer->index == LOCI_SELF)
+        return &f->own_ends;
+    return p != NULL ? &p->ends : NULL;
 }
 
-/* An end whose queue pair may be made ready, in place of that number, unless it is 0. NULL: errno
- * says why. */
-static struct verbs_end *new_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t replaced)
+/* The end of that number, and the one of that queue pair of the peer's; 0: of none. */
+static void drop_end(struct verbs_fabric *f, const struct loci_peer *peer, uint32_t number,
+                     uint32_t of)
+{
+    struct verbs_end **at, *end, *dropped = NULL;
+    struct verbs_peer *p = peer->device_data;
+
+    pthread_mutex_lock(&f->lock);
+    at = ends_of(f, peer);
+    while (at != NULL && (end = *at) != NULL) {
+        if (end->qp->qp_num != number && (of == 0 || end->of != of)) {
+            at = &end->next;
+            continue;
+        }
+        if (p != NULL)
+            p->nends--;
+        *at = end->next;
+        end->next = dropped;
+        dropped = end;
+    }
+    pthread_mutex_unlock(&f->lock);
+    while ((end = dropped) != NULL) {
+        dropped = end->next;
+        end_free(end);
+    }
+}
+
+/* An end that may be made ready, for that queue pair of the peer's; in place of that number, unless
+ * it is 0. NULL: errno says why. */
+static struct verbs_end *new_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t replaced,
+                                 uint32_t of)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = f->end_cq, .recv_cq = f->end_cq, .qp_type = IBV_QPT_RC,
@@ -96,10 +113,10 @@ static struct verbs_end *new_end(struct verbs_fabric *f, struct loci_peer *peer,
     int error;
 
     if (replaced != 0)
-        drop_end(f, peer, replaced);
+        drop_end(f, peer, replaced, 0);
     if (end == NULL)
         return NULL;
-    end->peer = peer;
+    end->of = of;
     end->qp = ibv_create_qp(f->pd, &init);
     error = end->qp == NULL ? errno
             : loci_qp_to_init(end->qp, &f->port, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
@@ -111,17 +128,25 @@ static struct verbs_end *new_end(struct verbs_fabric *f, struct loci_peer *peer,
     return NULL;
 }
 
-/* It is ready to answer. False: the peer has gone, and the end with it. */
-static bool keep_end(struct verbs_fabric *f, struct verbs_end *end, struct loci_qp_place *mine)
+/* It is ready to answer, it alone of its queue pair. False: the peer has gone, and the end with
+ * it. */
+static bool keep_end(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_end *end,
+                     struct loci_qp_place *mine)
 {
     bool alive;
 
     loci_qp_fill_place(&f->port, &f->gid, end->qp->qp_num, new_psn(f), mine);
+    drop_end(f, peer, 0, end->of);
     pthread_mutex_lock(&f->lock);
-    alive = loci_peer_alive(f->rt, end->peer->index);
+    alive = loci_peer_alive(f->rt, peer->index);
     if (alive) {
-        end->next = f->ends;
-        f->ends = end;
+        struct verbs_end **ends = ends_of(f, peer);
+        struct verbs_peer *p = peer->device_data;
+
+        end->next = *ends;
+        *ends = end;
+        if (p != NULL)
+            p->nends++;
     }
     pthread_mutex_unlock(&f->lock);
     if (!alive)
@@ -133,31 +158,29 @@ static bool keep_end(struct verbs_fabric *f, struct verbs_end *end, struct loci_
 static int make_own_end(struct verbs_fabric *f, struct loci_peer *self, uint32_t replaced,
                         const struct loci_qp_place *to, struct loci_qp_place *mine)
 {
-    struct verbs_end *end = new_end(f, self, replaced);
+    struct verbs_end *end = new_end(f, self, replaced, to->qpn);
     int error = end == NULL ? errno : loci_qp_to_receive(end->qp, &f->port, to);
 
     if (error == 0)
-        keep_end(f, end, mine);
+        keep_end(f, self, end, mine);
     else
         end_free(end);
     return error;
 }
 
-/* All ends of a peer that is gone. */
-static void drop_ends(struct verbs_fabric *f, const struct loci_peer *peer)
+void loci_verbs_ends_drop(struct verbs_fabric *f, const struct loci_peer *peer)
 {
-    struct verbs_end **at = &f->ends, *gone = NULL, *end;
+    struct verbs_end *gone = NULL, *end, **ends;
+    struct verbs_peer *p = peer->device_data;
 
     pthread_mutex_lock(&f->lock);
-    while ((end = *at) != NULL) {
-        if (end->peer != peer) {
-            at = &end->next;
-            continue;
-        }
-        *at = end->next;
-        end->next = gone;
-        gone = end;
+    ends = ends_of(f, peer);
+    if (ends != NULL) {
+        gone = *ends;
+        *ends = NULL;
     }
+    if (p != NULL)
+        p->nends = 0;
     pthread_mutex_unlock(&f->lock);
     while ((end = gone) != NULL) {
         gone = end->next;
@@ -165,22 +188,18 @@ static void drop_ends(struct verbs_fabric *f, const struct loci_peer *peer)
     }
 }
 
-void loci_verbs_ends_close(struct verbs_fabric *f)
-{
-    while (f->ends != NULL) {
-        struct verbs_end *end = f->ends;
-
-        f->ends = end->next;
-        end_free(end);
-    }
-}
-
 /* ---- messages ---- */
+
+/* Numbers 0 and 1 are the device's own. */
+static bool number_is_sound(uint32_t number)
+{
+    return number > 1 && number <= 0xffffff;
+}
 
 static bool place_is_sound(const struct verbs_fabric *f, const struct loci_qp_place *place)
 {
     return place->mtu >= IBV_MTU_256 && place->mtu <= IBV_MTU_4096 && place->read_depth > 0
-           && place->ethernet == f->port.ethernet && place->qpn <= 0xffffff
+           && place->ethernet == f->port.ethernet && number_is_sound(place->qpn)
            && place->psn <= 0xffffff;
 }
 
@@ -192,14 +211,28 @@ static void answer(struct verbs_fabric *f, struct loci_peer *peer, const struct 
         .anchor = (uintptr_t)f->anchor, .anchor_key = f->anchor_mr->rkey, .place = *mine,
     };
     char address[LOCI_GID_TEXT];
+    uint64_t number;
 
-    if (error != 0) {
+    if (error != 0 && (number = loci_log_seldom(&f->refused, loci_now(f->rt))) > 0) {
         loci_gid_text(m->place.gid, address);
         errno = error;
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx at %s: %m",
-                 f->port.device, (unsigned long long)peer->address.identity, address);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no end on %s for process %016llx at %s: %m%s (number %llu "
+                 "since the last such line)", f->port.device,
+                 (unsigned long long)peer->address.identity, address, loci_verbs_remedy(error),
+                 (unsigned long long)number);
     }
     loci_verbs_tell(peer, &told, sizeof told);
+}
+
+/* The end of our queue pair of that number is not needed. */
+static void drop_other_end(struct verbs_fabric *f, struct loci_peer *peer, uint32_t number)
+{
+    const struct verbs_message told = { .kind = VERBS_DROP, .place = { .qpn = number } };
+
+    if (peer->index == LOCI_SELF)
+        drop_end(f, peer, 0, number);
+    else if (loci_peer_alive(f->rt, peer->index))
+        loci_verbs_tell(peer, &told, sizeof told);
 }
 
 /* An errand: a peer has asked for an end, or is gone. The end is the errand's until it is ready. */
@@ -212,6 +245,17 @@ struct verbs_errand {
     int tries;
 };
 
+static bool has_many(struct verbs_fabric *f, const struct loci_peer *peer)
+{
+    const struct verbs_peer *p = peer->device_data;
+    bool many;
+
+    pthread_mutex_lock(&f->lock);
+    many = p->nends >= ENDS_MANY;
+    pthread_mutex_unlock(&f->lock);
+    return many;
+}
+
 /* One question for the peer's address; without an answer it is asked again. */
 static bool accept_step(struct loci_errand *errand)
 {
@@ -222,14 +266,18 @@ static bool accept_step(struct loci_errand *errand)
 
     if (!loci_peer_alive(f->rt, e->peer->index))
         return true;
+    if (has_many(f, e->peer)) {
+        answer(f, e->peer, &e->asked, &mine, EUSERS);
+        return true;
+    }
     if (e->end == NULL)
-        e->end = new_end(f, e->peer, e->asked.replaced);
+        e->end = new_end(f, e->peer, e->asked.replaced, e->asked.place.qpn);
     error = e->end == NULL ? errno
             : loci_qp_try_to_receive(e->end->qp, &f->port, &e->asked.place);
     if (error == ETIMEDOUT && ++e->tries < LOCI_QP_ASKED)
         return false;
     if (error == 0) {
-        bool kept = keep_end(f, e->end, &mine);
+        bool kept = keep_end(f, e->peer, e->end, &mine);
 
         e->end = NULL;
         if (!kept)
@@ -239,23 +287,40 @@ static bool accept_step(struct loci_errand *errand)
     return true;
 }
 
+static bool drop_step(struct loci_errand *errand)
+{
+    const struct verbs_errand *e = (struct verbs_errand *)errand;
+
+    drop_end(e->fabric, e->peer, 0, e->asked.place.qpn);
+    return true;
+}
+
 static void errand_end(struct loci_errand *errand)
 {
     struct verbs_errand *e = (struct verbs_errand *)errand;
+    struct verbs_peer *p = e->peer->device_data;
+    struct loco_runtime *rt = e->fabric->rt;
 
     end_free(e->end);
+    /* First the count, then the state; who notices the end writes the state and then looks at the
+     * count (verbs_peer_forget), and waits for this. After it the place may be another process's. */
+    atomic_fetch_sub(&p->errands, 1);
+    if (atomic_load(&e->peer->state) != LOCI_PEER_ALIVE)
+        loci_peer_is_unused(rt, e->peer);
     free(e);
 }
 
 /* Without memory nothing is done: who asks in vain is told after a time, and what is left of a peer
- * goes when the runtime closes. */
+ * goes when it is forgotten or the runtime closes. */
 static void send_errand(struct verbs_fabric *f, struct loci_peer *peer,
                         bool (*step)(struct loci_errand *), const struct verbs_message *asked)
 {
-    struct verbs_errand *e = calloc(1, sizeof *e);
+    struct verbs_peer *p = peer->device_data;
+    struct verbs_errand *e = p != NULL ? calloc(1, sizeof *e) : NULL;
 
     if (e == NULL)
         return;
+    atomic_fetch_add_explicit(&p->errands, 1, memory_order_relaxed);
     e->errand = (struct loci_errand){ .step = step, .end = errand_end };
     e->fabric = f;
     e->peer = peer;
@@ -280,29 +345,56 @@ static void answered(struct verbs_fabric *f, struct loci_peer *peer, const struc
     pthread_mutex_unlock(&f->lock);
 }
 
+/* NULL where it makes sense, and a copy in *m; else what is wrong. A question for an end that does
+ * not is answered all the same. */
+static const char *message_error(const struct verbs_fabric *f, const void *message, size_t len,
+                                 struct verbs_message *m)
+{
+    if (len != sizeof *m)
+        return "wrong length";
+    memcpy(m, message, sizeof *m);
+    switch (m->kind) {
+    case VERBS_CONNECT: case VERBS_REFUSE:
+        return NULL;
+    case VERBS_ACCEPT:
+        return place_is_sound(f, &m->place) ? NULL : "it leads nowhere";
+    case VERBS_DROP:
+        return number_is_sound(m->place.qpn) ? NULL : "it is about no queue pair";
+    default:
+        return "unknown kind";
+    }
+}
+
+static void asked(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m)
+{
+    const struct loci_qp_place none = { .qpn = 0 };
+    const struct verbs_peer *p = peer->device_data;
+
+    if (!place_is_sound(f, &m->place))
+        answer(f, peer, m, &none, EPROTO);
+    else if (p != NULL && atomic_load_explicit(&p->errands, memory_order_relaxed) >= ASKED_MANY)
+        answer(f, peer, m, &none, EAGAIN);
+    else
+        send_errand(f, peer, accept_step, m);
+}
+
 void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len)
 {
     struct verbs_fabric *f = fabric;
     struct verbs_message m;
+    const char *error = message_error(f, message, len, &m);
+    uint64_t number;
 
-    if (len == sizeof m) {
-        memcpy(&m, message, sizeof m);
-        if (m.kind == VERBS_CONNECT) {
-            const struct loci_qp_place none = { .qpn = 0 };
-
-            if (place_is_sound(f, &m.place))
-                send_errand(f, peer, accept_step, &m);
-            else
-                answer(f, peer, &m, &none, EPROTO);
-            return;
-        }
-        if (m.kind == VERBS_REFUSE || (m.kind == VERBS_ACCEPT && place_is_sound(f, &m.place))) {
-            answered(f, peer, &m);
-            return;
-        }
-    }
-    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes about connections, from process %016llx, "
-             "dropped", len, (unsigned long long)peer->address.identity);
+    if (error == NULL && m.kind == VERBS_CONNECT)
+        asked(f, peer, &m);
+    else if (error == NULL && m.kind == VERBS_DROP)
+        send_errand(f, peer, drop_step, &m);
+    else if (error == NULL)
+        answered(f, peer, &m);
+    else if ((number = loci_log_seldom(&f->dropped, loci_now(f->rt))) > 0)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "message of %zu bytes about connections, from process "
+                 "%016llx, dropped: %s (number %llu since the last such line)", len,
+                 (unsigned long long)peer->address.identity, error, (unsigned long long)number);
 }
 
 static int is_answered(void *arg)
@@ -432,10 +524,17 @@ static int connect_lane(struct verbs_fabric *f, struct verbs_lane *l, uint32_t r
 
 static void free_lane(struct verbs_lane *l)
 {
+    struct verbs_fabric *f = l->thread->fabric;
+
     if (l->qp != NULL)
         ibv_destroy_qp(l->qp);
-    if (l->silent)
-        return;         /* poll.c: give_up() */
+    if (l->silent) {    /* poll.c: give_up() */
+        pthread_mutex_lock(&f->lock);
+        l->next = f->silent;
+        f->silent = l;
+        pthread_mutex_unlock(&f->lock);
+        return;
+    }
     free(l->ring);
     free(l);
 }
@@ -469,6 +568,8 @@ static int open_way(struct verbs_fabric *f, struct loci_lane *lane, struct verbs
         l->ring = calloc(l->depth, sizeof l->ring[0]);
         status = l->ring != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
     }
+    if (status != LOCO_OK && l->qp != NULL)
+        drop_other_end(f, lane->peer, l->qp->qp_num);
     if (status != LOCO_OK)
         free_lane(l);
     else
@@ -485,10 +586,12 @@ static int open_ways(struct verbs_fabric *f, struct loci_lane *lane, struct verb
     if (status != LOCO_OK || !f->port.loses_answers)
         return status;
     status = open_way(f, lane, old != NULL ? old->twin : NULL, &(*out)->twin);
-    if (status != LOCO_OK)
-        free_lane(*out);
-    else
+    if (status == LOCO_OK) {
         (*out)->twin->twin = *out;
+        return LOCO_OK;
+    }
+    drop_other_end(f, lane->peer, (*out)->qp->qp_num);
+    free_lane(*out);
     return status;
 }
 
@@ -503,26 +606,31 @@ int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     return status;
 }
 
-static void close_way(struct verbs_lane *l)
-{
-    if (l->qp != NULL)
-        ibv_destroy_qp(l->qp);
-    l->qp = NULL;
-    loci_verbs_long_fail(l, LOCO_ERR_PEER_DEAD);
-    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
-    free_lane(l);
-}
-
-static void close_ways(struct verbs_lane *l)
-{
-    if (l->twin != NULL)
-        close_way(l->twin);
-    close_way(l);
-}
-
 static bool is_retired(const struct verbs_lane *l)
 {
     return loci_verbs_is_idle(l) && (l->twin == NULL || loci_verbs_is_idle(l->twin));
+}
+
+static void close_way(struct verbs_lane *l)
+{
+    loci_verbs_end_way(l);
+    loci_verbs_retire_all(l, LOCO_ERR_PEER_DEAD);
+}
+
+/* Under the thread's lock, unless all is retired or nobody else is there. */
+static void close_ways(struct verbs_lane *l)
+{
+    struct verbs_lane *twin = l->twin;
+
+    if (!is_retired(l) && !l->broken)
+        loci_verbs_break(l, LOCO_ERR_PEER_DEAD);
+    close_way(l);
+    if (twin != NULL)
+        close_way(twin);
+    /* Now that none of them is in the thread's queue. */
+    free_lane(l);
+    if (twin != NULL)
+        free_lane(twin);
 }
 
 static bool has_lost(const struct verbs_lane *l)
@@ -562,8 +670,7 @@ int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
     return LOCO_OK;
 }
 
-/* Nobody posts or polls any more. The device lets go of all buffers with the queue pair; its
- * completions, whose requests are gone, nobody takes. */
+/* Nobody posts on it any more. What is in flight fails; its thread's other lanes go on. */
 void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     (void)fabric;
@@ -610,7 +717,7 @@ static bool forget_step(struct loci_errand *errand)
     struct loci_thread *t;
     bool all = true;
 
-    drop_ends(f, peer);
+    loci_verbs_ends_drop(f, peer);
     atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in loci_lane_open() */
     for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
         struct loci_lane *lane;

@@ -127,6 +127,8 @@ void loci_link_ended(struct verbs_link *l, const char *how)
     l->state = LINK_ENDED;
     hang_up(l);
     loci_link_disconnect(l);
+    if (l->gone)
+        loci_peer_is_unused(l->links->fabric->rt, l->peer);     /* that may wait for this */
     if (l->gone || atomic_load_explicit(&l->parted, memory_order_relaxed))
         return;
     l->gone = true;
@@ -160,7 +162,8 @@ static void beat(struct verbs_link *l)
 }
 
 /* Each second: what failed is tried again, what has failed for too long is given up, and who was
- * sent nothing is asked whether it is there. Links are added at the front and never taken away. */
+ * sent nothing is asked whether it is there. Links are added at the front, and taken away by this
+ * thread alone, not meanwhile. */
 static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     struct verbs_links *links = ctx;
@@ -176,6 +179,7 @@ static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
     every = 1 + links->count / LINKS_A_TICK;
     pthread_mutex_unlock(&links->lock);
     links->ticks++;
+    loci_link_tidy_parked(links);
     for (; l != NULL; l = l->next) {
         if (l->state == LINK_READY) {
             if (links->ticks % every == 0)
@@ -255,10 +259,16 @@ int loci_verbs_link_send(struct verbs_link *l, unsigned type, const void *messag
 
 /* ---- peers ---- */
 
+void loci_link_tick(struct verbs_links *links)
+{
+    const struct itimerspec each_second = { .it_value.tv_sec = 1, .it_interval.tv_sec = 1 };
+
+    timerfd_settime(links->timer_fd, 0, &each_second, NULL);
+}
+
 /* With the first of them: what all share. */
 static int prepare(struct verbs_links *links)
 {
-    const struct itimerspec each_second = { .it_value.tv_sec = 1, .it_interval.tv_sec = 1 };
     struct loco_runtime *rt = links->fabric->rt;
     int status;
 
@@ -270,7 +280,7 @@ static int prepare(struct verbs_links *links)
         return LOCO_ERR_SYSTEM;
     }
     status = loci_service_watch(rt, links->done->fd, EPOLLIN, loci_link_done_event, links);
-    timerfd_settime(links->timer_fd, 0, &each_second, NULL);
+    loci_link_tick(links);
     return status;
 }
 
@@ -316,6 +326,40 @@ void loci_verbs_link_part(struct verbs_link *l)
 void loci_verbs_link_lost(struct verbs_link *l)
 {
     loci_link_ended(l, "its device does not answer");
+}
+
+static void take_out(struct verbs_link *l)
+{
+    struct verbs_links *links = l->links;
+    struct verbs_link **at = &links->all;
+
+    pthread_mutex_lock(&links->lock);
+    while (*at != l)
+        at = &(*at)->next;
+    *at = l->next;
+    links->count--;
+    if (l->to_do) {
+        at = &links->to_do;
+        while (*at != l)
+            at = &(*at)->next_to_do;
+        *at = l->next_to_do;
+    }
+    pthread_mutex_unlock(&links->lock);
+}
+
+/* The connection to a peer that has said goodbye may be there still; it is ended as one that has
+ * failed, since that takes what has come, for which the caller may hold too much. */
+bool loci_verbs_link_forget(struct verbs_link *l)
+{
+    if (l->state != LINK_ENDED) {
+        if (l->failure == NULL)
+            l->failure = "it is not needed any more";
+        loci_link_attend(l);
+        return false;
+    }
+    take_out(l);
+    free(l);
+    return true;
 }
 
 /* ---- life ---- */

@@ -77,6 +77,7 @@ struct verbs_link {
 struct link_parked {
     struct rdma_cm_id *id;
     uint64_t identity, label;
+    int64_t since;
     struct link_parked *next;
 };
 
@@ -124,6 +125,9 @@ void loci_link_ended(struct verbs_link *l, const char *how);
 /* The link to that process's runtime of that label; NULL. */
 struct verbs_link *loci_link_find(struct verbs_links *links, uint64_t identity, uint64_t label);
 
+/* Service thread: from now on each second links are looked at, and calls that are parked. */
+void loci_link_tick(struct verbs_links *links);
+
 /* ---- link_connect.c ---- */
 /* Listen, and say where in *mine. False, and *why: there is no way. */
 bool loci_link_listen(struct verbs_links *links, struct loci_address *mine, const char **why);
@@ -131,6 +135,8 @@ bool loci_link_listen(struct verbs_links *links, struct loci_address *mine, cons
 void loci_link_connect(struct verbs_link *l);
 void loci_link_disconnect(struct verbs_link *l);
 void loci_link_connect_event(struct loco_runtime *rt, void *links, int fd, uint32_t events);
+/* Refuse calls that have been parked for too long: their callers were never met. */
+void loci_link_tidy_parked(struct verbs_links *links);
 void loci_link_connect_close(struct verbs_links *links);
 
 /* ---- link_message.c ---- */

@@ -28,6 +28,7 @@
 #define BACKLOG 1024
 #define RESOLVE_MS 3000
 #define PARKED_MANY 65536
+#define PARKED_NS INT64_C(120000000000)     /* who calls has given up by then, or calls again */
 #define RETRIES 6                   /* as in qp.c */
 #define RETRIES_RNR 7               /* for ever */
 #define RNR_TIMER 12                /* 0.64 ms; that of librdmacm is 655 */
@@ -280,10 +281,38 @@ static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct 
         rdma_destroy_id(id);
         return;
     }
-    *p = (struct link_parked){ id, hello->from, hello->label, links->parked };
+    if (links->memory == NULL)
+        loci_link_tick(links);          /* there is no link yet */
+    *p = (struct link_parked){
+        .id = id, .identity = hello->from, .label = hello->label,
+        .since = loci_now(links->fabric->rt), .next = links->parked,
+    };
     id->context = NULL;
     links->parked = p;
     links->nparked++;
+}
+
+static void unpark_refused(struct verbs_links *links, struct link_parked *p)
+{
+    links->nparked--;
+    rdma_reject(p->id, NULL, 0);
+    rdma_destroy_id(p->id);
+    free(p);
+}
+
+void loci_link_tidy_parked(struct verbs_links *links)
+{
+    struct link_parked **at = &links->parked, *p;
+    int64_t now = loci_now(links->fabric->rt);
+
+    while ((p = *at) != NULL) {
+        if (now - p->since <= PARKED_NS) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        unpark_refused(links, p);
+    }
 }
 
 static void unpark(struct verbs_link *l)
@@ -442,9 +471,7 @@ void loci_link_connect_close(struct verbs_links *links)
         struct link_parked *p = links->parked;
 
         links->parked = p->next;
-        rdma_reject(p->id, NULL, 0);
-        rdma_destroy_id(p->id);
-        free(p);
+        unpark_refused(links, p);
     }
     if (links->listener != NULL)
         rdma_destroy_id(links->listener);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "service.h"
+#include "wait.h"
 #include "link.h"
 
 #define PAGE 4096
@@ -234,7 +235,13 @@ static void said_goodbye(struct verbs_link *l)
     loci_peer_gone(l->links->fabric->rt, l->peer, LOCI_PEER_LEFT, "it has closed its runtime");
 }
 
-/* Whose message that is: its sender's, if it came by the sender's connection. */
+static bool is_by(const struct verbs_link *l, uint32_t qpn)
+{
+    return l != NULL && l->id != NULL && l->id->qp != NULL && l->id->qp->qp_num == qpn;
+}
+
+/* Whose message that is: its sender's, if it came by the sender's connection. An identity leads to
+ * the process's last runtime; one before it may have sent this. */
 static struct verbs_link *link_of(struct verbs_links *links, const struct link_head *head,
                                   uint32_t qpn)
 {
@@ -243,7 +250,14 @@ static struct verbs_link *link_of(struct verbs_links *links, const struct link_h
     struct verbs_peer *p = index < 0 ? NULL : loci_peer(rt, index)->device_data;
     struct verbs_link *l = p != NULL ? p->link : NULL;
 
-    return l != NULL && l->id != NULL && l->id->qp != NULL && l->id->qp->qp_num == qpn ? l : NULL;
+    if (is_by(l, qpn))
+        return l;
+    pthread_mutex_lock(&links->lock);
+    l = links->all;
+    while (l != NULL && !(is_by(l, qpn) && l->peer->address.identity == head->from))
+        l = l->next;
+    pthread_mutex_unlock(&links->lock);
+    return l;
 }
 
 static const char *hand_on(struct verbs_link *l, const struct link_head *head, const void *body)
@@ -260,29 +274,39 @@ static const char *hand_on(struct verbs_link *l, const struct link_head *head, c
     return NULL;
 }
 
+/* NULL: taken; else what is wrong. */
+static const char *take(struct verbs_links *links, const unsigned char *bytes, size_t len,
+                        uint32_t qpn)
+{
+    struct link_head head;
+    struct verbs_link *l;
+
+    if (len < sizeof head)
+        return "too short";
+    memcpy(&head, bytes, sizeof head);
+    if (head.magic != LINK_MAGIC || head.version != LINK_VERSION)
+        return "not one of this release";
+    if (head.len != len - sizeof head)
+        return "wrong length";
+    l = link_of(links, &head, qpn);
+    return l == NULL ? "not by its sender's connection"
+           : hand_on(l, &head, bytes + sizeof head);
+}
+
 static void received(struct verbs_links *links, const struct ibv_wc *wc)
 {
-    unsigned char *bytes = buffer_of(links, (unsigned)wc->wr_id);
+    struct loco_runtime *rt = links->fabric->rt;
     const char *wrong = NULL;
-    struct link_head head = { .len = 0 };
-    struct verbs_link *l = NULL;
+    uint64_t number;
 
-    if (wc->status == IBV_WC_SUCCESS) {
-        if (wc->byte_len >= sizeof head)
-            memcpy(&head, bytes, sizeof head);
-        if (head.magic != LINK_MAGIC || head.version != LINK_VERSION
-            || wc->byte_len != sizeof head + head.len)
-            wrong = "not one of this release";
-        else if ((l = link_of(links, &head, wc->qp_num)) == NULL)
-            wrong = "not by its sender's connection";
-        else
-            wrong = hand_on(l, &head, bytes + sizeof head);
-        if (wrong != NULL)
-            LOCI_LOG(links->fabric->rt, LOCO_LOG_ERROR, "message of %u bytes from another machine "
-                     "dropped: %s", wc->byte_len, wrong);
-    }
+    if (wc->status == IBV_WC_SUCCESS)
+        wrong = take(links, buffer_of(links, (unsigned)wc->wr_id), wc->byte_len, wc->qp_num);
+    if (wrong != NULL && (number = loci_log_seldom(&links->fabric->dropped, loci_now(rt))) > 0)
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "message of %u bytes from another machine "
+                 "dropped: %s (number %llu since the last such line)", wc->byte_len, wrong,
+                 (unsigned long long)number);
     if (!give_back(links, (unsigned)wc->wr_id))
-        LOCI_LOG(links->fabric->rt, LOCO_LOG_ERROR, "a buffer for messages is lost: %m");
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "a buffer for messages is lost: %m");
 }
 
 /* ---- completions ---- */

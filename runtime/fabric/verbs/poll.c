@@ -99,9 +99,9 @@ void loci_verbs_flush(struct verbs_lane *l, int status)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-    if (!l->silent)
+    if (l->qp != NULL)
         ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
-    if (l->twin != NULL && !l->twin->silent)
+    if (l->twin != NULL && l->twin->qp != NULL)
         ibv_modify_qp(l->twin->qp, &attr, IBV_QP_STATE);
     loci_verbs_break(l, status);
 }
@@ -195,21 +195,6 @@ static void complete(const struct ibv_wc *wc)
 
 /* ---- polling ---- */
 
-/* What is in flight on a queue pair that is broken comes back flushed, at once. Where it does not,
- * the device is of no use any more, and nobody must wait for it. It lets go of all buffers with the
- * queue pair; a completion that comes all the same finds the ring, which is never freed. */
-static void give_up(struct verbs_lane *l)
-{
-    struct verbs_fabric *f = l->thread->fabric;
-
-    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%s gives no completions of a connection that has failed; it "
-             "is given up", f->port.device);
-    ibv_destroy_qp(l->qp);
-    l->qp = NULL;
-    l->silent = true;
-    loci_verbs_retire_all(l, atomic_load_explicit(&l->lane->failed, memory_order_relaxed));
-}
-
 /* What the thread's queue has, of whatever lane. */
 static int take_completions(struct verbs_thread *t)
 {
@@ -219,6 +204,33 @@ static int take_completions(struct verbs_thread *t)
     for (int i = 0; i < n; i++)
         complete(&wc[i]);
     return n;
+}
+
+/* The device lets go of all buffers with the queue pair, and completes nothing of it any more. What
+ * it has completed before may be in the queue still and is taken now, while its requests are
+ * there. */
+void loci_verbs_end_way(struct verbs_lane *l)
+{
+    if (l->qp == NULL)
+        return;
+    ibv_destroy_qp(l->qp);
+    l->qp = NULL;
+    while (!loci_verbs_is_idle(l) && take_completions(l->thread) > 0)
+        ;
+}
+
+/* What is in flight on a queue pair that is broken comes back flushed, at once. Where it does not,
+ * the device is of no use any more, and nobody must wait for it. Should its queue say something one
+ * day all the same, that finds the ring, which is freed after it. */
+static void give_up(struct verbs_lane *l)
+{
+    struct verbs_fabric *f = l->thread->fabric;
+
+    LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%s gives no completions of a connection that has failed; it "
+             "is given up", f->port.device);
+    l->silent = true;
+    loci_verbs_end_way(l);
+    loci_verbs_retire_all(l, atomic_load_explicit(&l->lane->failed, memory_order_relaxed));
 }
 
 int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)

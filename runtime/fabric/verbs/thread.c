@@ -163,4 +163,11 @@ void loci_verbs_threads_close(struct verbs_fabric *f)
         f->threads = t->next;
         free_thread(t);
     }
+    while (f->silent != NULL) {
+        struct verbs_lane *l = f->silent;
+
+        f->silent = l->next;
+        free(l->ring);
+        free(l);
+    }
 }

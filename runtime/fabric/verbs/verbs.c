@@ -149,7 +149,6 @@ static void free_fabric(struct verbs_fabric *f)
     if (f->context != NULL)
         loci_service_unwatch(f->rt, f->context->async_fd);
     loci_errands_close(&f->errands);
-    loci_verbs_ends_close(f);
     loci_verbs_threads_close(f);
     loci_verbs_users_close(f);
     loci_verbs_cache_close(f);
@@ -236,7 +235,9 @@ static void verbs_close(struct loci_fabric *fabric)
     loci_service_unwatch(f->rt, f->news_fd);
     loci_verbs_links_close(f);
     loci_fabric_shm.close(verbs_shm(fabric));
+    loci_errands_stop(&f->errands);     /* they look at peers */
     for (int i = 0; i < count; i++) {
+        loci_verbs_ends_drop(f, loci_peer(f->rt, i));
         free(loci_peer(f->rt, i)->device_data);
         loci_peer(f->rt, i)->device_data = NULL;
     }
@@ -267,8 +268,30 @@ static void verbs_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer
 
     if (p != NULL && p->link != NULL)
         loci_verbs_link_part(p->link);
-    else
+    else if (peer->fabric_data != NULL)
         loci_fabric_shm.peer_remove(verbs_shm(fabric), peer);
+}
+
+/* Its lanes are closed, but the errand that would have emptied them may be under way still, and
+ * look at them. */
+static bool verbs_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct loci_fabric *shm = verbs_shm(fabric);
+    struct verbs_peer *p = peer->device_data;
+
+    if (p != NULL) {
+        if (atomic_load(&p->errands) > 0)
+            return false;       /* errand_end() */
+        if (p->link != NULL && !loci_verbs_link_forget(p->link))
+            return false;
+        p->link = NULL;
+        loci_verbs_ends_drop(verbs_of(fabric), peer);   /* there was no memory for an errand */
+    }
+    if (peer->fabric_data != NULL && !loci_fabric_shm.peer_forget(shm, peer))
+        return false;
+    free(p);
+    peer->device_data = NULL;
+    return true;
 }
 
 static int verbs_control_send(struct loci_fabric *fabric, struct loci_peer *peer,
@@ -299,14 +322,21 @@ static unsigned char *verbs_map(struct loci_fabric *fabric, const struct loci_me
     return loci_fabric_shm.map(verbs_shm(fabric), mem);
 }
 
+static void verbs_unmap(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    loci_fabric_shm.unmap(verbs_shm(fabric), mem);
+}
+
 #define COMMON                                                                                    \
     .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
     .peer_remove = verbs_peer_remove, .peer_gone = loci_verbs_peer_gone,                          \
+    .peer_forget = verbs_peer_forget,                                                             \
     .extent_create = loci_verbs_extent_create,                                                    \
     .extent_grow = loci_verbs_extent_grow, .extent_destroy = loci_verbs_extent_destroy,           \
     .renew = loci_shm_renew,                                                                      \
     .user_add = loci_verbs_user_add, .user_remove = loci_verbs_user_remove,                       \
-    .words_take = loci_verbs_words_take, .words_give = loci_verbs_words_give, .map = verbs_map,   \
+    .words_take = loci_verbs_words_take, .words_give = loci_verbs_words_give,                     \
+    .map = verbs_map, .unmap = verbs_unmap,                                                       \
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
     .lane_mend = loci_verbs_lane_mend, .post = loci_verbs_post, .write = loci_verbs_write,        \
     .poll = loci_verbs_poll,                                                                      \

@@ -126,19 +126,23 @@ struct verbs_lane {
     int64_t silent_after;           /* broken: when that is done */
     struct verbs_request *ring;
     struct verbs_lane *twin;        /* the lane's other queue pair, where it has two (post.c) */
+    struct verbs_lane *next;        /* silent, and of no lane any more */
 };
 
 /* An end of a peer's lane: it answers. */
 struct verbs_end {
-    struct loci_peer *peer;
     struct ibv_qp *qp;
+    uint32_t of;                    /* number of the peer's queue pair */
     struct verbs_end *next;
 };
 
 struct verbs_peer {
     struct loci_peer *peer;
     _Atomic bool lost;              /* the device gave up: for the service thread */
+    _Atomic unsigned errands;       /* for it, sent and not over */
     struct verbs_link *link;        /* NULL: it runs on this kernel */
+    struct verbs_end *ends;         /* the fabric's lock, as the next */
+    unsigned nends;
 };
 
 /* Memory of the program's, known to the device; see cache.c. */
@@ -199,9 +203,12 @@ struct verbs_fabric {
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
 
+    struct loci_log_seldom dropped, refused; /* messages; who asks for an end */
+
     pthread_mutex_t lock;           /* all that follows */
     struct verbs_thread *threads;
-    struct verbs_end *ends;
+    struct verbs_lane *silent;
+    struct verbs_end *own_ends;     /* of this process to itself; a peer's are in its verbs_peer */
     struct verbs_user *users;
     uint32_t users_room;
     struct verbs_call *calls;
@@ -226,6 +233,9 @@ int loci_verbs_link_add(struct verbs_fabric *f, struct loci_peer *peer, struct v
 void loci_verbs_link_part(struct verbs_link *link);
 /* Service thread: the device has given up on the peer. */
 void loci_verbs_link_lost(struct verbs_link *link);
+/* Service thread: the peer has gone, and nobody sends to it. The link is freed; false: its
+ * connection has to end first, and this is to be asked again. */
+bool loci_verbs_link_forget(struct verbs_link *link);
 /* Any thread; `type` as in link.h. Reliable and in order; may wait for a bounded time while very
  * many messages are queued, but not in the service thread. */
 int loci_verbs_link_send(struct verbs_link *link, unsigned type, const void *message, size_t len);
@@ -275,7 +285,8 @@ void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane);
 int loci_verbs_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane);
 /* Service thread: what a peer's connect.c has sent. */
 void loci_verbs_receive(void *fabric, struct loci_peer *peer, const void *message, size_t len);
-void loci_verbs_ends_close(struct verbs_fabric *f);
+/* All ends of that peer. */
+void loci_verbs_ends_drop(struct verbs_fabric *f, const struct loci_peer *peer);
 /* In time its ends are given back, and lanes to it hold nothing any more. */
 void loci_verbs_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer);
 
@@ -316,6 +327,8 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane);
 void loci_verbs_break(struct verbs_lane *l, int status);
 /* The same, and the device flushes what is in flight. */
 void loci_verbs_flush(struct verbs_lane *l, int status);
+/* The queue pair is no more, and its completions are taken. The lane is idle, or broken. */
+void loci_verbs_end_way(struct verbs_lane *l);
 /* Retire what is left of a lane whose queue pair is no more. */
 void loci_verbs_retire_all(struct verbs_lane *l, int status);
 
