@@ -268,6 +268,67 @@ Test(shm, an_owner_that_cannot_copy_says_so, .timeout = 20)
 }
 #endif
 
+/* Requests that cannot be sent keep no slot, of which there are eight: the next one that can be
+ * does not wait for them. */
+static int cannot_send(const struct loco_bootstrap *boot, void *arg)
+{
+    struct shm_peer *p;
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    p = loci_peer(w.rt, w.users[1 - w.me].peer)->fabric_data;
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 5, NULL) == LOCO_OK);
+    for (int i = 0; w.me == 0 && i < 20; i++) {
+        pthread_mutex_lock(&p->lock);
+        p->hung_up = true;
+        pthread_mutex_unlock(&p->lock);
+        NEED(loci_write64(w.rt, &w.users[1], 0, 5, NULL) == LOCO_ERR_PEER_DEAD);
+        pthread_mutex_lock(&p->lock);
+        p->hung_up = false;
+        pthread_mutex_unlock(&p->lock);
+    }
+    NEED(loci_write64(w.rt, &w.users[1 - w.me], 0, 6, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    NEED(w.memory[0] == 6);
+    return leave(&w);
+}
+
+Test(shm, what_cannot_be_sent_keeps_no_room, .timeout = 20)
+{
+    run(2, cannot_send, &by_service);
+}
+
+/* The owner is told of the area by a message with a descriptor, which takes a socket more. Where
+ * there is none the call fails, and the next one tries again. */
+static int lacks_a_socket(const struct loco_bootstrap *boot, void *arg)
+{
+    struct rlimit limit, few;
+    struct world w;
+    int next;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    few = limit;
+    next = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    NEED(next >= 0 && close(next) == 0);
+    few.rlim_cur = (rlim_t)next + 1;    /* for the area itself */
+    if (w.me == 0) {
+        NEED(setrlimit(RLIMIT_NOFILE, &few) == 0);
+        NEED(loci_write64(w.rt, &w.users[1], 0, 5, NULL) == LOCO_ERR_SYSTEM);
+        NEED(loci_write64(w.rt, &w.users[1], 0, 5, NULL) == LOCO_ERR_SYSTEM);
+        NEED(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        NEED(loci_write64(w.rt, &w.users[1], 0, 7, NULL) == LOCO_OK);
+    }
+    NEED(together(&w) == LOCO_OK);
+    NEED(w.me == 0 || w.memory[0] == 7);
+    return leave(&w);
+}
+
+Test(shm, an_area_that_could_not_be_told_is_told_later, .timeout = 20)
+{
+    run(2, lacks_a_socket, &by_service);
+}
+
 Test(shm, memory_that_cannot_be_mapped_is_copied_by_its_owner)
 {
     run(2, copies_what_it_cannot_map, &by_service);
