@@ -91,6 +91,8 @@ static int open_parts(struct loco_kvstore *kv, const char *parent, const char *n
     loci_endpoint_is_of(kv->ep, destroy_forgotten, kv);
     kv->versions = !kv->small && kv->ep->domain == LOCI_DOMAIN_CPU;
     status = loci_kv_index_open(&kv->index, kv->rt, o->capacity * (uint64_t)kv->ep->group.size);
+    if (status == LOCO_OK && (kv->free_next = calloc(o->capacity, sizeof *kv->free_next)) == NULL)
+        status = LOCO_ERR_NO_MEMORY;
     if (status == LOCO_OK)
         status = loco_ticket_array_create(kv->rt, kv->ep->name, "locks", group, o->locks,
                                           &kv->locks);
@@ -136,6 +138,7 @@ void loco_kvstore_destroy(loco_kvstore_t *kv)
     loci_kv_index_close(&kv->index);
     loci_endpoint_destroy(kv->ep);
     pthread_mutex_destroy(&kv->free_lock);
+    free(kv->free_next);
     free(kv);
 }
 

@@ -32,10 +32,15 @@ static bool is_word(const struct loco_kvstore *kv, uint64_t word)
            && (word & LOCI_KV_VALID) != 0;
 }
 
-static bool is_message(const struct loco_kvstore *kv, const struct loci_kv_message *m,
-                       size_t bytes)
+/* The ring is its writer's memory, and a writer that has lost its way may change what was looked
+ * at: so it is a copy that is checked and applied. */
+static bool take_message(const struct loco_kvstore *kv, const void *message, size_t bytes,
+                         struct loci_kv_message *m)
 {
-    if (bytes < LOCI_KV_HEADER || m->n > LOCI_KV_BATCH || m->kind < LOCI_KV_INSERT
+    if (bytes < LOCI_KV_HEADER || bytes > sizeof *m)
+        return false;
+    loci_copy_once(m, message, bytes);
+    if (m->n > LOCI_KV_BATCH || m->kind < LOCI_KV_INSERT
         || m->kind > LOCI_KV_FREE || bytes != LOCI_KV_HEADER + m->n * sizeof m->record[0])
         return false;
     for (uint32_t i = 0; i < m->n; i++)
@@ -64,7 +69,7 @@ static void apply(struct loco_kvstore *kv, uint32_t kind, const struct loci_kv_r
  * but this thread may run before. */
 static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
 {
-    const struct loci_kv_message *m;
+    struct loci_kv_message m;
     const void *message;
     size_t bytes;
     int status;
@@ -72,14 +77,13 @@ static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
     if (!loci_ringbuffer_is_connected(ring))
         return true;
     while ((status = loco_ringbuffer_peek(ring, &message, &bytes)) == LOCO_OK) {
-        m = message;
-        if (!is_message(kv, m, bytes)) {
+        if (!take_message(kv, message, bytes, &m)) {
             LOCI_LOG(kv->rt, LOCO_LOG_ERROR, "store %s: a message of rank %d makes no sense",
                      kv->ep->name, loco_ringbuffer_writer(ring));
             return false;
         }
-        for (uint32_t i = 0; i < m->n; i++)
-            apply(kv, m->kind, &m->record[i]);
+        for (uint32_t i = 0; i < m.n; i++)
+            apply(kv, m.kind, &m.record[i]);
         loco_ringbuffer_release(ring, 1);
     }
     return status == LOCO_ERR_AGAIN;

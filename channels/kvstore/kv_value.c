@@ -302,6 +302,9 @@ uint64_t loci_kv_fill_place(struct loco_kvstore *kv, uint64_t place, const void 
     uint64_t where = (uint64_t)kv->ep->group.rank << kv->rank_shift | place;
     uint64_t word = where << kv->word_shift | counter;
 
+    /* Whoever had the place before, or wrote there by mistake, may have left it busy for ever. */
+    if (kv->versions)
+        loci_store64(at, new_version(kv));
     store_words(kv, at + loci_kv_value_at(kv), word, value);
     loci_store64(at + loci_kv_meta_at(kv), word ^ LOCI_KV_VALID);
     return word;
@@ -314,22 +317,28 @@ int loci_kv_take_place(struct loco_kvstore *kv, uint64_t *place)
     pthread_mutex_lock(&kv->free_lock);
     if (kv->free_first != 0) {
         *place = kv->free_first - 1;
-        kv->free_first = loci_load64(own_place(kv, *place) + loci_kv_value_at(kv));
+        kv->free_first = kv->free_next[*place];
     } else if (kv->fresh < kv->capacity) {
         *place = kv->fresh++;
     } else {
         status = LOCO_ERR_FULL;
     }
-    kv->kept += status == LOCO_OK;
+    if (status == LOCO_OK) {
+        kv->free_next[*place] = LOCI_KV_IN_USE;
+        kv->kept++;
+    }
     pthread_mutex_unlock(&kv->free_lock);
     return status;
 }
 
+/* Others say so; one that is free already stays where it is in the list. */
 void loci_kv_give_place(struct loco_kvstore *kv, uint64_t place)
 {
     pthread_mutex_lock(&kv->free_lock);
-    loci_store64(own_place(kv, place) + loci_kv_value_at(kv), kv->free_first);
-    kv->free_first = place + 1;
-    kv->kept--;
+    if (kv->free_next[place] == LOCI_KV_IN_USE) {
+        kv->free_next[place] = kv->free_first;
+        kv->free_first = place + 1;
+        kv->kept--;
+    }
     pthread_mutex_unlock(&kv->free_lock);
 }

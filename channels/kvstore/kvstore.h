@@ -22,6 +22,9 @@
 /* A version: of a value that is being written. */
 #define LOCI_KV_BUSY UINT64_C(1)
 
+/* A place that is not in the list of free ones, nor was never used. */
+#define LOCI_KV_IN_USE UINT64_MAX
+
 #define LOCI_KV_BATCH 250       /* keys in one message */
 #define LOCI_KV_LOOKS 4         /* rings that one who passes by looks at */
 #define LOCI_KV_HEADER 8        /* bytes of a message before its records */
@@ -59,8 +62,10 @@ struct loco_kvstore {
     _Atomic uint64_t versions_given;
     _Atomic(loco_kvstore_window_t *) spare;     /* of a _get_many */
 
-    /* Free places of our own: given back, linked through their value words, and never used. */
+    /* Free places of our own: given back, and linked; or never used. The links are not in the
+     * places, where the others may write. */
     pthread_mutex_t free_lock;
+    uint64_t *free_next;                /* by place: place + 1 of the next, 0, or LOCI_KV_IN_USE */
     uint64_t free_first;                /* place + 1, or 0 */
     uint64_t fresh;                     /* from here on */
     uint64_t kept;

@@ -337,7 +337,7 @@ static int grant(struct loco_ticket_lock *lock, unsigned ticket, uint64_t name)
     struct loci_mem *theirs;
     int status;
 
-    if (name > (uint64_t)array->ep->group.size)
+    if (name < 1 || name > (uint64_t)array->ep->group.size)
         return LOCO_ERR_PROTOCOL;
     theirs = loci_endpoint_mem(array->ep, (int)name - 1, LOCI_TICKET_GRANTS);
     status = loci_write64(lock->rt, theirs, lock->grant, (uint64_t)ticket + 1, &ack);

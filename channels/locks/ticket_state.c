@@ -107,6 +107,8 @@ int loco_ticket_lock_holder(loco_ticket_lock_t *lock, int *rank)
             return LOCO_OK;
         }
         if (status == LOCO_OK && q.empty == 0 && !q.nobodys) {
+            if (q.holder < 1 || q.holder > (unsigned)lock->array->ep->group.size)
+                return LOCO_ERR_PROTOCOL;       /* somebody has written over the record */
             *rank = (int)q.holder - 1;
             return LOCO_OK;
         }

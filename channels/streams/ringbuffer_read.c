@@ -97,8 +97,11 @@ bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb)
 {
     bool alive = loci_ring_alive(rb, rb->writer);
     const unsigned char *source = source_of(rb);    /* first, whatever the compiler */
+    uint64_t position = released_of(rb);
+    loco_ringbuffer_part_t message;
 
-    return loci_ring_has_come(header_at(rb, source, released_of(rb))) || !alive;
+    /* As a look finds it: padding alone is no news, or who waits would look for ever. */
+    return message_at(rb, source, &position, &message) != LOCO_ERR_AGAIN || !alive;
 }
 
 static int one_has_news(void *arg)

@@ -316,6 +316,13 @@ static int search(struct search *s)
                        : status < 0 ? status : LOCO_OK;
 }
 
+/* Of this process itself, which does not believe what others may have written into its tree: an
+ * address there would be one of its own. */
+static int find_own(const struct loco_window *win, uint64_t address, struct loci_memkey *key)
+{
+    return loci_tree_find(win->tree, address, key) ? LOCO_OK : LOCO_ERR_RANGE;
+}
+
 /* The region that contains the address: LOCO_ERR_RANGE if there is none. The last one was attached
  * at some time since the caller has asked before. */
 static int find(struct search *s, bool again, struct loci_memkey *key)
@@ -349,10 +356,13 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
     int status;
 
     pthread_mutex_lock(&win->regions_lock);
-    if (win->views[rank] == NULL)
+    if (rank != win->group.rank && win->views[rank] == NULL)
         win->views[rank] = calloc(1, sizeof *win->views[rank]);
     s.view = win->views[rank];
-    status = s.view == NULL ? LOCO_ERR_NO_MEMORY : find(&s, again, &key);
+    if (rank == win->group.rank)
+        status = find_own(win, address, &key);
+    else
+        status = s.view == NULL ? LOCO_ERR_NO_MEMORY : find(&s, again, &key);
     pthread_mutex_unlock(&win->regions_lock);
     if (status != LOCO_OK)
         return status;

@@ -9,7 +9,9 @@
  * both fit into half a node, so a node that was split or joined is left alone for half a node of
  * changes.
  *
- * Nothing else writes this memory, so the owner reads it by plain loads. */
+ * The owner reads none of this memory, where a member that has lost its way may write: it has all
+ * nodes and entries once more in memory of its own, and what is shown to the others is written from
+ * there. */
 
 #include "config.h"
 
@@ -45,12 +47,22 @@ struct replaced {
 
 /* ---- nodes and entries ---- */
 
-static void *object(const struct loci_tree *tree, enum loci_tree_kind kind, uint32_t index)
+/* As the others see it: for writing. */
+static void *shown(const struct loci_tree *tree, enum loci_tree_kind kind, uint32_t index)
 {
     uint64_t offset;
     int chunk = loci_tree_chunk(kind, index, &offset);
 
     return loci_mem_ptr(&tree->store[kind].chunk[chunk]) + offset;
+}
+
+/* The same of this process alone. */
+static void *object(const struct loci_tree *tree, enum loci_tree_kind kind, uint32_t index)
+{
+    uint64_t offset;
+    int chunk = loci_tree_chunk(kind, index, &offset);
+
+    return tree->store[kind].own[chunk] + offset;
 }
 
 static struct loci_tree_entry *entry_of(const struct loci_tree *tree, uint64_t ref)
@@ -69,6 +81,7 @@ static int grow(struct loci_tree *tree, enum loci_tree_kind kind)
     struct loci_tree_store *s = &tree->store[kind];
     uint32_t more = loci_tree_first(kind) << s->chunks;
     struct loci_mem *chunk = &s->chunk[s->chunks];
+    unsigned char *own;
     uint32_t *next;
     int status;
 
@@ -78,9 +91,14 @@ static int grow(struct loci_tree *tree, enum loci_tree_kind kind)
     if (next == NULL)
         return LOCO_ERR_NO_MEMORY;
     s->next = next;
-    status = loci_alloc(tree->rt, more * loci_tree_size(kind), 0, chunk);
-    if (status != LOCO_OK)
+    own = calloc(more, loci_tree_size(kind));
+    status = own == NULL ? LOCO_ERR_NO_MEMORY
+             : loci_alloc(tree->rt, more * loci_tree_size(kind), 0, chunk);
+    if (status != LOCO_OK) {
+        free(own);
         return status;
+    }
+    s->own[s->chunks] = own;
     loci_copy_in(loci_mem_ptr(&tree->directory)
                  + offsetof(struct loci_tree_directory, chunk[kind][s->chunks]),
                  &chunk->key, sizeof chunk->key);
@@ -135,16 +153,18 @@ static uint64_t write_node(struct loci_tree *tree, uint32_t level,
                            const struct loci_tree_item *item, int n)
 {
     uint32_t index = take(tree, LOCI_TREE_NODES);
-    struct loci_tree_node *node = object(tree, LOCI_TREE_NODES, index), image;
+    struct loci_tree_node *node = shown(tree, LOCI_TREE_NODES, index);
+    struct loci_tree_node *own = object(tree, LOCI_TREE_NODES, index);
     uint64_t stamp = next_stamp(tree);
 
-    image.level = level;
-    image.count = (uint32_t)n;
-    memcpy(image.item, item, (size_t)n * sizeof *item);
+    own->stamp = stamp;
+    own->level = level;
+    own->count = (uint32_t)n;
+    memcpy(own->item, item, (size_t)n * sizeof *item);
     loci_store64(&node->stamp, stamp);
     /* Who has read something of what follows, sees that stamp afterwards. */
     atomic_thread_fence(memory_order_release);
-    loci_copy_in(&node->level, &image.level,
+    loci_copy_in(&node->level, &own->level,
                  offsetof(struct loci_tree_node, item) - offsetof(struct loci_tree_node, level)
                  + (size_t)n * sizeof *item);
     return loci_tree_ref(stamp, index);
@@ -197,6 +217,19 @@ bool loci_tree_overlaps(const struct loci_tree *tree, uint64_t base, uint64_t le
     return next_base(&path) < base + len;
 }
 
+bool loci_tree_find(const struct loci_tree *tree, uint64_t address, struct loci_memkey *key)
+{
+    const struct loci_tree_item *item;
+    struct path path;
+
+    descend(tree, address, &path);
+    item = leaf_item(&path);
+    if (item == NULL || address - item->base >= entry_of(tree, item->ref)->key.len)
+        return false;
+    *key = entry_of(tree, item->ref)->key;
+    return true;
+}
+
 bool loci_tree_has(const struct loci_tree *tree, uint64_t base, struct loci_memkey *key)
 {
     const struct loci_tree_item *item;
@@ -243,10 +276,16 @@ static void set_root(struct loci_tree *tree, uint64_t ref)
 /* The one reference to the node at depth d of the path. All that was written is seen before. */
 static void refer(struct loci_tree *tree, struct path *path, int d, uint64_t ref)
 {
-    if (d == 0)
+    const struct step *parent = &path->step[d - 1];
+    struct loci_tree_node *node;
+
+    if (d == 0) {
         set_root(tree, ref);
-    else
-        loci_store64(&path->step[d - 1].node->item[path->step[d - 1].at].ref, ref);
+        return;
+    }
+    node = shown(tree, LOCI_TREE_NODES, parent->index);
+    parent->node->item[parent->at].ref = ref;
+    loci_store64(&node->item[parent->at].ref, ref);
 }
 
 /* Write these in place of the node there. */
@@ -478,15 +517,18 @@ int loci_tree_reserve(struct loci_tree *tree)
 void loci_tree_insert(struct loci_tree *tree, const struct loci_memkey *key)
 {
     uint32_t index = take(tree, LOCI_TREE_ENTRIES);
-    struct loci_tree_entry *entry = object(tree, LOCI_TREE_ENTRIES, index);
+    struct loci_tree_entry *entry = shown(tree, LOCI_TREE_ENTRIES, index);
+    struct loci_tree_entry *own = object(tree, LOCI_TREE_ENTRIES, index);
     struct loci_tree_item item = { .base = key->base };
     struct path path;
 
     /* Who has read something of the key sees afterwards that its place is not the old one's. */
     atomic_thread_fence(memory_order_release);
     loci_copy_in(&entry->key, key, sizeof *key);
-    loci_store64(&entry->stamp, next_stamp(tree));
-    item.ref = loci_tree_ref(entry->stamp, index);
+    own->key = *key;
+    own->stamp = next_stamp(tree);
+    loci_store64(&entry->stamp, own->stamp);
+    item.ref = loci_tree_ref(own->stamp, index);
     if (tree->height > 0) {
         descend(tree, item.base, &path);
         put_in(tree, &path, item.base, item.ref);
@@ -504,7 +546,7 @@ void loci_tree_remove(struct loci_tree *tree, uint64_t base)
 
     descend(tree, base, &path);
     ref = leaf_item(&path)->ref;
-    entry = entry_of(tree, ref);
+    entry = shown(tree, LOCI_TREE_ENTRIES, loci_tree_index(ref));
     /* From here on nobody uses its key. */
     loci_store64(&entry->stamp, 0);
     raise_lowest(tree, &path);
@@ -540,8 +582,10 @@ void loci_tree_close(struct loci_tree *tree)
     if (tree->height > 0)
         remove_regions(tree, tree->root, tree->height - 1);
     for (int kind = 0; kind < LOCI_TREE_KINDS; kind++) {
-        for (int i = 0; i < tree->store[kind].chunks; i++)
+        for (int i = 0; i < tree->store[kind].chunks; i++) {
             loci_free(tree->rt, &tree->store[kind].chunk[i]);
+            free(tree->store[kind].own[i]);
+        }
         free(tree->store[kind].next);
     }
     loci_free(tree->rt, &tree->directory);

@@ -149,6 +149,7 @@ static inline int loci_tree_at(const struct loci_tree_node *node, uint64_t addre
 /* Nodes, or entries. */
 struct loci_tree_store {
     struct loci_mem chunk[LOCI_TREE_CHUNKS];
+    unsigned char *own[LOCI_TREE_CHUNKS];   /* the same, which nobody else writes */
     int chunks;
     uint32_t room, fresh;           /* in all chunks; the first that was never used */
     uint32_t *next;                 /* [room]: in the list of free ones, the oldest first */
@@ -171,6 +172,8 @@ void loci_tree_close(struct loci_tree *tree);
 
 /* Whether some region has bytes in common with `len` at `base`, or begins at `base`. */
 bool loci_tree_overlaps(const struct loci_tree *tree, uint64_t base, uint64_t len);
+/* The region that contains the address. */
+bool loci_tree_find(const struct loci_tree *tree, uint64_t address, struct loci_memkey *key);
 bool loci_tree_has(const struct loci_tree *tree, uint64_t base, struct loci_memkey *key);
 
 /* Room for one region more: LOCO_OK, LOCO_ERR_NO_MEMORY. Then to insert it, which cannot fail, nor

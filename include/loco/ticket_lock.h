@@ -73,7 +73,8 @@ int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock);
 int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer);
 
 /** The rank (in the lock's group) that holds it at this moment, to `*rank`; -1 if none does.
- * LOCO_ERR_AGAIN: it changes hands too fast to tell, or somebody is just coming to wait for it. */
+ * LOCO_ERR_AGAIN: it changes hands too fast to tell, or somebody is just coming to wait for it.
+ * LOCO_ERR_PROTOCOL: the lock's words name nobody. */
 int loco_ticket_lock_holder(loco_ticket_lock_t *lock, int *rank);
 
 /** Many locks under one name: one endpoint, hosts striped over the group (lock i at rank

@@ -95,6 +95,15 @@ static inline void loci_copy_out_raced(void *to, const void *network, size_t len
 #endif
 }
 
+/* A copy of what is checked and then used, of words that a peer may change at any time: from here
+ * on the copy is what counts. The fence is for the compiler, which may otherwise load from there
+ * again what it takes to be unchanged. */
+static inline void loci_copy_once(void *to, const void *network, size_t len)
+{
+    loci_copy_out(to, network, len);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
 static inline void loci_copy_in(void *network, const void *from, size_t len)
 {
 #ifdef LOCO_SIM

@@ -217,6 +217,21 @@ int run_rounds(int normal)
     return rounds < 1 ? 1 : (int)rounds;
 }
 
+int run_fuzz_rounds(int normal)
+{
+    const char *rounds = getenv("FUZZ_ROUNDS");
+
+    return rounds != NULL && atoi(rounds) > 0 ? atoi(rounds) : run_rounds(normal);
+}
+
+uint64_t run_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state * UINT64_C(0x2545f4914f6cdd1d);
+}
+
 int64_t run_now(void)
 {
     struct timespec t;

@@ -56,6 +56,11 @@ bool run_too_long(int64_t start, int64_t ns);
 void run_log(void *ctx, int level, const char *text);
 /* Rounds of a long loop: `normal`, fewer by TEST_SCALE. */
 int run_rounds(int normal);
+/* Rounds of a test that throws random words at something: FUZZ_ROUNDS of the environment, or as
+ * above. */
+int run_fuzz_rounds(int normal);
+/* A random number; *state is not 0. */
+uint64_t run_random(uint64_t *state);
 /* Whether processes of RUN_SHM share memory: not where the environment gives all data to a
  * device. */
 bool run_shares(void);

@@ -394,6 +394,13 @@ Test(strided, combines_once_with_a_target_that_does_both)
 
 /* ---- what a peer may ask for ---- */
 
+static int help(struct shm_fabric *f, const struct shm_user *user, struct shm_slot *slot)
+{
+    const struct shm_wish wish = loci_shm_wish(slot);
+
+    return loci_shm_strided_help(f, user, &wish, slot);
+}
+
 Test(strided, stays_inside_registered_memory)
 {
     static unsigned char memory[4096], expected[4096];
@@ -417,19 +424,19 @@ Test(strided, stays_inside_registered_memory)
         memcpy(slot->body, both, sizeof both);
         slot->op = LOCI_WRITE | SHM_STRIDED;
         slot->nspans = 2;
-        cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_RANGE, "%zu", i);
+        cr_assert_eq(help(&f, &user, slot), LOCO_ERR_RANGE, "%zu", i);
         cr_assert_eq(memcmp(memory, expected, sizeof memory), 0, "%zu", i);
     }
     memset(slot->body, 0xff, SHM_SLOT_BODY);
     memcpy(slot->body, &good, sizeof good);
     slot->nspans = UINT16_MAX;
-    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_RANGE);
+    cr_assert_eq(help(&f, &user, slot), LOCO_ERR_RANGE);
     slot->nspans = 1;
     slot->op = LOCI_FETCH_ADD | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_ERR_PROTOCOL);
+    cr_assert_eq(help(&f, &user, slot), LOCO_ERR_PROTOCOL);
     cr_assert_eq(memcmp(memory, expected, sizeof memory), 0);
     slot->op = LOCI_WRITE | SHM_STRIDED;
-    cr_assert_eq(loci_shm_strided_help(&f, &user, slot), LOCO_OK);
+    cr_assert_eq(help(&f, &user, slot), LOCO_OK);
     cr_assert_eq(memory[1024 + 1016], 0xff);
     cr_assert_eq(memory[1024 + 8], 0xff);
     cr_assert_eq(memory[1024 + 0], 0);

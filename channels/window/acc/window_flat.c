@@ -80,16 +80,27 @@ struct item {
     int run;
 };
 
+/* A link of a list of requests: rank + 1, or 0. They lie where others may write: none leads out of
+ * the group, and whatever they say a list has an end, which *left counts down to. What a wrong link
+ * has cut off is not done, and who asked for it is told (answer()). */
+static uint64_t link_at(const struct loco_window *win, const unsigned char *word, int *left)
+{
+    uint64_t link = loci_load64(word);
+
+    return link <= (uint64_t)win->group.size && (*left)-- > 0 ? link : 0;
+}
+
 /* All of the stack, the oldest first; its rank + 1, or 0. */
 static uint64_t take_all(struct loco_window *win, int rank)
 {
     uint64_t top = loci_load64(stack_of(win, rank)), seen, oldest = 0;
+    int left = win->group.size;
 
     while ((seen = loci_cpu_compare_swap(stack_of(win, rank), top, 0)) != top)
         top = seen;
     while (top != 0 && top <= (uint64_t)win->group.size) {
         unsigned char *request = request_of(win, (int)top - 1);
-        uint64_t next = loci_load64(request + NEXT);
+        uint64_t next = link_at(win, request + NEXT, &left);
 
         loci_store64(request + NEXT, oldest);
         oldest = top;
@@ -247,10 +258,11 @@ static void finish(struct batch *b, const struct item *item, int status)
 static void look_again(struct batch *b)
 {
     uint64_t next = take_all(b->win, b->rank);
+    int left = b->win->group.size;
 
     while (next != 0) {
         unsigned char *request = request_of(b->win, (int)next - 1);
-        uint64_t after = loci_load64(request + NEXT);
+        uint64_t after = link_at(b->win, request + NEXT, &left);
         struct item item;
 
         item.run = b->n < MOST && read_request(request, &item)
@@ -325,11 +337,13 @@ static void add(struct batch *b, struct item *item)
 /* A list as of take_all(). */
 static void add_all(struct batch *b, uint64_t next)
 {
+    int left = b->win->group.size;
+
     while (next != 0) {
         unsigned char *request = request_of(b->win, (int)next - 1);
         struct item item;
 
-        next = loci_load64(request + NEXT);     /* before it is done */
+        next = link_at(b->win, request + NEXT, &left);      /* before it is done */
         if (read_request(request, &item))
             add(b, &item);
         else

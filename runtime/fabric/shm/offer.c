@@ -433,7 +433,7 @@ static bool take_spans(const struct shm_slot *slot, const struct shm_user *user,
 {
     uint64_t room = BODY_BYTES - n * sizeof *spans;
 
-    memcpy(spans, slot->body, n * sizeof *spans);
+    loci_copy_once(spans, slot->body, n * sizeof *spans);
     for (unsigned i = 0; i < n; i++) {
         const struct shm_span *s = &spans[i];
 
@@ -483,7 +483,7 @@ static int update_offered(struct shm_fabric *f, struct shm_slot *slot, unsigned 
 
     if (span->len > sizeof before)
         return LOCO_ERR_UNSUPPORTED;
-    memcpy(&u, slot->body, sizeof u);
+    loci_copy_once(&u, slot->body, sizeof u);
     status = word == NULL ? LOCO_ERR_NO_MEMORY : copy_one(f, false, span, word);
     if (status != LOCO_OK)
         return status;
@@ -506,15 +506,16 @@ static int update_offered(struct shm_fabric *f, struct shm_slot *slot, unsigned 
 /* Under fabric->lock. */
 static int copy_offered(struct shm_fabric *f, struct shm_slot *slot, uint64_t label)
 {
-    const struct shm_user *user = loci_shm_user(f, slot->number);
-    unsigned n = slot->nspans, op = slot->op;
+    const struct shm_wish wish = loci_shm_wish(slot);
+    const struct shm_user *user = loci_shm_user(f, wish.number);
+    unsigned n = wish.nspans, op = wish.op;
     struct shm_span spans[SPANS];
     struct shm_own own;
 
     if (user != NULL && (op & SHM_STRIDED) != 0)
-        return loci_shm_strided_help(f, user, slot);
+        return loci_shm_strided_help(f, user, &wish, slot);
     if (user != NULL && n == 0)
-        return loci_shm_share_help(f, user, slot, label);
+        return loci_shm_share_help(f, user, &wish, slot, label);
     if (user == NULL || n > SPANS || !take_spans(slot, user, spans, n))
         return LOCO_ERR_RANGE;
     if ((op == LOCI_FETCH_ADD || op == LOCI_COMPARE_SWAP) && n == 1)

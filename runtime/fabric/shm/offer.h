@@ -19,6 +19,23 @@ struct shm_slot {
     uint32_t what;                      /* SHM_COMBINE */
     unsigned char body[];               /* spans, then data; or what share.c or an atomic puts */
 };
+
+/* What a slot asks for, as the target has read it, once: a peer may change the slot at any time,
+ * and only what was checked is used. */
+struct shm_wish {
+    uint32_t number, what;
+    uint16_t op, nspans;
+};
+static inline struct shm_wish loci_shm_wish(const struct shm_slot *slot)
+{
+    const struct shm_wish wish = {
+        .number = slot->number, .what = slot->what, .op = slot->op, .nspans = slot->nspans,
+    };
+
+    atomic_signal_fence(memory_order_seq_cst);      /* as in loci_copy_once() */
+    return wish;
+}
+
 #define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 40)
 #define SHM_STRIDED 0x100               /* a flag of op: `nspans` strips, packed data; strided.c */
 #define SHM_COMBINE 0x200               /* with it, in place of a kind: `what` */
@@ -67,7 +84,7 @@ int loci_shm_share(struct shm_peer *p, const struct loci_op *op, size_t skip, si
                    unsigned *by_peer);
 /* The target's side, under fabric->lock: a status. */
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
-                        struct shm_slot *slot, uint64_t label);
+                        const struct shm_wish *wish, struct shm_slot *slot, uint64_t label);
 
 /* strided.c: the fabric's `strided` and `combine`; and the target's side, under fabric->lock. */
 int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
@@ -75,7 +92,7 @@ int loci_shm_strided(struct loci_fabric *fabric, struct loci_peer *peer,
 int loci_shm_combine(struct loci_fabric *fabric, struct loci_peer *peer,
                      const struct loci_strided *op);
 int loci_shm_strided_help(struct shm_fabric *f, const struct shm_user *user,
-                          struct shm_slot *slot);
+                          const struct shm_wish *wish, struct shm_slot *slot);
 
 /* Slots of this process's page that are not free. */
 unsigned loci_shm_offers_in_use(const struct shm_fabric *f);

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "move/access.h"
 #include "offer.h"
 
 #define SHARE_MIN ((size_t)512 * 1024)  /* bytes; below that one is as fast alone */
@@ -154,17 +155,19 @@ static struct shm_peer *peer_of(const struct shm_fabric *f, uint64_t label)
 }
 
 int loci_shm_share_help(struct shm_fabric *f, const struct shm_user *user,
-                        struct shm_slot *slot, uint64_t label)
+                        const struct shm_wish *wish, struct shm_slot *slot, uint64_t label)
 {
     struct shm_peer *p = peer_of(f, label);
     struct share *share = share_in(slot);
-    const struct shm_span span = share->span;
-    uint64_t its = share->local;
-    bool to_peer = slot->op == LOCI_READ;
+    bool to_peer = wish->op == LOCI_READ;
+    struct shm_span span;
     struct piece piece;
     unsigned number;
+    uint64_t its;
 
-    if (p == NULL || (slot->op != LOCI_READ && slot->op != LOCI_WRITE)
+    loci_copy_once(&span, &share->span, sizeof span);
+    loci_copy_once(&its, &share->local, sizeof its);
+    if (p == NULL || (wish->op != LOCI_READ && wish->op != LOCI_WRITE)
         || span.len > PIECES * PIECE || span.at < user->base || span.at - user->base > user->len
         || span.len > user->len - (span.at - user->base))
         return LOCO_ERR_RANGE;

@@ -203,7 +203,7 @@ static bool take_strips(const struct shm_slot *slot, const struct shm_user *user
 {
     uint64_t room = SHM_SLOT_BODY - n * sizeof *strips;
 
-    memcpy(strips, slot->body, n * sizeof *strips);
+    loci_copy_once(strips, slot->body, n * sizeof *strips);
     for (unsigned i = 0; i < n; i++) {
         uint64_t low, high, bytes;
 
@@ -258,18 +258,17 @@ static int combine(struct shm_fabric *f, uint32_t what, const struct loci_strip 
 }
 
 int loci_shm_strided_help(struct shm_fabric *f, const struct shm_user *user,
-                          struct shm_slot *slot)
+                          const struct shm_wish *wish, struct shm_slot *slot)
 {
-    const unsigned n = slot->nspans;
-    const uint16_t op = slot->op;
-    const uint32_t what = slot->what;
+    const unsigned n = wish->nspans;
+    const uint16_t op = wish->op;
     unsigned char *data = slot->body + n * sizeof(struct loci_strip);
     struct loci_strip strips[LOCI_STRIDED_STRIPS];
 
     if (n > LOCI_STRIDED_STRIPS || !take_strips(slot, user, strips, n))
         return LOCO_ERR_RANGE;
     if (op == (SHM_COMBINE | SHM_STRIDED))
-        return combine(f, what, strips, n, data);
+        return combine(f, wish->what, strips, n, data);
     if (op != (LOCI_WRITE | SHM_STRIDED) && op != (LOCI_READ | SHM_STRIDED))
         return LOCO_ERR_PROTOCOL;
     return copy_strips(f, strips, n, op == (LOCI_WRITE | SHM_STRIDED), data);
