@@ -297,8 +297,8 @@ void loci_stats_open(struct loco_runtime *rt)
     if (is_off(where))
         return;
     if (!is_stderr(where) && !loci_file_name(rt, where, name, sizeof name)) {
-        loci_file_warn(rt, "LOCO_STATS=%s: allowed is no, yes, or the name of a file, as osc_loco(7) "
-                       "says; nothing is counted", where);
+        loci_file_warn(rt, "LOCO_STATS=%s: allowed is no, yes, or the name of a file, as "
+                       "osc_loco(7) says; nothing is counted", where);
         return;
     }
     loci_observe_stats(rt, true);
@@ -333,8 +333,9 @@ void loci_stats_report(struct loco_runtime *rt)
     if (is_off(rt->tunables.stats))
         return;
     len = loci_stats_text(rt, text, sizeof text);
+    /* In one piece: ranks write at the same time. */
     if (is_stderr(rt->tunables.stats) || !report_to_file(rt, text, len))
-        (void)loci_file_write(STDERR_FILENO, text, len, -1);   /* in one piece: ranks do so at once */
+        (void)loci_file_write(STDERR_FILENO, text, len, -1);
 }
 
 void loci_observe_stats(struct loco_runtime *rt, bool on)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* The file is always [ events, the tail that closes the array ]. Each line is made on its thread's
- * stack and copied, under the lock, into a buffer of this process; whoever finds the buffer full, or
- * the service thread LAG_NS after the first line went into it, writes it over the tail, with the
- * tail behind it, in one write. What is wrong with the file is met there, under the lock, told once,
- * and ends the trace, or begins it anew where somebody else has cut the file. `stopped` is set once,
- * and with it `observed` loses its bit: threads that saw the bit before come here and drop their
- * lines. A forked child has a copy of all this, and of its parent's file: it writes nothing. */
+ * stack and copied, under the lock, into a buffer of this process; whoever finds the buffer full,
+ * or the service thread LAG_NS after the first line went into it, writes it over the tail, with the
+ * tail behind it, in one write. What is wrong with the file is met there, under the lock, told
+ * once, and ends the trace, or begins it anew where somebody else has cut the file. `stopped` is
+ * set once, and with it `observed` loses its bit: threads that saw the bit before come here and
+ * drop their lines. A forked child has a copy of all this, and of its parent's file: it writes
+ * nothing. */
 
 #include "config.h"
 
@@ -149,8 +150,8 @@ static void stop(struct loci_trace *t, int error)
                    loci_file_trouble(error, why, sizeof why));
 }
 
-/* Of a write that stopped after n bytes: the lines of the buffer that are whole with the tail behind
- * them. That takes no space which the file does not have. */
+/* Of a write that stopped after n bytes: the lines of the buffer that are whole, with the tail
+ * behind them. That takes no space which the file does not have. */
 static void mend(struct loci_trace *t, size_t n)
 {
     size_t keep = n > t->tail_len ? n - t->tail_len : 0;
@@ -396,8 +397,8 @@ static bool start(struct loco_runtime *rt, struct loci_trace *t)
     int error;
 
     if (!loci_file_name(rt, rt->tunables.trace, t->name, sizeof t->name)) {
-        loci_file_warn(rt, "LOCO_TRACE=%s: allowed is no, or the name of a file, as osc_loco(7) says; "
-                       "nothing is traced", rt->tunables.trace);
+        loci_file_warn(rt, "LOCO_TRACE=%s: allowed is no, or the name of a file, as osc_loco(7) "
+                       "says; nothing is traced", rt->tunables.trace);
         return false;
     }
     t->pid = (long)getpid();
@@ -444,8 +445,8 @@ static void keep_dropped(struct loco_runtime *rt, struct loci_trace *t)
     put_args(&l, &arg, 1);
     put_text(&l, "},");
     (void)append(t, &l, true);
-    loci_file_warn(rt, "LOCO_TRACE: %s is full: %llu later events were dropped; LOCO_TRACE_LIMIT is "
-                   "%lld bytes", t->name, (unsigned long long)t->dropped,
+    loci_file_warn(rt, "LOCO_TRACE: %s is full: %llu later events were dropped; LOCO_TRACE_LIMIT "
+                   "is %lld bytes", t->name, (unsigned long long)t->dropped,
                    (long long)rt->tunables.trace_limit);
 }
 

@@ -225,9 +225,10 @@ Test(file, a_signal_of_the_program_stays)
 
 Test(file, each_trouble_has_a_cause_and_a_remedy)
 {
-    static const int errors[] = { LOCI_FILE_ODD, LOCI_FILE_LINKED, LOCI_FILE_FOREIGN, LOCI_FILE_BUSY,
-                                  LOCI_FILE_REMOVED, ELOOP, ENXIO, EISDIR, ENOENT, EACCES, EROFS,
-                                  ENOSPC, EFBIG, EMFILE, EIO };
+    static const int errors[] = {
+        LOCI_FILE_ODD, LOCI_FILE_LINKED, LOCI_FILE_FOREIGN, LOCI_FILE_BUSY, LOCI_FILE_REMOVED,
+        ELOOP, ENXIO, EISDIR, ENOENT, EACCES, EROFS, ENOSPC, EFBIG, EMFILE, EIO,
+    };
     char text[256];
 
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
