@@ -16,7 +16,7 @@
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 5
+#define ADDRESS_VERSION 6
 
 unsigned loco_api_version(void)
 {

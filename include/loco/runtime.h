@@ -39,7 +39,9 @@ unsigned loco_api_version(void);
 
 /** How a set of processes exchanges small records while it gets to know each other.
  * `allgather` is collective over `size` processes: each gives `len` bytes, `all` receives
- * size * len bytes in rank order. It returns 0, or a negative loco_status. */
+ * size * len bytes in rank order. It returns 0, or a negative loco_status. What goes over it
+ * includes secrets by which processes of the job know each other: an exchange by files, say, keeps
+ * them from other users. */
 struct loco_exchange {
     void *ctx;
     int rank;                   /**< mine in this exchange, 0 to size-1 */

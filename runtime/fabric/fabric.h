@@ -145,6 +145,7 @@ struct loci_address {
     uint64_t service_start;     /* its start time */
     uint64_t label;             /* random, public: part of names, tells runtimes of one identity */
     uint64_t secret[2];         /* random: who knows it may talk to this process; secret.h */
+    uint64_t socket;            /* inode of its control socket; 0: it has none */
     uint64_t fabric[3];         /* the fabric's own */
     uint64_t link[3];           /* where other machines connect to it: IPv6 address (a version 4 one
                                  * mapped to it), port in network order; 0: nowhere */

@@ -2,17 +2,17 @@
 
 /* Other users of the machine cannot slow a job down.
  *
- * In a network namespace of their own, two members make channels, and then windows of 64 MiB each,
- * as fast as they can. Beside them four processes of another user do all that such a user may: three
- * send to each local socket that the system lists, and connect to it, with garbage, with messages
- * that look right, with descriptors; one locks each file of ours that it can open. For a moment they
- * do so to the members' sockets and files, for the next to some of their own, and so on: only what
- * the members manage in the one is judged against what they manage in the other, and that holds on a
- * busy machine, too. Then the same with each member in a pid namespace of its own, as in containers
- * that share their host's network.
+ * In a network namespace of their own, two members make channels, and then windows of 64 MiB
+ * each, as fast as they can. Beside them four processes of another user do all that such a user
+ * may: three send to each local socket that the system lists, and connect to it, with garbage, with
+ * messages that look right, with descriptors; one locks each file of ours that it can open. For a
+ * moment they do so to the members' sockets and files, for the next to some of their own, and so
+ * on: what the members manage in the one is judged against what they manage in the other, which
+ * holds on a busy machine, too. Then the same with each member in a pid namespace of its own, as in
+ * containers that share their host's network.
  *
- * It takes root. With an argument they are attacked for so many seconds, in place of 5, with channels
- * and then with windows; with a second one the strangers are as nice as that. */
+ * It takes root. With an argument they are attacked for so many seconds, in place of 5, with
+ * channels and then with windows; with a second one the strangers are as nice as that. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -63,6 +63,59 @@ static int outlives(const struct loco_bootstrap *boot, void *arg)
     return 0;
 }
 
+/* A process that tries for that name until it has it, and keeps it. */
+static pid_t take_over(const struct shm_peer *p)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        while (bind(fd, (const struct sockaddr *)&p->name, p->name_len) != 0)
+            if (getppid() == 1)
+                _exit(1);
+        pause();
+        _exit(0);
+    }
+    return pid;
+}
+
+/* Where no pidfd tells, and somebody else has the dead one's name at once. */
+static int sees_through_a_name(const struct loco_bootstrap *boot, void *arg)
+{
+    pid_t pid = 0;
+    struct world w;
+    int status;
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 0) {
+        pid = take_over(loci_peer(w.rt, w.rt->everyone->peer[1])->fabric_data);
+        NEED(pid > 0);
+        usleep(20000);
+    }
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 1)
+        kill(getpid(), SIGKILL);
+    notices_death(&w, w.rt->everyone->peer[1], &status);
+    kill(pid, SIGKILL);
+    NEED(waitpid(pid, NULL, 0) == pid);
+    NEED(status == LOCO_ERR_PEER_DEAD);
+    loco_runtime_close(w.rt);
+    return 0;
+}
+
+Test(shm, who_takes_a_dead_ones_name_is_not_it, .timeout = 60)
+{
+    static const struct setup silent = { .foreign = true, .log = count_dropped };
+    int statuses[2];
+
+    cr_assert_eq(loco_fork_run(2, sees_through_a_name, (void *)&silent, statuses),
+                 LOCO_ERR_PEER_DEAD);
+    cr_expect_eq(statuses[0], 0);
+    cr_expect_eq(statuses[1], -SIGKILL);
+}
+
 static void run_with_a_death(int n, const struct setup *setup)
 {
     int statuses[8];

@@ -7,6 +7,10 @@
  * thread asks by the clock then: the name of the peer's socket has no owner once the process, or
  * its runtime, has ended; and where a child inherited the socket, no process has that pid.
  *
+ * Another user may take the name of a dead process's socket, and so make it look alive. The socket
+ * itself has an inode, which its owner has told its peers: once a second the system is asked
+ * whether it is still there, where it can say so (CONFIG_UNIX_DIAG).
+ *
  * A runtime may go without a word while its process lives on: by an exec, or because it closed
  * while this process was stopped and its queue full of others' goodbyes. So those with a pidfd are
  * asked for in the same way, every ten seconds.
@@ -17,6 +21,9 @@
 #include "config.h"
 
 #include <errno.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,8 +34,11 @@
 
 #include "descriptor.h"
 #include "service.h"
+#include "wait.h"
 #include "offer.h"
 #include "shm.h"
+
+#define OWNERS_NS INT64_C(1000000000)       /* from one look at the sockets' inodes to the next */
 
 uint64_t loci_shm_start_time(int32_t pid)
 {
@@ -103,6 +113,47 @@ static int probe_later(struct shm_peer *p)
     return LOCO_OK;
 }
 
+/* 1: the system knows a local socket of that inode; 0: it knows none; -1: it does not say. It
+ * answers before send returns. */
+static int ask_system(int fd, uint64_t inode)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct unix_diag_req ask;
+    } request = {
+        { .nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+          .nlmsg_flags = NLM_F_REQUEST },
+        { .sdiag_family = AF_UNIX, .udiag_states = UINT32_MAX, .udiag_ino = (uint32_t)inode,
+          .udiag_cookie = { UINT32_MAX, UINT32_MAX } },
+    };
+    union {
+        struct nlmsghdr head;
+        unsigned char bytes[1024];
+    } answer;
+    const struct nlmsgerr *error = NLMSG_DATA(&answer.head);
+
+    if (send(fd, &request, sizeof request, 0) != sizeof request
+        || recv(fd, &answer, sizeof answer, MSG_DONTWAIT)
+           < (ssize_t)(NLMSG_HDRLEN + sizeof error->error))
+        return -1;
+    if (answer.head.nlmsg_type == SOCK_DIAG_BY_FAMILY)
+        return 1;
+    return answer.head.nlmsg_type == NLMSG_ERROR && error->error == -ENOENT ? 0 : -1;
+}
+
+/* A system that cannot tell says that there is no such socket: so it is asked for ours first. */
+bool loci_shm_socket_is_gone(const struct shm_peer *p)
+{
+    uint64_t ours = p->fabric->rt->address.socket, its = p->peer->address.socket;
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    bool gone = fd >= 0 && ours != 0 && its != 0 && ask_system(fd, ours) == 1
+                && ask_system(fd, its) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return gone;
+}
+
 /* Connecting asks for the owner of a name, and tells it nothing. */
 static bool is_there(const struct shm_peer *p, int probe_fd)
 {
@@ -115,9 +166,13 @@ static bool is_there(const struct shm_peer *p, int probe_fd)
 void loci_shm_probe_polled(struct shm_fabric *f)
 {
     const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
+    bool owners = loci_now(f->rt) >= f->owners_at;
 
+    if (owners)
+        f->owners_at = loci_now(f->rt) + OWNERS_NS;
     for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
-        if (p->polled && !is_there(p, f->probe_fd))
+        if (p->polled
+            && (!is_there(p, f->probe_fd) || (owners && loci_shm_socket_is_gone(p))))
             loci_shm_ended(p, "its control socket is gone");
     connect(f->probe_fd, &nobody, sizeof nobody);
 }
@@ -129,7 +184,7 @@ void loci_shm_probe_watched(struct shm_fabric *f)
     if (fd < 0)
         return;         /* next time */
     for (struct shm_peer *p = loci_shm_first_peer(f); p != NULL; p = p->next)
-        if (p->pid_fd >= 0 && !is_there(p, fd))
+        if (p->pid_fd >= 0 && (!is_there(p, fd) || loci_shm_socket_is_gone(p)))
             loci_shm_ended(p, "its control socket is gone");
     close(fd);
 }

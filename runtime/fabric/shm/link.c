@@ -21,8 +21,8 @@
  * nobody else can have it while that lives. After its death another user could take the name, and
  * would be told names, offsets and proofs for the dead, which are no secret; but not be given a
  * descriptor. A message with one goes over a socket that is first connected to whoever has the
- * name then, and is sent only if the peer is seen alive after that. (Of a peer in another pid
- * namespace that cannot be seen; there it must not have died in the moment before.) */
+ * name then, and is sent only if the peer is seen alive after that: its process, or, of a peer in
+ * another pid namespace, the very socket that it opened (alive.c). */
 
 #include "config.h"
 
@@ -176,7 +176,7 @@ static int send_descriptor(struct shm_peer *p, struct msghdr *m, int fd)
     attach(m, SCM_RIGHTS, &fd, sizeof fd);
     if (connect(from, (struct sockaddr *)&p->name, p->name_len) != 0)
         error = errno;
-    else if (p->pid_fd >= 0 && !loci_shm_surely_alive(p))
+    else if ((p->pid_fd >= 0 && !loci_shm_surely_alive(p)) || loci_shm_socket_is_gone(p))
         error = ECONNREFUSED;
     else
         error = send_on(from, m);

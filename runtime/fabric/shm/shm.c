@@ -125,6 +125,7 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
                                          size_t len), void *device_ctx)
 {
     struct shm_fabric *f = calloc(1, sizeof *f);
+    struct stat file;
     int status;
 
     if (f == NULL)
@@ -145,6 +146,8 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (status == LOCO_OK)
         status = open_descriptors(f);
+    if (status == LOCO_OK && fstat(f->socket_fd, &file) == 0)
+        mine->socket = (uint64_t)file.st_ino;
     if (status != LOCO_OK) {
         if (f->timer_fd >= 0)
             loci_service_unwatch(rt, f->timer_fd);

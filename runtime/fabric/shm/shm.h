@@ -149,7 +149,8 @@ struct shm_fabric {
     _Atomic unsigned polled;            /* whose life is asked for, now and then, */
     _Atomic unsigned watched;           /* and of which a pidfd tells; asked for, too, but seldom */
     _Atomic bool early;                 /* a peer has become known of which messages are parked */
-    int64_t retry_ns, probe_at;         /* the service thread's, as are the next two: */
+    int64_t retry_ns, probe_at;         /* the service thread's, as are the next three: */
+    int64_t owners_at;
     struct loci_log_seldom dropped;     /* lines about messages */
     _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
@@ -366,6 +367,9 @@ struct shm_peer *loci_shm_first_peer(struct shm_fabric *f);
 int loci_shm_watch_life(struct shm_peer *p);
 /* Under its lock: whether a pidfd says that the process is there. */
 bool loci_shm_surely_alive(const struct shm_peer *p);
+/* Whether the socket that the peer opened has gone, whoever has its name. False, too, where the
+ * system does not say. */
+bool loci_shm_socket_is_gone(const struct shm_peer *p);
 /* Service thread: ask for the life of those who have no pidfd; of those who have one. */
 void loci_shm_probe_polled(struct shm_fabric *f);
 void loci_shm_probe_watched(struct shm_fabric *f);
