@@ -132,9 +132,10 @@ static bool system_secret(void *bytes, size_t len)
 
 int loci_secret_draw(struct loco_runtime *rt, uint64_t secret[2])
 {
-    if (rt->host.random != loci_host_system.random) {   /* in a simulation, from its seed */
-        secret[0] = loci_random(rt);
-        secret[1] = loci_random(rt);
+    if (rt->host.random != loci_host_system.random) {
+        /* In a simulation. A draw more would make another run of each seed that is known. */
+        secret[0] = loci_proof((uint64_t[2]){ 0, 0 }, LOCI_PASS, 0, rt->address.label);
+        secret[1] = ~secret[0];
     } else if (!system_secret(secret, 2 * sizeof secret[0])) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "the system has no random numbers (getrandom, /dev/urandom): "
                  "%m. Without them no process can tell its peers from strangers");
