@@ -87,6 +87,7 @@ struct loci_peer {
     bool reachable;                 /* the fabric carries data to it */
     _Atomic int introduced;         /* LOCO_OK, or why not reachable; under peers_lock */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
+    _Atomic bool silent;            /* it has gone, and nothing that it had posted arrives any more */
     void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
     void *device_data;              /* of verbs, beside shm's */
     struct loci_asking asking;
@@ -252,6 +253,8 @@ int loci_peer_find(struct loco_runtime *rt, uint64_t identity);
 /* Called once by the fabric (service thread) when a process has ended or said goodbye. */
 void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
                     const char *how);
+/* Called by the fabric, by any thread, once it has cut off a peer that has gone. */
+void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer);
 int loci_peers_open(struct loco_runtime *rt);
 /* Tell the fabric to forget them; then, once nothing runs any more, free them. */
 void loci_peers_part(struct loco_runtime *rt);

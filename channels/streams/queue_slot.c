@@ -392,17 +392,12 @@ static int give_on(struct loci_queue_turn *turn, uint64_t desired, loco_ack_t *a
 {
     struct loco_runtime *rt = turn->q->rt;
     unsigned char *slot = loci_mem_word(turn->mem);
-    struct loci_thread *self;
 
     if (slot != NULL) {
         loci_store64(slot + turn->offset, desired);
         return LOCO_OK;
     }
-    self = loci_self(rt);
-    if (self == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    return loci_compare_swap(rt, turn->mem, turn->offset, turn->word, desired, &self->nowhere,
-                             ack);
+    return loci_post_swap_unwaited(rt, turn->mem, turn->offset, turn->word, desired, ack);
 }
 
 int loci_queue_publish(struct loci_queue_turn *turn, loco_ack_t *ack)

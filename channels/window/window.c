@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "observe/mistake.h"
+#include "wait.h"
 #include "window.h"
 #include "window/acc/window_flat.h"
 
@@ -600,6 +601,33 @@ static void renew_memory(struct loco_window *win)
     }
 }
 
+static int are_silent(void *arg)
+{
+    const struct loco_window *win = arg;
+
+    for (int i = 0; i < win->group.size; i++) {
+        struct loci_peer *peer = loci_peer(win->rt, win->group.peer[i]);
+
+        /* Acquire: pairs with the exchange in loci_peer_silent(). */
+        if (!loci_peer_alive(win->rt, peer->index)
+            && !atomic_load_explicit(&peer->silent, memory_order_acquire))
+            return 0;
+    }
+    return 1;
+}
+
+/* What a member that died had on its way may arrive until the fabric has cut it off, which takes
+ * microseconds. */
+static bool nothing_arrives(struct loco_window *win)
+{
+    const struct loci_reason why = {
+        .what = "silence of who has gone", .peer = -1, .timeout_ns = loci_grace(win->rt),
+        .kind = LOCI_WAIT_OTHER,
+    };
+
+    return loci_wait(win->rt, &why, are_silent, win) == LOCO_OK;
+}
+
 int loci_window_end(struct loco_window *win)
 {
     uint64_t open = LOCI_EPOCH_ACCESS | LOCI_EPOCH_PASSIVE | LOCI_EPOCH_BUSY | LOCI_EPOCH_START
@@ -614,8 +642,9 @@ int loci_window_end(struct loco_window *win)
     status = loci_window_barrier(win, LOCI_BARRIER_SURVIVORS);
     /* Where the survivors could not agree, the memory is kept: somebody may still write there. Of a
      * few members each waits for each, and only the dead have not come. */
-    if (status == LOCO_OK
-        || (status == LOCO_ERR_PEER_DEAD && win->group.size <= LOCI_WINDOW_FLAT))
+    if ((status == LOCO_OK
+         || (status == LOCO_ERR_PEER_DEAD && win->group.size <= LOCI_WINDOW_FLAT))
+        && nothing_arrives(win))
         release_own(win);
     loci_regions_close(win);
     loci_window_pscw_free(win);

@@ -96,7 +96,7 @@ struct loci_op {
     uint64_t compare;
     uint64_t *result;           /* where an atomic's old value goes */
     bool unwanted;              /* nobody looks at that, and it may stay as it is */
-    bool awaited;               /* a read that loci_finish_reads() waits for, */
+    bool awaited;               /* a read or atomic that loci_finish_reads() waits for, */
     bool untold;                /* and whose failure it tells: nobody has its ack */
     struct loci_slot *slot;     /* who is told of the completion */
     uint64_t places;            /* of a write: its completion places the lane's writes up to here;
@@ -171,7 +171,9 @@ struct loci_fabric_ops {
     int (*peer_add)(struct loci_fabric *fabric, struct loci_peer *peer);
     void (*peer_remove)(struct loci_fabric *fabric, struct loci_peer *peer);
     /* Nullable. It has ended or left, and its state says so: what is held for it is given back, in
-     * time. By the service thread, or by one that has opened a lane to it meanwhile. */
+     * time. By the service thread, or by one that has opened a lane to it meanwhile. From when on
+     * nothing arrives here that it had posted, the fabric says by loci_peer_silent(); without this
+     * call it is so at once. */
     void (*peer_gone)(struct loci_fabric *fabric, struct loci_peer *peer);
     /* Nullable: what is held for peers is kept until the fabric closes. It is gone, and nobody uses
      * it: give back all of it, and leave fabric_data and device_data NULL. False: something is

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "poison.h"
 #include "service.h"
 #include "wait.h"
 
@@ -43,6 +44,8 @@ static void extent_remove(struct loco_runtime *rt, struct loci_extent *extent)
         at = &(*at)->next;
     *at = extent->next;
     rt->memory_used -= extent->committed;
+    /* Its addresses may be anything next. */
+    loci_memory_taken(extent->base, extent->len);
     rt->ops->extent_destroy(rt->fabric, extent);
     while (extent->free != NULL) {
         struct loci_range *range = extent->free;
@@ -352,8 +355,10 @@ static int take_range(struct loco_runtime *rt, size_t size, size_t align,
 
     lock_memory(rt);
     status = take_somewhere(rt, size, align, extent, offset);
-    if (status == LOCO_OK)
+    if (status == LOCO_OK) {
+        loci_memory_taken((*extent)->base + *offset, size);
         clear(*extent, *offset, size);
+    }
     pthread_mutex_unlock(&rt->memory_lock);
     return status;
 }
@@ -430,12 +435,14 @@ int loci_alloc_in_device(struct loco_runtime *rt, size_t len, struct loci_mem *m
 
 void loci_free(struct loco_runtime *rt, struct loci_mem *mine)
 {
-    if (mine->key.kind == LOCI_MEM_DEVICE)
+    if (mine->key.kind == LOCI_MEM_DEVICE) {
         rt->ops->words_give(rt->fabric, &mine->key);
-    else if (mine->key.kind == LOCI_MEM_POOL)
+    } else if (mine->key.kind == LOCI_MEM_POOL) {
+        loci_memory_given(atomic_load_explicit(&mine->ptr, memory_order_relaxed), mine->key.len);
         give_pool(rt, &mine->key);
-    else
+    } else {
         return;
+    }
     atomic_init(&mine->ptr, NULL);
     atomic_init(&mine->word, NULL);
     mine->key.kind = LOCI_MEM_NONE;

@@ -207,6 +207,21 @@ int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64
     return post_atomic(rt, &op, ack);
 }
 
+int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                            uint64_t expected, uint64_t desired, loco_ack_t *ack)
+{
+    struct loci_thread *self = loci_self(rt);
+    struct loci_op op = {
+        .kind = LOCI_COMPARE_SWAP, .mem = mem, .offset = offset, .len = 8, .operand = desired,
+        .compare = expected, .awaited = true,
+    };
+
+    if (self == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    op.result = &self->nowhere;
+    return post_atomic(rt, &op, ack);
+}
+
 /* Chains. Without an ack the caller's memory is its own again even where not all was posted. */
 static int post_chain(struct loco_runtime *rt, struct loci_lane *lane, struct loci_op *ops, int n,
                       loco_ack_t *ack)

@@ -40,6 +40,10 @@ int loci_post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset
                   uint64_t *room, loco_ack_t *ack);
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack);
+/* Of a word of the nic domain, where nobody looks at the old value, nor need wait: loci_finish()
+ * waits for it, so that it comes before the word that this process uses that memory no more. */
+int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
+                            uint64_t expected, uint64_t desired, loco_ack_t *ack);
 
 /* A chain of n operations on memory of one peer: writes and reads of what is not mapped, atomics on
  * words of the nic domain. They are handed over together, as many as the fabric takes at once,

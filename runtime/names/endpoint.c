@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/poison.h"
 #include "move/rma.h"
 #include "names.h"
 
@@ -66,8 +67,10 @@ void loci_entry_free(struct loci_entry *e)
     for (int i = 0; ep->mem != NULL && i < ep->spec.nregions; i++) {
         struct loci_mem *mine = loci_endpoint_mem(ep, ep->group.rank, i);
 
-        if (mine->key.kind != LOCI_MEM_NONE)
-            loci_free(ep->rt, mine);
+        if (mine->key.kind == LOCI_MEM_NONE)
+            continue;
+        loci_memory_named(mine, ep->name, ep->spec.region[i].name);
+        loci_free(ep->rt, mine);
     }
     if (e->uses_peers)
         loci_peers_end_use(ep->rt, ep->group.peer, ep->group.size);

@@ -110,5 +110,8 @@ void loci_names_close(struct loco_runtime *rt);
 void loci_names_forget_leaving(struct loco_runtime *rt);
 /* A peer has gone: endpoints that miss it will not become ready (called by loci_peer_gone). */
 void loci_names_peer_gone(struct loco_runtime *rt, int peer);
+/* And nothing that it has posted arrives any more: what it was owed is given back (called by
+ * loci_peer_silent). */
+void loci_names_left_by(struct loco_runtime *rt, int peer);
 
 #endif

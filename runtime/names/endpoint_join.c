@@ -488,7 +488,6 @@ void loci_names_peer_gone(struct loco_runtime *rt, int peer)
             peer_gone(names, e, peer);
     }
     pthread_mutex_unlock(&names->lock);
-    loci_names_left_by(rt, peer);
 }
 
 static void handle_first_letter(struct loci_names *names, struct loci_entry *e)

@@ -5,7 +5,8 @@
  * Members destroy theirs in any order and at any distance in time: whoever is first has memory that
  * the others still read, by threads of the library (a store's tracker) or because they do not know
  * of a death yet that made it destroy. So the memory of an endpoint that was destroyed is kept
- * until each member that was sent its keys has said that it has left, or has gone.
+ * until each member that was sent its keys has said that it has left, or has gone and is silent:
+ * what it had posted before may arrive for a while, until the fabric has cut it off.
  *
  *   at A, from B                    A
  *   connect, connected (keys)       notes that B's keys were offered to it; in destroy it says
@@ -41,7 +42,11 @@ static bool may_use(const struct loci_entry *e, int rank)
 {
     const struct loci_member *member = &e->member[rank];
 
-    return member->told > member->left && loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]);
+    /* Acquire: pairs with the exchange in loci_peer_silent(), which then looks, under the lock, for
+     * what has not seen it. */
+    return member->told > member->left
+           && !atomic_load_explicit(&loci_peer(e->ep.rt, e->ep.group.peer[rank])->silent,
+                                    memory_order_acquire);
 }
 
 static size_t bytes_of(const struct loci_entry *e)

@@ -180,9 +180,8 @@ int loci_names_distance(const char *a, const char *b, int limit);
 void loci_entry_leave(struct loci_names *names, struct loci_entry *e);
 /* Then, without the lock: tell the members. It is freed now, or when the last of them has left. */
 void loci_entry_left(struct loci_entry *e);
-/* From the service thread: a member has left; a peer has gone. */
+/* From the service thread: a member has left. */
 void loci_names_member_left(struct loco_runtime *rt, int peer, const struct loci_control *m);
-void loci_names_left_by(struct loco_runtime *rt, int peer);
 
 /* ---- endpoint.c ---- */
 

@@ -95,6 +95,7 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     peer->address = *address;
     peer->asking = (struct loci_asking){ .at = 0 };
     peer->in_table = true;
+    atomic_store_explicit(&peer->silent, false, memory_order_relaxed);
     atomic_store_explicit(&peer->holders, 1, memory_order_relaxed);
     /* Release: who finds it alive finds the rest as it is now. */
     atomic_store_explicit(&peer->state, LOCI_PEER_ALIVE, memory_order_release);
@@ -196,8 +197,16 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
     loci_names_peer_gone(rt, peer->index);
     if (rt->ops->peer_gone != NULL)
         rt->ops->peer_gone(rt->fabric, peer);
+    else
+        loci_peer_silent(rt, peer);
     if (atomic_load(&peer->users) == 0)
         loci_peer_is_unused(rt, peer);
+}
+
+void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer)
+{
+    if (!atomic_exchange_explicit(&peer->silent, true, memory_order_release))
+        loci_names_left_by(rt, peer->index);
 }
 
 int loci_peers_open(struct loco_runtime *rt)

@@ -122,6 +122,49 @@ Test(leave, who_is_dead_need_not_leave, .timeout = RUN_SECONDS)
     cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, gone_body, run_counter()), 0);
 }
 
+/* A fabric that takes its time to cut off rank 1, which is dead. */
+static void cuts_off_later(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    (void)fabric;
+    (void)peer;
+}
+
+static int is_dead(void *arg)
+{
+    return loco_group_alive(loco_everyone(arg), 1) == LOCO_ERR_PEER_DEAD;
+}
+
+static int silent_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const struct loci_reason why = {
+        .what = "the end of rank 1", .peer = -1, .timeout_ns = run_limit(RUN_PATIENCE),
+    };
+    struct loci_endpoint_spec spec = spec_of(rt, "e", MIB);
+    const struct loci_fabric_ops *real = rt->ops;
+    struct loci_fabric_ops ops = *real;
+    struct loci_endpoint *ep;
+
+    ops.peer_gone = cuts_off_later;
+    rt->ops = &ops;
+    CHECK_OK(loci_endpoint_create(rt, &spec, &ep));
+    CHECK_OK(run_meet_alive(rt, arg));
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    CHECK_OK(loci_wait(rt, &why, is_dead, rt));
+    loci_endpoint_destroy(ep);
+    usleep(20000);
+    CHECK_EQ(atomic_load(&rt->memory_owed), MIB);
+    loci_peer_silent(rt, loci_peer(rt, loco_everyone(rt)->peer[1]));
+    CHECK_EQ(atomic_load(&rt->memory_owed), 0);
+    rt->ops = real;
+    return 0;
+}
+
+Test(leave, what_the_dead_had_posted_may_still_arrive, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, silent_body, run_counter()), 0);
+}
+
 /* ---- what is forgotten ---- */
 
 struct told {

@@ -209,6 +209,11 @@ int sim_part(struct sim_seat *seat, int result)
     return 0;
 }
 
+void sim_leave(struct sim_seat *seat)
+{
+    seat->place->left[seat->rank] = true;
+}
+
 /* ---- windows ---- */
 
 int sim_put(loco_window_t *win, int rank, uint64_t offset, const void *from, size_t len)

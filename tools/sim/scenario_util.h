@@ -81,6 +81,8 @@ int64_t sim_patience(const struct sim_run *run);
  * that have not stopped have come as far. Returns what the body does, for what its parts came
  * to. */
 int sim_part(struct sim_seat *seat, int result);
+/* Leave the place for good, and wait for nobody. */
+void sim_leave(struct sim_seat *seat);
 
 /* Calls on windows of one span, or one element. */
 int sim_put(loco_window_t *win, int rank, uint64_t offset, const void *from, size_t len);

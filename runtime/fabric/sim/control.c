@@ -267,6 +267,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     struct sim_process *p = rt->host.ctx;
 
     mine->node = p->world->config->one_node ? 1 : 1 + (uint64_t)p->rank;
+    p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
     return LOCO_OK;
 }
@@ -314,6 +315,7 @@ void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct sim_process *p = sim_process_of(fabric);
 
+    p->left = true;
     loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_GOODBYE,
                          NULL, 0);
 }

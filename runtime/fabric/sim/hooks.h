@@ -24,6 +24,11 @@ void loci_sim_step(enum loci_sim_access kind, const void *at, size_t len);
 void loci_sim_changed(const void *at);
 /* A copy from or to network memory, torn between words. */
 void loci_sim_copy(void *to, const void *from, size_t len, int to_network);
+/* Network memory of the process that runs was given back / is handed out (again): poison.h. What is
+ * given back next is a region of this channel. */
+void loci_sim_given(const void *at, size_t len);
+void loci_sim_taken(const void *at, size_t len);
+void loci_sim_named(const char *channel, const char *region);
 
 /* ---- atomics ---- */
 

@@ -64,7 +64,7 @@ static unsigned char *add_extent(struct sim_process *p, uint32_t number, size_t 
         return NULL;
     }
     p->extents = more;
-    more[p->extent_count++] = (struct sim_extent){ number, base, len };
+    more[p->extent_count++] = (struct sim_extent){ .number = number, .base = base, .len = len };
     return base;
 }
 
@@ -87,9 +87,11 @@ static void extent_destroy(struct loci_fabric *fabric, struct loci_extent *exten
     struct sim_process *p = sim_process_of(fabric);
 
     for (int i = 0; i < p->extent_count; i++)
-        if (p->extents[i].base == extent->base)
-            p->extents[i] = p->extents[--p->extent_count];
-    loci_sim_give_memory(extent->base, extent->len, extent->touched);
+        if (p->extents[i].base == extent->base) {
+            p->extents[i].gone = true;
+            p->extents[i].touched = extent->touched;
+        }
+    loci_sim_given(extent->base, extent->len);
 }
 
 /* In the order in which they are asked for; none is given out again, for runs are short. One in
@@ -113,8 +115,11 @@ static int words_take(struct loci_fabric *fabric, size_t len, struct loci_memkey
 
 static void words_give(struct loci_fabric *fabric, const struct loci_memkey *key)
 {
-    (void)fabric;
-    (void)key;
+    const struct sim_process *p = sim_process_of(fabric);
+
+    for (int i = 0; i < p->extent_count; i++)
+        if (p->extents[i].number == SIM_WORDS_EXTENT)
+            loci_sim_given(p->extents[i].base + key->base, key->len);
 }
 
 /* Numbered from 1, and no number is given again, for runs are short. */
@@ -165,7 +170,8 @@ static unsigned char *resolve(struct sim_process *to, const struct loci_memkey *
     if (key->kind == LOCI_MEM_USER)
         return is_user(to, key) ? (unsigned char *)(uintptr_t)key->base + offset : NULL;
     for (int i = 0; i < to->extent_count; i++)
-        if (to->extents[i].number == key->extent && key->base + key->len <= to->extents[i].len)
+        if (!to->extents[i].gone && to->extents[i].number == key->extent
+            && key->base + key->len <= to->extents[i].len)
             return to->extents[i].base + key->base + offset;
     return NULL;
 }
@@ -174,7 +180,7 @@ static unsigned char *resolve(struct sim_process *to, const struct loci_memkey *
  * is told apart: no channel may use one. */
 static int not_there(const struct sim_process *to, const struct loci_op *op)
 {
-    if (to->stopped)
+    if (to->stopped || to->left)
         return LOCO_ERR_PEER_DEAD;
     return op->mem->key.kind == LOCI_MEM_USER && !is_user(to, &op->mem->key) ? LOCO_ERR_PROTOCOL
                                                                             : LOCO_ERR_RANGE;
@@ -329,6 +335,7 @@ static void place_piece(struct sim_lane *lane)
         if (first[i] != NULL && first[1 - i] != NULL && first[i]->stage == SIM_POSTED)
             first[i] = NULL;
     p = either(lane->from->world, first[0], first[1]);
+    loci_sim_look_at_op(lane, p);
     loci_sim_next_part(lane->from->world, p, &from, &len);
     memcpy(p->target + from, p->data + from, len);
     sim_changed(lane->to);
@@ -340,6 +347,7 @@ static void execute_atomic(struct sim_lane *lane, struct sim_op *p)
     struct sim_world *w = lane->from->world;
     uint64_t word;
 
+    loci_sim_look_at_op(lane, p);
     memcpy(&word, p->target, sizeof word);
     if (p->stage == SIM_SENT) {
         p->word = word;
@@ -372,6 +380,7 @@ static void execute_next(struct sim_lane *lane)
         return;
     }
     if (p->left != 0) {
+        loci_sim_look_at_op(lane, p);
         loci_sim_next_part(lane->from->world, p, &from, &len);
         memcpy(p->data + from, p->target + from, len);
     }
@@ -470,6 +479,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
         memset(op->local, POISON, op->len);
     else if (op->kind != LOCI_PLACE)
         memset(op->result, POISON, sizeof *op->result);
+    loci_sim_look_at_op(lane, p);
     *lane->last = p;
     lane->last = &p->next;
     lane->depth++;
@@ -527,7 +537,7 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
             if (from->world->strategy == LOCI_SIM_TIMED)
                 from->world->current->clock += from->world->config->cost->poll;
         }
-        if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !dead) {
+        if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !l->to->left && !dead) {
             link = &p->next;
             continue;
         }
@@ -620,6 +630,19 @@ void loci_sim_lanes_stop(struct sim_process *p)
         else if (lane->to == p)
             refresh(lane);
     }
+}
+
+/* As a fabric gives up its queue pairs with a peer that has gone: what that one sent and was not
+ * placed yet is never placed. */
+static void peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *here = sim_process_of(fabric), *gone = sim_peer_process(here, peer);
+    struct sim_world *w = here->world;
+
+    for (int i = 0; i < w->lane_count; i++)
+        if (w->lanes[i]->from == gone && w->lanes[i]->to == here && (gone->stopped || gone->left))
+            forget(w->lanes[i], true);
+    loci_peer_silent(here->rt, peer);
 }
 
 void loci_sim_lanes_free(struct sim_world *w)
@@ -726,6 +749,7 @@ const struct loci_fabric_ops loci_fabric_sim = {
     .peer_add = loci_sim_peer_add,
     .peer_remove = loci_sim_peer_remove,
     .peer_forget = loci_sim_peer_forget,
+    .peer_gone = peer_gone,
     .extent_create = extent_create,
     .extent_grow = extent_grow,
     .extent_destroy = extent_destroy,

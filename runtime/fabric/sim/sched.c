@@ -134,7 +134,7 @@ static uint32_t collect(struct sim_world *w, uint32_t *fibers)
     for (int i = 0; i < w->lane_count; i++) {
         struct sim_lane *lane = w->lanes[i];
 
-        if (lane->can != 0 && !lane->to->stopped
+        if (lane->can != 0 && !lane->to->stopped && !lane->to->left
             && (faults->slow_link < 0 || !is_slow(w, lane->to->rank, faults->slow_link)))
             w->actors[n++] = LANE << 24 | (uint32_t)i;
     }
@@ -381,6 +381,7 @@ void loci_sim_step(enum loci_sim_access kind, const void *at, size_t len)
         give_way(w);
     else if (w->steps % 1024 == 0)
         look_at_limit(w);
+    loci_sim_look_at_access(w, kind, at, len);
 }
 
 void loci_sim_changed(const void *at)

@@ -240,7 +240,7 @@ static void main_fiber(void *arg)
         loci_sim_fail("p%d: its body has failed", p->rank);
     f->waits_for = "the end of the others";
     body_ends(p);
-    loco_runtime_close(p->rt);
+    loco_runtime_close(p->rt);          /* unless the body has */
     p->rt = NULL;
     if (--w->open == 0) {
         w->result->verdict = LOCI_SIM_PASSED;
@@ -346,8 +346,8 @@ static void end(struct sim_world *w)
         for (int j = 0; j < p->extent_count; j++) {
             const struct sim_extent *e = &p->extents[j];
 
-            loci_sim_give_memory(e->base, e->len,
-                                 e->number == SIM_WORDS_EXTENT ? p->words_taken : e->len);
+            loci_sim_give_memory(e->base, e->len, e->number == SIM_WORDS_EXTENT ? p->words_taken
+                                                  : e->gone ? e->touched : e->len);
         }
         free(p->extents);
         free(p->users);
@@ -357,6 +357,7 @@ static void end(struct sim_world *w)
     free(w->actors);
     loci_sim_timed_close(w);
     free(w->gathered);
+    free(w->given);
     free(w->process);
 }
 

@@ -114,6 +114,8 @@ struct sim_extent {
     uint32_t number;
     unsigned char *base;
     size_t len;
+    size_t touched;                     /* bytes from its start */
+    bool gone;                          /* given back: nobody finds it any more */
 };
 
 struct sim_user {                       /* memory that the user brought */
@@ -132,6 +134,7 @@ struct sim_process {
     struct loco_runtime *rt;
     struct sim_fiber *main, *service;
     bool stopped, finished, closing;
+    bool left;                          /* it has said goodbye: what others post gets no further */
     uint64_t version;                   /* grows with every change that its waiters might see */
     uint64_t steps;
     struct sim_extent *extents;
@@ -184,6 +187,9 @@ struct sim_world {
     size_t gather_len;
     int gather_round, gather_in;
     struct sim_op *free_ops;
+    struct sim_given *given;            /* memory that nobody has: poison.c */
+    int given_count, given_room;
+    char giving[96];                    /* what it is that is given back next */
     struct sim_agenda *agenda;          /* TIMED */
 };
 
@@ -251,6 +257,11 @@ void loci_sim_lanes_stop(struct sim_process *p);
 void loci_sim_lanes_free(struct sim_world *w);
 /* Operations that are complete, but not placed, where these bytes are: for the trace. */
 void loci_sim_hazards(struct sim_world *w, const void *at, size_t len);
+
+/* poison.c: ends the run where these touch memory that was given back. */
+void loci_sim_look_at_access(struct sim_world *w, enum loci_sim_access kind, const void *at,
+                             size_t len);
+void loci_sim_look_at_op(const struct sim_lane *lane, const struct sim_op *op);
 
 /* pieces.c */
 int loci_sim_piece_count(const unsigned char *at, size_t len);

@@ -312,14 +312,14 @@ static void errand_end(struct loci_errand *errand)
 
 /* Without memory nothing is done: who asks in vain is told after a time, and what is left of a peer
  * goes when it is forgotten or the runtime closes. */
-static void send_errand(struct verbs_fabric *f, struct loci_peer *peer,
+static bool send_errand(struct verbs_fabric *f, struct loci_peer *peer,
                         bool (*step)(struct loci_errand *), const struct verbs_message *asked)
 {
     struct verbs_peer *p = peer->device_data;
     struct verbs_errand *e = p != NULL ? calloc(1, sizeof *e) : NULL;
 
     if (e == NULL)
-        return;
+        return false;
     atomic_fetch_add_explicit(&p->errands, 1, memory_order_relaxed);
     e->errand = (struct loci_errand){ .step = step, .end = errand_end };
     e->fabric = f;
@@ -327,6 +327,7 @@ static void send_errand(struct verbs_fabric *f, struct loci_peer *peer,
     if (asked != NULL)
         e->asked = *asked;
     loci_errands_send(&f->errands, &e->errand);
+    return true;
 }
 
 static void answered(struct verbs_fabric *f, struct loci_peer *peer, const struct verbs_message *m)
@@ -709,6 +710,13 @@ static bool empty_lane(struct verbs_fabric *f, struct loci_lane *lane)
     return idle;
 }
 
+/* Without its ends nothing that it has posted arrives any more. */
+static void cut_off(struct verbs_fabric *f, struct loci_peer *peer)
+{
+    loci_verbs_ends_drop(f, peer);
+    loci_peer_silent(f->rt, peer);
+}
+
 /* Whether it has nothing any more. */
 static bool forget_step(struct loci_errand *errand)
 {
@@ -717,7 +725,7 @@ static bool forget_step(struct loci_errand *errand)
     struct loci_thread *t;
     bool all = true;
 
-    loci_verbs_ends_drop(f, peer);
+    cut_off(f, peer);
     atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in loci_lane_open() */
     for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
         struct loci_lane *lane;
@@ -733,5 +741,6 @@ static bool forget_step(struct loci_errand *errand)
 
 void loci_verbs_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
 {
-    send_errand(verbs_of(fabric), peer, forget_step, NULL);
+    if (!send_errand(verbs_of(fabric), peer, forget_step, NULL))
+        cut_off(verbs_of(fabric), peer);
 }
