@@ -718,6 +718,8 @@ part_cases() {
     check_function 'workers that come and go leave nothing behind' 300 "over_verbs '$builddir/tests/rdma/elastic' 4"
     check_function 'so do those of other machines' 300 \
         "export LD_PRELOAD=$so/own_kernel.so'; over_verbs '$builddir/tests/rdma/elastic' 4"
+    check_function 'strangers that call are refused, and all goes on' 120 \
+        "export LD_PRELOAD=$so/own_kernel.so'; over_verbs '$builddir/tests/rdma/callers' 100"
     check_function 'while an address is not found all else goes on' 120 \
         "export LATE_ADDRESS=ends LD_PRELOAD=$so/late_address.so'; $contract strangers"
     check_function 'thread domains that run out are said' 120 \
