@@ -89,10 +89,10 @@ Test(peek, is_not_done_where_copies_are_forbidden)
     run(2, data, &never);
 }
 
-/* Where descriptors are short, it does without. */
+/* Where descriptors are short, it does without, and has one again a second after there are more. */
 static int without_descriptors(const struct loco_bootstrap *boot, void *arg)
 {
-    const struct rlimit few = { 2 * (rlim_t)count_fds(), 1024 };
+    const struct rlimit few = { 2 * (rlim_t)count_fds(), 1024 }, enough = { 1024, 1024 };
     struct world w;
 
     NEED(enter_filled(&w, boot, arg) == 0);
@@ -100,6 +100,10 @@ static int without_descriptors(const struct loco_bootstrap *boot, void *arg)
         NEED(setrlimit(RLIMIT_NOFILE, &few) == 0);
         NEED(reads(&w) == 0);
         NEED(mem_fd(&w) == SHM_MEM_NONE);
+        NEED(setrlimit(RLIMIT_NOFILE, &enough) == 0);
+        usleep(1100000);
+        NEED(reads(&w) == 0);
+        NEED(mem_fd(&w) >= 0);
     }
     return leave(&w);
 }

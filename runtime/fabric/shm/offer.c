@@ -50,6 +50,7 @@
 #include "wait.h"
 
 #define SLOTS_TRIED 4
+#define AGAIN_AFTER INT64_C(1000000000) /* ns that a page which cannot be mapped is left at that */
 #define SPANS 128
 #define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
 #define LOOK_NS 1000                    /* for which an offer stands */
@@ -129,27 +130,44 @@ void loci_shm_offers_close(struct shm_fabric *f)
         close(f->offers_fd);
 }
 
-/* A peer's page, mapped on first use; NULL where it has none or it cannot be mapped. */
-static struct shm_offers *offers_of(struct shm_peer *p)
+static bool has_page(const struct shm_peer *p)
 {
-    struct shm_offers *offers = atomic_load_explicit(&p->offers, memory_order_acquire);
     const struct loci_address *a = &p->peer->address;
+
+    return p->fabric->offers != NULL && a->fabric[1] == sizeof(struct shm_offers)
+           && p->fabric->pid_space != 0 && a->fabric[0] == p->fabric->pid_space;
+}
+
+static struct shm_offers *map_page(struct shm_peer *p)
+{
     const struct loci_mem page = {
         .peer = p->peer->index,
         .key = { .kind = LOCI_MEM_POOL, .extent = SHM_OFFERS_EXTENT,
-                 .len = sizeof(struct shm_offers), .rkey = a->fabric[2] },
+                 .len = sizeof(struct shm_offers), .rkey = p->peer->address.fabric[2] },
     };
+    struct shm_offers *offers = NULL;
 
-    if (offers != NULL || atomic_load_explicit(&p->no_offers, memory_order_relaxed))
-        return offers;
-    if (p->fabric->offers != NULL && a->fabric[1] == sizeof(struct shm_offers)
-        && p->fabric->pid_space != 0 && a->fabric[0] == p->fabric->pid_space)
+    if (has_page(p))
         offers = (struct shm_offers *)(void *)loci_shm_map((struct loci_fabric *)p->fabric, &page);
     if (offers != NULL)
         atomic_store_explicit(&p->offers, offers, memory_order_release);
     else
-        atomic_store_explicit(&p->no_offers, true, memory_order_relaxed);
+        atomic_store_explicit(&p->offers_again, has_page(p) ? loci_now(p->fabric->rt) + AGAIN_AFTER
+                                                            : INT64_MAX, memory_order_relaxed);
     return offers;
+}
+
+/* A peer's page, mapped on first use; NULL where it has none or it cannot be mapped now. */
+static struct shm_offers *offers_of(struct shm_peer *p)
+{
+    struct shm_offers *offers = atomic_load_explicit(&p->offers, memory_order_acquire);
+    int64_t again;
+
+    if (offers != NULL)
+        return offers;
+    again = atomic_load_explicit(&p->offers_again, memory_order_relaxed);
+    return again == INT64_MAX || (again != 0 && loci_now(p->fabric->rt) < again) ? NULL
+           : map_page(p);
 }
 
 int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer)

@@ -24,10 +24,12 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "wait.h"
 #include "shm.h"
 
 #define PEEK_MAX 4096           /* bytes; with more, process_vm_* are as fast */
 #define MEM_FDS 32              /* peers whose memory is open, at most: the first ones */
+#define AGAIN_AFTER INT64_C(1000000000) /* ns until a descriptor that could not be had is tried again */
 #define WRITES_TO_ASK 256       /* outside of what is known to be writable, from answer to answer */
 
 /* What the system says of a mapping; linux/fs.h has it from 6.11 on. */
@@ -40,14 +42,18 @@ struct mapping_query {
 #define QUERY_MAPPING _IOWR('f', 17, struct mapping_query)
 #define WRITABLE 2u             /* of flags: those alone; of permissions */
 
-/* It only makes things faster, so there are few, and only while descriptors are plenty. */
-static int open_memory(struct shm_peer *p)
+/* It only makes things faster, so there are few, and only while descriptors are plenty. `*later`:
+ * there may be one another time. */
+static int open_memory(struct shm_peer *p, bool *later)
 {
     struct shm_fabric *f = p->fabric;
     int fd = -1;
 
-    if (atomic_fetch_add_explicit(&f->mem_fds, 1, memory_order_relaxed) < MEM_FDS)
+    *later = true;
+    if (atomic_fetch_add_explicit(&f->mem_fds, 1, memory_order_relaxed) < MEM_FDS) {
         fd = loci_shm_open_of(p, "mem", O_RDWR);
+        *later = fd >= 0 || errno == EMFILE || errno == ENFILE;
+    }
     if (fd >= 0 && !loci_descriptor_is_spare(fd, LOCI_SPARE_HALF)) {
         close(fd);
         fd = -1;
@@ -57,24 +63,34 @@ static int open_memory(struct shm_peer *p)
     return fd;
 }
 
-/* The descriptor, opened on first use; below 0: there is none to be had. Acquire and release: who
- * reads through it comes after its opening. */
+static bool may_open(struct shm_peer *p, int state)
+{
+    int64_t again = atomic_load_explicit(&p->mem_again, memory_order_relaxed);
+
+    return state == SHM_MEM_UNOPENED || (again != INT64_MAX && loci_now(p->fabric->rt) >= again);
+}
+
+/* The descriptor, opened on first use; below 0: there is none to be had, for now or for good.
+ * Acquire and release: who reads through it comes after its opening. */
 static int memory_of(struct shm_peer *p)
 {
-    int fd = atomic_load_explicit(&p->mem_fd, memory_order_acquire), unopened = SHM_MEM_UNOPENED;
+    int state = atomic_load_explicit(&p->mem_fd, memory_order_acquire), fd;
+    bool later;
 
-    if (fd != SHM_MEM_UNOPENED)
-        return fd;
-    fd = open_memory(p);
-    if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &unopened,
-                                                fd < 0 ? SHM_MEM_NONE : fd,
+    if (state >= 0 || !may_open(p, state))
+        return state;
+    fd = open_memory(p, &later);
+    if (fd < 0)
+        atomic_store_explicit(&p->mem_again, later ? loci_now(p->fabric->rt) + AGAIN_AFTER
+                                                   : INT64_MAX, memory_order_relaxed);
+    if (atomic_compare_exchange_strong_explicit(&p->mem_fd, &state, fd < 0 ? SHM_MEM_NONE : fd,
                                                 memory_order_acq_rel, memory_order_acquire))
         return fd;
     if (fd >= 0) {          /* another thread was first */
         close(fd);
         atomic_fetch_sub_explicit(&p->fabric->mem_fds, 1, memory_order_relaxed);
     }
-    return unopened;
+    return state;
 }
 
 bool loci_shm_peek(struct shm_peer *p, uint64_t at, void *local, size_t len)

@@ -109,9 +109,11 @@ struct shm_peer {
     _Atomic int32_t task;               /* a thread of its, for the kernel; task.c */
     _Atomic bool parted;                /* we have said goodbye: its end is no news any more */
     _Atomic(struct shm_offers *) offers;    /* its page for offers; offer.c */
-    _Atomic bool no_offers;             /* it has none, or it cannot be mapped */
+    _Atomic int64_t offers_again;       /* when its page, which cannot be mapped, is tried again;
+                                           INT64_MAX: it has none */
     struct shm_guess offers_guess, strided_guess, share_guess;
     _Atomic int mem_fd;                 /* its memory, or SHM_MEM_*; peek.c */
+    _Atomic int64_t mem_again;          /* as offers_again */
     struct shm_writable writable;
 
     struct sockaddr_un name;            /* of its socket */
