@@ -19,7 +19,8 @@
 
 #define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
-#define STUCK_AFTER INT64_C(10000000000)    /* ns until a wait is worth a line in the log */
+#define STUCK_AFTER INT64_C(10000000000)    /* ns until a wait is worth a line in the log, */
+#define TORN_AFTER INT64_C(1000000000)      /* and for what takes moments */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
 
 /* ---- the production host ---- */
@@ -162,12 +163,24 @@ struct clock {
     bool told;
 };
 
+/* Somebody stopped while writing it, or it was written astray. */
+static void tell_torn(struct loco_runtime *rt, const struct loci_reason *why, int whose)
+{
+    const struct loci_address *who = &loci_peer(rt, whose)->address;
+
+    LOCI_LOG(rt, LOCO_LOG_WARN, "waiting since 1 s for %s, whose %s %llu is not whole, at process "
+             "%016llx (pid %d)", why->what, why->torn, (unsigned long long)why->number,
+             (unsigned long long)who->identity, (int)who->pid);
+}
+
 static void tell_stuck(struct loco_runtime *rt, const struct loci_reason *why)
 {
     int whose = why->at != NULL ? why->at->peer : why->group == NULL ? why->peer : -1;
     const struct loci_address *who = whose > LOCI_SELF ? &loci_peer(rt, whose)->address : NULL;
 
-    if (who == NULL)
+    if (why->torn != NULL)
+        tell_torn(rt, why, whose < 0 ? LOCI_SELF : whose);
+    else if (who == NULL)
         LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
     else
         LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s, at process %016llx (pid %d)",
@@ -185,7 +198,7 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
     clock->waited = now - clock->start;
     if (why->timeout_ns != LOCO_FOREVER && clock->waited >= why->timeout_ns)
         return LOCO_ERR_TIMEOUT;
-    if (!clock->told && clock->waited >= STUCK_AFTER) {
+    if (!clock->told && clock->waited >= (why->torn != NULL ? TORN_AFTER : STUCK_AFTER)) {
         clock->told = true;
         tell_stuck(rt, why);
     }

@@ -20,6 +20,9 @@ struct loci_reason {
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */
     int64_t timeout_ns;                 /* LOCO_FOREVER or nanoseconds */
     enum loci_wait_kind kind;           /* for statistics */
+    const char *torn;                   /* nullable: it waits for this to be whole, "key", of... */
+    uint64_t number;                    /* ...this number. That takes moments where all is well, so
+                                           it is said after a second, and as a warning */
     /* Nullable: this wait may sleep. Say in network memory of this process that one thread more
      * (+1) or less (-1) does; an atomic in one order with what `ready` then loads. */
     void (*announce)(void *arg, int change);

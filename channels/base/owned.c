@@ -229,6 +229,7 @@ static int read_until_whole(struct loci_owned *o, const unsigned char *copy, voi
 {
     const struct loci_reason why = {
         .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
+        .torn = "value of member", .number = (uint64_t)o->owner,
     };
     struct read_wait wait = { o, copy, value, len };
 
@@ -256,32 +257,37 @@ static void keep_pulled(struct loci_owned *o, const uint64_t *words)
         o->seq = words[0];
 }
 
-/* Under the lock: the owner's copy, whole, in o->pulled. */
-static int pull_locked(struct loci_owned *o, void *value, size_t len)
+/* The owner's copy into o->pulled: 1 if it is whole. */
+static int is_pulled(void *arg)
 {
+    struct read_wait *wait = arg;
+    struct loci_owned *o = wait->o;
     struct loci_mem *theirs = loci_endpoint_mem(o->ep, o->owner, o->region);
     size_t size = loci_owned_size(o->words, o->checked);
-    unsigned rounds = 0;
+    const unsigned char *copy = copy_at(o, o->owner);
+    int status = LOCO_OK;
 
-    for (;;) {
-        const unsigned char *copy = copy_at(o, o->owner);
-        int status = LOCO_OK;
+    if (copy == NULL)
+        status = loci_read(o->ep->rt, theirs, o->offset, o->pulled, size, NULL);
+    else
+        LOCI_COUNT_MEM(o->ep->rt, reads, theirs);
+    if (copy != NULL)
+        for (size_t i = 0; i < size / 8; i++)
+            o->pulled[i] = loci_load64(copy + 8 * i);
+    return status != LOCO_OK ? status
+           : read_copy(o, (const unsigned char *)o->pulled, wait->value, wait->len);
+}
 
-        if (copy == NULL)
-            status = loci_read(o->ep->rt, theirs, o->offset, o->pulled, size, NULL);
-        else
-            LOCI_COUNT_MEM(o->ep->rt, reads, theirs);
-        if (copy != NULL)
-            for (size_t i = 0; i < size / 8; i++)
-                o->pulled[i] = loci_load64(copy + 8 * i);
-        if (status != LOCO_OK)
-            return status;
-        if (read_copy(o, (const unsigned char *)o->pulled, value, len))
-            return LOCO_OK;
-        if (!loci_peer_alive(o->ep->rt, theirs->peer))
-            return LOCO_ERR_PEER_DEAD;
-        loci_wait_round(o->ep->rt, &rounds);
-    }
+/* Under the lock. */
+static int pull_locked(struct loci_owned *o, void *value, size_t len)
+{
+    const struct loci_reason why = {
+        .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
+        .torn = "value of member", .number = (uint64_t)o->owner,
+    };
+    struct read_wait wait = { o, NULL, value, len };
+
+    return loci_wait(o->ep->rt, &why, is_pulled, &wait);
 }
 
 int loci_owned_pull(struct loci_owned *o, void *value, size_t len, bool keep)

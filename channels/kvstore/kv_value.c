@@ -137,18 +137,22 @@ static int read_once(struct loco_kvstore *kv, uint64_t word, void *value)
 
 /* A value is torn, and somebody is dead: is it who writes it? Whoever writes has its lock. */
 struct torn {
+    struct loco_kvstore *kv;
+    uint64_t key, word;
+    void *value;
     int64_t next_look, unclear_since;
 };
 
-static int look_at_writer(struct loco_kvstore *kv, uint64_t key, struct torn *torn)
+static int look_at_writer(struct torn *torn)
 {
+    struct loco_kvstore *kv = torn->kv;
     int64_t now = loci_now(kv->rt);
     int holder = -1, status;
 
     if (now < torn->next_look)
         return LOCO_OK;
     torn->next_look = now + LOOK_EVERY;
-    status = loco_ticket_lock_holder(loco_ticket_array_at(kv->locks, loci_kv_lock_of(kv, key)),
+    status = loco_ticket_lock_holder(loco_ticket_array_at(kv->locks, loci_kv_lock_of(kv, torn->key)),
                                      &holder);
     if (status == LOCO_OK && holder >= 0) {
         torn->unclear_since = 0;
@@ -161,23 +165,34 @@ static int look_at_writer(struct loco_kvstore *kv, uint64_t key, struct torn *to
     return now - torn->unclear_since > loci_grace(kv->rt) ? LOCO_ERR_PEER_DEAD : LOCO_OK;
 }
 
+static int is_read(void *arg)
+{
+    struct torn *torn = arg;
+    struct loco_kvstore *kv = torn->kv;
+    int status = read_once(kv, torn->word, torn->value);
+
+    if (status != LOCI_KV_TORN)
+        return status == LOCO_OK ? 1 : status;
+    atomic_fetch_add_explicit(&kv->retries, 1, memory_order_relaxed);
+    return atomic_load_explicit(&kv->rt->deaths, memory_order_relaxed) == 0 ? 0
+           : look_at_writer(torn);
+}
+
 int loci_kv_read_value(struct loco_kvstore *kv, uint64_t key, uint64_t word, void *value)
 {
-    struct torn torn = { 0, 0 };
-    unsigned rounds = 0;
+    struct torn torn = { kv, key, word, value, 0, 0 };
+    int status = read_once(kv, word, value);
 
-    for (;;) {
-        int status = read_once(kv, word, value);
+    if (status == LOCI_KV_TORN) {
+        const struct loci_reason why = {
+            .what = kv->ep->name, .at = loci_kv_mem(kv, word), .peer = -1,
+            .timeout_ns = LOCO_FOREVER, .torn = "key", .number = key,
+        };
 
-        if (status != LOCI_KV_TORN)
-            return status;
         atomic_fetch_add_explicit(&kv->retries, 1, memory_order_relaxed);
-        if (atomic_load_explicit(&kv->rt->deaths, memory_order_relaxed) != 0)
-            status = look_at_writer(kv, key, &torn);
-        if (status != LOCI_KV_TORN && status != LOCO_OK)
-            return status;
-        loci_wait_round(kv->rt, &rounds);
+        status = loci_wait(kv->rt, &why, is_read, &torn);
     }
+    return status;
 }
 
 /* ---- writing ---- */

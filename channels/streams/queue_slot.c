@@ -131,13 +131,15 @@ int loci_queue_swap(struct loci_queue_turn *turn, uint64_t desired, bool *done)
     return LOCO_OK;
 }
 
-enum verdict { TAKE, WAIT, PASS };
+enum verdict { TAKE, WAIT, PASS, ASTRAY };
 
 static enum verdict judge(const struct loci_queue_turn *turn)
 {
     enum loci_queue_state state = loci_queue_state(turn->word);
     int64_t ahead = loci_queue_ahead(turn->word, turn->round);
 
+    if (state > LOCI_QUEUE_FULL_LOST)
+        return ASTRAY;
     if (state == LOCI_QUEUE_FULL_LOST)
         return ahead == 0 && !turn->push ? TAKE : PASS;
     if (state == LOCI_QUEUE_LOST || ahead > 0)
@@ -352,6 +354,20 @@ static int pass(struct loci_queue_turn *turn)
     return status == LOCO_OK && same ? LOCI_QUEUE_PASSED : status;
 }
 
+/* No state that anybody writes; unless it is a mixture, as above. */
+static int astray(struct loci_queue_turn *turn)
+{
+    bool same;
+    int status = loci_queue_swap(turn, turn->word, &same);
+
+    if (status != LOCO_OK || !same)
+        return status;
+    LOCI_LOG(turn->q->rt, LOCO_LOG_ERROR, "queue %s: the place of ticket %llu has the word %016llx, "
+             "which no member writes: memory was written astray", turn->q->ep->name,
+             (unsigned long long)turn->ticket, (unsigned long long)turn->word);
+    return LOCO_ERR_PROTOCOL;
+}
+
 static int claim(struct loci_queue_turn *turn)
 {
     bool done = false;
@@ -367,6 +383,7 @@ static int claim(struct loci_queue_turn *turn)
         case TAKE: status = take(turn, &done); break;
         case WAIT: status = wait_for_change(turn); break;
         case PASS: status = pass(turn); break;
+        case ASTRAY: status = astray(turn); break;
         }
     }
     end_wait(turn);

@@ -59,6 +59,7 @@ extern "C" {
  * whatever object, as a fence would tell (loco_fence). A push into a queue made with
  * LOCO_QUEUE_FENCE has put nothing in then. All other calls have done their work all the same: the
  * entry is in, or taken and in `entry`, or the queue is closed.
+ * LOCO_ERR_PROTOCOL: something has written astray into the queue's memory; the log says where.
  * Source: LOCO paper, section 5.4; the ring in which tickets are drawn by fetch-and-add, and a
  * ticket that finds its place passed over is drawn again: Morrison and Afek, "Fast concurrent
  * queues for x86 processors", PPoPP 2013 (LCRQ). That entries of any size are written in place, how

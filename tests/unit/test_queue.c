@@ -7,6 +7,7 @@
 #include <loco/loco.h>
 
 #include "run.h"
+#include "streams/queue.h"
 
 /* ---- one after the other ---- */
 
@@ -404,4 +405,26 @@ static int refused_body(loco_runtime_t *rt, int rank, void *arg)
 Test(queue, impossible_ones_are_refused)
 {
     cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, refused_body, NULL), 0);
+}
+
+/* A place whose word nobody has written: who comes to it is told, and does not wait. */
+static int astray_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t entry = 1;
+    loco_queue_t *q;
+
+    (void)arg;
+    CHECK_OK(loco_queue_create(rt, NULL, "q", loco_everyone(rt), 8, 2, 0, &q));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    loci_store64(loci_mem_ptr(loci_endpoint_mem(q->ep, rank, LOCI_QUEUE_SLOTS)), 7);
+    CHECK_EQ(loco_queue_push(q, &entry), LOCO_ERR_PROTOCOL);
+    CHECK_EQ(loco_queue_pop(q, &entry), LOCO_ERR_PROTOCOL);
+    loco_queue_destroy(q);
+    return 0;
+}
+
+Test(queue, a_place_that_was_written_astray_is_told, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, astray_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 1, 1, NULL, astray_body, NULL), 0);
 }

@@ -2,9 +2,12 @@
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <loco/loco.h>
 
+#include "move/rma.h"
+#include "names/names.h"
 #include "run.h"
 
 static int columns_body(loco_runtime_t *rt, int rank, void *arg)
@@ -146,4 +149,54 @@ static int refused_body(loco_runtime_t *rt, int rank, void *arg)
 Test(sst, impossible_ones_are_refused)
 {
     cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, refused_body, NULL), 0);
+}
+
+/* Something writes astray into this member's copy of row 0. */
+static void spoil(loco_runtime_t *rt, int rank)
+{
+    struct loci_endpoint *ep = &loci_names_find(rt->names, "t")->ep;
+    unsigned char *word = loci_mem_ptr(loci_endpoint_mem(ep, rank, 0)) + 8;
+
+    loci_store64(word, ~loci_load64(word));
+}
+
+/* A row that is not whole is waited for, which is said after a second; until it comes, or its
+ * owner has died. */
+static int spoilt_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t row[5] = { 0 };
+    loco_sst_t *sst;
+
+    CHECK_OK(loco_sst_create(rt, NULL, "t", loco_everyone(rt), 5, LOCO_SST_ROWS, &sst));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 1)
+        spoil(rt, rank);
+    CHECK_OK(run_meet(rt));
+    if (rank == 0) {
+        usleep(1500000);
+        CHECK_OK(loco_sst_set(sst, 0, 77));
+        CHECK_OK(loco_sst_push_all(sst, 0, 5));
+    } else {
+        CHECK_OK(loco_sst_row(sst, 0, row));
+        CHECK_EQ(row[0], 77);
+        CHECK_EQ(weak_logged(rt, "waiting since 1 s for t, whose value of member 0 is not whole"),
+                 1);
+        spoil(rt, rank);
+    }
+    CHECK_OK(run_meet_alive(rt, arg));
+    if (rank == 0) {
+        usleep(50000);
+        weak_die(rt);
+    } else {
+        CHECK_EQ(loco_sst_row(sst, 0, row), LOCO_ERR_PEER_DEAD);
+    }
+    loco_sst_destroy(sst);
+    return 0;
+}
+
+Test(sst, a_row_that_is_not_whole_is_said, .timeout = RUN_SECONDS)
+{
+    _Atomic int met = 0;
+
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, spoilt_body, (void *)&met), 0);
 }
