@@ -362,8 +362,8 @@ static int astray(struct loci_queue_turn *turn)
 
     if (status != LOCO_OK || !same)
         return status;
-    LOCI_LOG(turn->q->rt, LOCO_LOG_ERROR, "queue %s: the place of ticket %llu has the word %016llx, "
-             "which no member writes: memory was written astray", turn->q->ep->name,
+    LOCI_LOG(turn->q->rt, LOCO_LOG_ERROR, "queue %s: the place of ticket %llu has the word "
+             "%016llx, which no member writes: memory was written astray", turn->q->ep->name,
              (unsigned long long)turn->ticket, (unsigned long long)turn->word);
     return LOCO_ERR_PROTOCOL;
 }
