@@ -257,9 +257,9 @@ static int use_ring(const struct member *m, void *rb)
 
     if (m->rank == 1) {
         status = loco_ringbuffer_send(rb, text, sizeof text, &number);
-        return status == LOCO_OK ? loco_ringbuffer_acknowledged(rb, number) < 0
-                                   && loco_ringbuffer_acknowledged(rb, number) != LOCO_ERR_AGAIN
-                                 : status;
+        if (status == LOCO_OK)
+            status = loco_ringbuffer_acknowledged(rb, number);
+        return status == LOCO_IN_PROGRESS ? LOCO_OK : status;
     }
     memset(text, 0, sizeof text);
     status = loco_ringbuffer_receive(rb, PATIENCE, text, sizeof text, NULL);
