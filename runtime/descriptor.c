@@ -40,6 +40,11 @@ void loci_descriptor_missing(struct loco_runtime *rt, const char *what)
     } else if (error == ENFILE) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: the machine's table of open files is full: raise "
                  "fs.file-max", what);
+    } else if (error == EFBIG) {
+        getrlimit(RLIMIT_FSIZE, &limit);
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: files of this process may have %llu bytes, and memory "
+                 "that processes share counts as a file: raise the limit, ulimit -f", what,
+                 (unsigned long long)limit.rlim_cur);
     } else {
         errno = error;
         LOCI_LOG(rt, LOCO_LOG_ERROR, "%s: %m", what);

@@ -14,7 +14,8 @@ enum loci_spare {
 };
 /* Whether this one, just opened, leaves the rest to what cannot do without. */
 bool loci_descriptor_is_spare(int fd, enum loci_spare most);
-/* Right after a call that could not open one: log errno's cause and remedy. Keeps errno. */
+/* Right after a call that could not open one, a memory file with its length too: log errno's cause
+ * and remedy. Keeps errno. */
 void loci_descriptor_missing(struct loco_runtime *rt, const char *what);
 
 #endif

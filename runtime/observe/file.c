@@ -5,15 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "hush.h"
 #include "runtime.h"
 
 #define TRIES 8         /* while somebody makes and removes a file of that name */
@@ -166,43 +165,13 @@ int loci_file_open(char *name, size_t size, int *error)
 
 /* ---- write ---- */
 
-/* A write beyond the limit of files' size, or to a pipe that nobody reads, raises a signal, at this
- * very thread: it is held back, and taken away unless it waited there before. */
-struct hush {
-    sigset_t held, before, waiting;
-};
-
-static void hush(struct hush *h)
-{
-    sigemptyset(&h->held);
-    sigaddset(&h->held, SIGXFSZ);
-    sigaddset(&h->held, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &h->held, &h->before);
-    sigpending(&h->waiting);
-}
-
-static void unhush(struct hush *h, int error)
-{
-    const struct timespec now = { 0 };
-    int sig = error == EFBIG ? SIGXFSZ : error == EPIPE ? SIGPIPE : 0;
-    sigset_t raised;
-
-    if (sig != 0 && sigismember(&h->waiting, sig) == 0) {
-        sigemptyset(&raised);
-        sigaddset(&raised, sig);
-        while (sigtimedwait(&raised, NULL, &now) < 0 && errno == EINTR)
-            ;
-    }
-    pthread_sigmask(SIG_SETMASK, &h->before, NULL);
-}
-
 size_t loci_file_write(int fd, const char *bytes, size_t len, off_t at)
 {
     size_t done = 0;
     int error = 0;
-    struct hush h;
+    struct loci_hush h;
 
-    hush(&h);
+    loci_hush(&h);
     while (done < len && error == 0) {
         ssize_t n = at < 0 ? write(fd, bytes + done, len - done)
                            : pwrite(fd, bytes + done, len - done, at + (off_t)done);
@@ -214,7 +183,7 @@ size_t loci_file_write(int fd, const char *bytes, size_t len, off_t at)
         else if (errno != EINTR)
             error = errno;
     }
-    unhush(&h, error);
+    loci_unhush(&h, error);
     errno = error;
     return done;
 }

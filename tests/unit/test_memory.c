@@ -4,13 +4,17 @@
  * there is not enough. One process, the production fabric. */
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include "memory/memfile.h"
 #include "memory/memory.h"
 #include "move/rma.h"
 
@@ -218,6 +222,26 @@ Test(memory, ranges_never_overlap, .timeout = 60)
     cr_expect_eq(live[0].key.extent, rt->extents->number, "neighbours are joined again");
     loci_free(rt, &live[0]);
     loco_runtime_close(rt);
+}
+
+Test(memory, nobody_can_cut_a_file_that_others_have_mapped)
+{
+    int fd = loci_memfile("test", 8192, false);
+
+    cr_assert(fd >= 0);
+    cr_assert_eq(ftruncate(fd, 4096), -1);
+    cr_assert_eq(errno, EPERM);
+    cr_assert_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8192), 0);
+    close(fd);
+}
+
+Test(memory, a_file_beyond_the_limit_is_an_error_and_no_signal)
+{
+    const struct rlimit limit = { 65536, 65536 };
+
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert_eq(loci_memfile("test", 65537, false), -1);
+    cr_assert_eq(errno, EFBIG);
 }
 
 /* Whatever was made in between: one extent of the least size is all that stays. */

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "memory/memfile.h"
 #include "move/access.h"
 #include "own.h"
 #include "service.h"
@@ -69,18 +70,6 @@ static struct slot *slot_at(unsigned char *area, uint32_t slot)
 
 /* ---- requester: the area ---- */
 
-static int area_file(void)
-{
-    int fd = memfd_create("loco-copies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    if (fd >= 0 && ftruncate(fd, (off_t)AREA_BYTES) == 0
-        && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
 static void free_area(struct shm_area *area)
 {
     int fd = atomic_load_explicit(&area->fd, memory_order_relaxed);
@@ -99,7 +88,7 @@ static struct shm_area *new_area(void)
 
     if (area == NULL)
         return NULL;
-    fd = area_file();
+    fd = loci_memfile("loco-copies", AREA_BYTES, false);
     atomic_init(&area->fd, fd);
     atomic_init(&area->free_slots, (1u << SLOTS) - 1);
     area->base = MAP_FAILED;

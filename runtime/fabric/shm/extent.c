@@ -21,6 +21,7 @@
 
 #include "descriptor.h"
 #include "memory/budget.h"
+#include "memory/memfile.h"
 #include "memory/memory.h"
 #include "memory/turn.h"
 #include "shm.h"
@@ -90,9 +91,8 @@ static int fill(const struct shm_fabric *f, const struct shm_extent *e, size_t f
 
 static void give_back(int fd, size_t from, size_t to)
 {
-    if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
-                  (off_t)(to - from)) != 0)
-        (void)!ftruncate(fd, (off_t)from);
+    (void)!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                     (off_t)(to - from));
 }
 
 /* Commit [from, to). */
@@ -162,8 +162,8 @@ static bool wants_huge(struct shm_fabric *f, const struct loci_extent *extent)
 /* The file of an extent, mapped; nothing committed. */
 static int make_file(struct shm_fabric *f, struct shm_extent *e)
 {
-    e->fd = memfd_create("loco", MFD_CLOEXEC | (e->huge ? MFD_HUGETLB : 0));
-    if (e->fd < 0 || ftruncate(e->fd, (off_t)e->len) != 0)
+    e->fd = loci_memfile("loco", e->len, e->huge);
+    if (e->fd < 0)
         return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
     e->base = loci_shm_map_aligned(e->fd, e->len);
     if (e->base == NULL)

@@ -36,13 +36,13 @@
 
 #include "config.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "memory/memfile.h"
 #include "move/access.h"
 #include "offer.h"
 #include "own.h"
@@ -104,12 +104,8 @@ void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
     f->offers_fd = -1;
     if (f->rt->tunables.offers == LOCI_OFFERS_NEVER)
         return;
-    f->offers_fd = memfd_create("loco-offers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (f->offers_fd < 0)
-        return;
-    if (ftruncate(f->offers_fd, sizeof(struct shm_offers)) != 0
-        || fcntl(f->offers_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0
-        || fstat(f->offers_fd, &file) != 0)
+    f->offers_fd = loci_memfile("loco-offers", sizeof(struct shm_offers), false);
+    if (f->offers_fd < 0 || fstat(f->offers_fd, &file) != 0)
         return;
     page = mmap(NULL, sizeof(struct shm_offers), PROT_READ | PROT_WRITE, MAP_SHARED,
                 f->offers_fd, 0);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
+#include "memory/memfile.h"
 #include "offer.h"
 #include "own.h"
 
@@ -93,8 +94,8 @@ unsigned char *loci_shm_scratch(struct shm_fabric *f)
 
     if (f->scratch != NULL)
         return f->scratch;
-    fd = memfd_create("loco-scratch", MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)SHM_SCRATCH) == 0)
+    fd = loci_memfile("loco-scratch", SHM_SCRATCH, false);
+    if (fd >= 0)
         base = mmap(NULL, SHM_SCRATCH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         loci_descriptor_missing(f->rt, "no memory to copy for a peer");
