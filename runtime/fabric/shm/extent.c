@@ -28,7 +28,8 @@
 
 #define ALIGN ((size_t)2 << 20)             /* a huge page */
 #define FILL_STEP ((size_t)64 << 20)        /* one fallocate; signals wait that long */
-#define FILL_STEP_CAREFUL ((size_t)4 << 20) /* while others may take memory, too */
+#define FILL_STEP_LEAST ((size_t)4 << 20)   /* where others may take memory, too: */
+#define FILL_OTHERS 16                      /* so many at once */
 
 /* ---- filling ---- */
 
@@ -63,20 +64,31 @@ static int fill_step(const struct shm_extent *e, bool populate, size_t from, siz
     return fallocate(e->fd, 0, (off_t)from, (off_t)step) == 0 ? 0 : errno;
 }
 
+/* How much to fill before the next look at what is left, where others may take of it, too: the less,
+ * the less is left beyond what we need. 0: that is no longer there. */
+static size_t careful_step(size_t left, size_t needed)
+{
+    size_t part = left < needed ? 0 : (left - needed) / FILL_OTHERS;
+
+    if (left < needed)
+        return 0;
+    return part < FILL_STEP_LEAST ? FILL_STEP_LEAST : part < FILL_STEP ? part : FILL_STEP;
+}
+
 /* 0, or errno. A signal makes fallocate give back what it has filled: none is let in meanwhile. */
 static int fill(const struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to,
                 bool in_turn)
 {
-    const size_t most = in_turn ? FILL_STEP : FILL_STEP_CAREFUL;
     bool populate = f->populate && !e->huge;
     sigset_t all, before;
     int error = 0;
 
     sigfillset(&all);
     while (from < to && error == 0) {
+        size_t most = in_turn ? FILL_STEP : careful_step(left(f, e), to - from);
         size_t step = to - from < most ? to - from : most;
 
-        if (!in_turn && to - from > left(f, e))
+        if (most == 0)
             return ENOMEM;
         pthread_sigmask(SIG_SETMASK, &all, &before);
         error = fill_step(e, populate, from, step);
