@@ -165,7 +165,7 @@ struct loci_thread {
 /* ---- memory (memory.c) ---- */
 
 struct loci_extent {
-    uint32_t number;                /* never used twice in a process's life */
+    uint64_t number;                /* never used twice in a process's life */
     size_t len;                     /* of the address range */
     size_t committed;               /* bytes from base known to be there */
     unsigned char *base;            /* mapped here, aligned to 2 MiB */
@@ -214,7 +214,7 @@ struct loco_runtime {
 
     pthread_mutex_t memory_lock;
     struct loci_extent *extents;
-    uint32_t extents_made;
+    uint64_t extents_made;
     size_t next_extent;             /* bytes of the next one; doubles */
     size_t memory_used;             /* bytes committed in all extents */
     _Atomic size_t memory_owed;     /* bytes that come back when members have left (names/) */

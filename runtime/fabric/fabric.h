@@ -52,11 +52,16 @@ enum loci_mem_kind {
     LOCI_MEM_DEVICE     /* the device's own (words_take): no CPU sees it, its owner's neither */
 };
 
+/* Of numbers that name memory. None is used twice: with a million each second they would last for
+ * tens of thousands of years. */
+#define LOCI_MEMKEY_BITS 60
+#define LOCI_MEMKEY_MOST ((UINT64_C(1) << LOCI_MEMKEY_BITS) - 1)
+
 /* A range of one process's network memory, as it is told to others. Plain data, sent as it is
  * between processes of one build; checked by whoever imports it. */
 struct loci_memkey {
-    uint32_t kind;      /* enum loci_mem_kind */
-    uint32_t extent;    /* owner's number of the extent, or of the user memory's registration */
+    uint64_t kind : 4;  /* enum loci_mem_kind */
+    uint64_t extent : LOCI_MEMKEY_BITS; /* owner's number of the extent, or of user memory's */
     uint64_t base;      /* offset in the extent, or address in the owner */
     uint64_t len;
     uint64_t rkey;      /* the fabric's own */

@@ -249,7 +249,7 @@ static void report_shortage(struct loco_runtime *rt, size_t len)
 
 /* ---- what comes back later ---- */
 
-static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint32_t number)
+static struct loci_extent *extent_numbered(struct loco_runtime *rt, uint64_t number)
 {
     struct loci_extent *extent = rt->extents;
 

@@ -110,7 +110,7 @@ Test(control, refuses_each_kind_of_wrong_region)
     REFUSED(m.region[0].key.rkey = 1);
     REFUSED_CONNECT(m.region[0].key.kind = LOCI_MEM_NONE);
     REFUSED_CONNECT(m.region[0].key.kind = LOCI_MEM_USER);
-    REFUSED_CONNECT(m.region[0].key.kind = 77);
+    REFUSED_CONNECT(m.region[0].key.kind = 15);
     REFUSED_CONNECT(m.region[0].key.len = 63);
     REFUSED_CONNECT(m.region[0].key.len = UINT64_MAX);
     REFUSED_CONNECT(m.region[0].len = m.region[0].key.len = UINT64_MAX);

@@ -290,7 +290,7 @@ Test(memory, keys_lead_back_to_own_memory)
     cr_assert_eq(loci_mem_import(rt, LOCI_SELF, &mine.key, &again), LOCO_OK);
     cr_expect_eq(ptr_of(&again), ptr_of(&mine));
     bad = mine.key;
-    bad.kind = 77;
+    bad.kind = 15;
     cr_expect_eq(loci_mem_import(rt, LOCI_SELF, &bad, &again), LOCO_ERR_PROTOCOL);
     bad = mine.key;
     bad.base = SIZE_MAX - 5;

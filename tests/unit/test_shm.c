@@ -120,6 +120,62 @@ Test(shm, a_mapping_stays_for_its_handles, .timeout = 60)
     run(2, outlives_its_owner, &foreign);
 }
 
+/* As after that many: numbers of extents and of the user's memory. */
+static int count_on(struct world *w, uint64_t extents, uint64_t users)
+{
+    struct shm_fabric *f = shm_of(w->rt->fabric);
+
+    w->rt->extents_made = extents;
+    for (uint32_t i = 0; i < f->users_room; i++)
+        if (f->users[i].next != SHM_USED)
+            f->users[i].number = (users * SHM_USERS + i) & LOCI_MEMKEY_MOST;
+    return 0;
+}
+
+/* Memory of numbers that differ from those of other memory in their upper halves alone, or come
+ * after the last one: what is written there is there, and not elsewhere. */
+static int numbers_memory(const struct loco_bootstrap *boot, void *arg)
+{
+    static const uint64_t before[] = {
+        UINT64_C(1) << 32, UINT64_C(5) << 32, (LOCI_MEMKEY_MOST >> 24) - 1,
+    };
+    struct loci_mem big, user, bigs[8], users[8], old = { .key.kind = LOCI_MEM_NONE };
+    static uint64_t words[4];
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    for (int i = 0; i < 9; i++) {
+        uint64_t value = 0, number = (uint64_t)i + 10;
+        int next = (w.me + 1) % w.n;
+
+        if (i % 3 == 0)
+            NEED(count_on(&w, before[i / 3], before[i / 3]) == 0);
+        NEED(loci_alloc(w.rt, (size_t)40 << 20, 0, &big) == LOCO_OK);
+        NEED(loci_user_add(w.rt, words, sizeof words, &user) == LOCO_OK);
+        NEED(share(&w, &big, bigs) == 0 && share(&w, &user, users) == 0);
+        NEED(loci_write64(w.rt, &bigs[next], 8, number, NULL) == LOCO_OK);
+        NEED(loci_write64(w.rt, &users[next], 8, number + 1, NULL) == LOCO_OK);
+        if (old.key.kind != LOCI_MEM_NONE && w.rt->tunables.cma == LOCI_CMA_NEVER)
+            NEED(loci_write64(w.rt, &old, 8, 1, NULL) != LOCO_OK);
+        NEED(together(&w) == LOCO_OK);
+        NEED(loci_load64(loci_mem_ptr(&big) + 8) == number && words[1] == number + 1);
+        NEED(loci_read64(w.rt, &w.pools[next], 8, &value, NULL) == LOCO_OK && value == 0);
+        old = users[next];
+        drop(&w, bigs);
+        NEED(together(&w) == LOCO_OK);
+        loci_user_remove(w.rt, &user);
+        loci_free(w.rt, &big);
+    }
+    return leave(&w);
+}
+
+Test(shm, numbers_of_memory_do_not_wrap, .timeout = 60)
+{
+    run(2, numbers_memory, &plain);
+    run(2, numbers_memory, &foreign);
+    run(2, numbers_memory, &never);
+}
+
 static int maps_own_extents(const struct loco_bootstrap *boot, void *arg)
 {
     struct world w;

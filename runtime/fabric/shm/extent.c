@@ -223,7 +223,7 @@ static void enter(struct shm_fabric *f, struct shm_extent *e)
     pthread_mutex_unlock(&f->lock);
 }
 
-struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint32_t number)
+struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number)
 {
     struct shm_extent *e = f->extents;
 
@@ -336,7 +336,7 @@ static bool add_mapper(struct shm_extent *e, struct shm_peer *p)
     return true;
 }
 
-void loci_shm_mapped(struct shm_peer *p, uint32_t number)
+void loci_shm_mapped(struct shm_peer *p, uint64_t number)
 {
     struct shm_fabric *f = p->fabric;
     const struct shm_head gone = { .type = SHM_UNMAP, .extent = number };

@@ -86,7 +86,7 @@ static void leave_call(struct shm_fabric *f, struct shm_call *call)
     pthread_mutex_unlock(&f->lock);
 }
 
-static int fd_from_owner(struct shm_peer *p, uint32_t extent)
+static int fd_from_owner(struct shm_peer *p, uint64_t extent)
 {
     struct shm_fabric *f = p->fabric;
     const struct loci_reason why = {
@@ -204,7 +204,7 @@ static void tell_unmapped(const struct shm_peer *p, size_t len, int error)
              "copies instead: %m", len, (unsigned long long)p->peer->address.identity);
 }
 
-static bool map_file(struct shm_peer *p, uint32_t extent, int fd)
+static bool map_file(struct shm_peer *p, uint64_t extent, int fd)
 {
     const struct shm_head told = { .type = SHM_MAPPED, .extent = extent };
     struct shm_mapping *m = calloc(1, sizeof *m), *other;
@@ -266,7 +266,7 @@ static bool is_wanted(const struct shm_peer *p, const struct shm_mapping *m)
 }
 
 /* Of that extent, or of all (number NULL), those that are not wanted any more. */
-static void unmap_unwanted(struct shm_peer *p, const uint32_t *number)
+static void unmap_unwanted(struct shm_peer *p, const uint64_t *number)
 {
     struct shm_mapping **at = &p->mappings, *m, *unwanted = NULL;
 
@@ -290,18 +290,19 @@ static void unmap_unwanted(struct shm_peer *p, const uint32_t *number)
 void loci_shm_unuse(struct loci_fabric *fabric, const struct loci_mem *mem)
 {
     struct shm_peer *p = loci_peer(shm_of(fabric)->rt, mem->peer)->fabric_data;
+    const uint64_t number = mem->key.extent;
     struct shm_mapping *m;
 
     pthread_mutex_lock(&p->lock);
-    for (m = p->mappings; m != NULL && m->extent != mem->key.extent; m = m->next)
+    for (m = p->mappings; m != NULL && m->extent != number; m = m->next)
         ;
     if (m != NULL && m->users > 0)
         m->users--;
     pthread_mutex_unlock(&p->lock);
-    unmap_unwanted(p, &mem->key.extent);
+    unmap_unwanted(p, &number);
 }
 
-void loci_shm_unmap(struct shm_peer *p, uint32_t number)
+void loci_shm_unmap(struct shm_peer *p, uint64_t number)
 {
     pthread_mutex_lock(&p->lock);
     for (struct shm_mapping *m = p->mappings; m != NULL; m = m->next)

@@ -6,24 +6,26 @@
 
 /* Small copies of the user's memory that a peer does if it happens to be waiting; offer.c. */
 
-#define SHM_OFFERS_EXTENT UINT32_MAX    /* number of the page of slots among mappings */
+#define SHM_OFFERS_EXTENT LOCI_MEMKEY_MOST /* number of the page of slots among mappings */
 
 /* A place for one copy in the page of its target. Its fields are the origin's until it rings, and
  * then again when the copy was done or taken back. */
 struct shm_slot {
     _Atomic uint64_t state;             /* label of the origin, enum offer_state */
-    uint32_t number;                    /* of the user's memory */
+    uint64_t number;                    /* of the user's memory */
     uint16_t op;                        /* enum loci_op_kind */
     uint16_t nspans;                    /* 0: a large copy that is shared out; share.c */
     int32_t status;
     uint32_t what;                      /* SHM_COMBINE */
+    uint32_t unused;
     unsigned char body[];               /* spans, then data; or what share.c or an atomic puts */
 };
 
 /* What a slot asks for, as the target has read it, once: a peer may change the slot at any time,
  * and only what was checked is used. */
 struct shm_wish {
-    uint32_t number, what;
+    uint64_t number;
+    uint32_t what;
     uint16_t op, nspans;
 };
 static inline struct shm_wish loci_shm_wish(const struct shm_slot *slot)
@@ -36,7 +38,7 @@ static inline struct shm_wish loci_shm_wish(const struct shm_slot *slot)
     return wish;
 }
 
-#define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 40)
+#define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 32)
 #define SHM_STRIDED 0x100               /* a flag of op: `nspans` strips, packed data; strided.c */
 #define SHM_COMBINE 0x200               /* with it, in place of a kind: `what` */
 

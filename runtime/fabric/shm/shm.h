@@ -41,7 +41,7 @@ struct shm_offers;
 
 /* Own memory file. */
 struct shm_extent {
-    uint32_t number;
+    uint64_t number;
     int fd;
     unsigned char *base;
     size_t len;
@@ -53,19 +53,19 @@ struct shm_extent {
 
 /* A place for memory of the user that peers may ask us to copy. The lower bits of its number say
  * which. */
-#define SHM_USERS (UINT32_C(1) << 24)
+#define SHM_USERS (UINT64_C(1) << 24)
 #define SHM_USED UINT32_MAX
 #define SHM_NO_USER (UINT32_MAX - 1)
 
 struct shm_user {
-    uint32_t number;                    /* of the next that takes the place, while it is free */
+    uint64_t number;                    /* of the next that takes the place, while it is free */
     uint32_t next; /* SHM_USED; or free, and the next that is, or SHM_NO_USER */
     uint64_t base, len;
 };
 
 /* A peer's memory file, mapped here. */
 struct shm_mapping {
-    uint32_t extent;
+    uint64_t extent;
     unsigned char *base;                /* NULL: it could not be mapped, */
     int64_t again_at;                   /* and is tried again then */
     size_t len;
@@ -183,7 +183,7 @@ struct shm_fabric {
 /* ---- messages, as they go through the sockets ---- */
 
 #define SHM_MAGIC UINT32_C(0x6d68736c)
-#define SHM_VERSION 3
+#define SHM_VERSION 4
 
 enum shm_type {
     SHM_CONTROL = 2,    /* for loci_control_receive */
@@ -203,7 +203,8 @@ struct shm_head {
     uint16_t version;
     uint16_t type;
     uint32_t len;               /* bytes of the whole message */
-    uint32_t extent;            /* WANT_FD, MAPPED, UNMAP */
+    uint32_t unused;
+    uint64_t extent;            /* WANT_FD, MAPPED, UNMAP */
     uint64_t call;              /* WANT_FD, HERE_IS_FD; AREA, NO_AREA: which area */
     uint64_t pass;              /* the receiver's: the system tosses what has another one */
     uint64_t from, label;       /* the sender's identity and label */
@@ -220,10 +221,9 @@ struct shm_span {
 struct shm_copy {
     uint32_t op;                /* enum loci_op_kind */
     uint32_t kind;              /* enum loci_mem_kind */
-    uint32_t number;            /* of the extent or the user's memory */
     uint32_t slot;              /* of the sender's area */
     uint32_t nspans;
-    uint32_t pad;
+    uint64_t number;            /* of the extent or the user's memory */
     uint64_t operand, compare;
     struct shm_span span[SHM_SPANS];
 };
@@ -244,9 +244,9 @@ int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len);
 /* Whether the system gives memory files huge pages only where madvise asks for them. */
 bool loci_shm_needs_populate(void);
 /* Under fabric->lock: the own extent of that number, or NULL. */
-struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint32_t number);
+struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number);
 /* A peer has mapped an extent of ours. */
-void loci_shm_mapped(struct shm_peer *p, uint32_t number);
+void loci_shm_mapped(struct shm_peer *p, uint64_t number);
 /* Under fabric->lock: the peer is to be told of none any more. */
 void loci_shm_forget_mapper(struct shm_peer *p);
 /* Address space for `len` bytes of `fd`, aligned to 2 MiB; NULL. */
@@ -262,7 +262,7 @@ unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *m
 /* The other side of map. */
 void loci_shm_unuse(struct loci_fabric *fabric, const struct loci_mem *mem);
 /* Service thread: its owner has freed that extent; the peer has gone. */
-void loci_shm_unmap(struct shm_peer *p, uint32_t number);
+void loci_shm_unmap(struct shm_peer *p, uint64_t number);
 void loci_shm_unmap_unused(struct shm_peer *p);
 /* Nobody uses the peer. */
 void loci_shm_unmap_all(struct shm_peer *p);
@@ -318,10 +318,10 @@ int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len
 int loci_shm_user_add(struct loci_fabric *fabric, void *base, size_t len, struct loci_memkey *key);
 void loci_shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey *key);
 /* Under fabric->lock: the user's memory of that number, or NULL. */
-struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number);
-static inline uint32_t loci_shm_user_place(uint32_t number)
+struct shm_user *loci_shm_user(struct shm_fabric *f, uint64_t number);
+static inline uint32_t loci_shm_user_place(uint64_t number)
 {
-    return number & (SHM_USERS - 1);
+    return (uint32_t)(number & (SHM_USERS - 1));
 }
 
 /* ---- link.c ---- */

@@ -2,7 +2,7 @@
 
 /* Memory that the user brought: what peers may ask this process to copy. A place in a table for
  * each; its number is that place and how often it was used before, so that the number of memory
- * that is gone says nothing for some time. */
+ * that is gone says nothing until its place was used 2^36 times more. */
 
 #include "config.h"
 
@@ -10,7 +10,7 @@
 
 #include "shm.h"
 
-static int add(struct shm_fabric *f, const struct shm_user *user, uint32_t *number)
+static int add(struct shm_fabric *f, const struct shm_user *user, uint64_t *number)
 {
     struct shm_user *place;
 
@@ -43,17 +43,20 @@ int loci_shm_user_add(struct loci_fabric *fabric, void *base, size_t len, struct
 {
     struct shm_fabric *f = shm_of(fabric);
     const struct shm_user user = { .base = (uintptr_t)base, .len = len };
+    uint64_t number;
     int status;
 
     if (len > UINTPTR_MAX - (uintptr_t)base)
         return LOCO_ERR_ARG;
     pthread_mutex_lock(&f->lock);
-    status = add(f, &user, &key->extent);
+    status = add(f, &user, &number);
     pthread_mutex_unlock(&f->lock);
+    if (status == LOCO_OK)
+        key->extent = number;
     return status;
 }
 
-struct shm_user *loci_shm_user(struct shm_fabric *f, uint32_t number)
+struct shm_user *loci_shm_user(struct shm_fabric *f, uint64_t number)
 {
     uint32_t place = loci_shm_user_place(number);
     struct shm_user *user;
@@ -72,7 +75,7 @@ void loci_shm_user_remove(struct loci_fabric *fabric, const struct loci_memkey *
     pthread_mutex_lock(&f->lock);
     user = loci_shm_user(f, key->extent);
     if (user != NULL) {
-        user->number += SHM_USERS;
+        user->number = (user->number + SHM_USERS) & LOCI_MEMKEY_MOST;
         user->next = f->free_user;
         f->free_user = loci_shm_user_place(key->extent);
     }

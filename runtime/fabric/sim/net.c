@@ -51,7 +51,7 @@ void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched)
     kept[kept_count++] = (struct kept){ base, len };
 }
 
-static unsigned char *add_extent(struct sim_process *p, uint32_t number, size_t len)
+static unsigned char *add_extent(struct sim_process *p, uint64_t number, size_t len)
 {
     struct sim_extent *more;
     void *base = loci_sim_take_memory(len);

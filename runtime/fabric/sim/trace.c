@@ -72,7 +72,7 @@ bool loci_sim_place_of(struct sim_world *w, const void *address, char *text, siz
             if (at < e->base || at >= e->base + e->len)
                 continue;
             if (p->rt == NULL || p->rt->names == NULL || !region_at(p, at, text, len))
-                snprintf(text, len, "p%d extent %u+%zu", p->rank, e->number,
+                snprintf(text, len, "p%d extent %llu+%zu", p->rank, (unsigned long long)e->number,
                          (size_t)(at - e->base));
             return true;
         }

@@ -111,7 +111,7 @@ struct sim_letter {
 };
 
 struct sim_extent {
-    uint32_t number;
+    uint64_t number;
     unsigned char *base;
     size_t len;
     size_t touched;                     /* bytes from its start */
