@@ -87,8 +87,12 @@ int main(int argc, char **argv)
             spawn(argv[0]);
         before = held_now();
         held_tell("after the first", &before);
-        for (int i = 0; i < n; i++)
+        for (int i = 1; i <= n; i++) {
             spawn(argv[0]);
+            now = held_now();
+            if (i % 100 == 0)
+                held_tell("after 100 more", &now);
+        }
         held_becomes(&before, RSS_KIB + CHILD_KIB * n, &now);
         held_tell("after all", &now);
         printf("%d children in %.0f s\n", FIRST + n, case_now() - begin);
