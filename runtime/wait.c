@@ -19,7 +19,7 @@
 
 #define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
-#define STUCK_AFTER INT64_C(10000000000)    /* ns until a wait is worth a line in the log, */
+#define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log, */
 #define TORN_AFTER INT64_C(1000000000)      /* and for what takes moments */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
 
@@ -181,9 +181,9 @@ static void tell_stuck(struct loco_runtime *rt, const struct loci_reason *why)
     if (why->torn != NULL)
         tell_torn(rt, why, whose < 0 ? LOCI_SELF : whose);
     else if (who == NULL)
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s", why->what);
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for %s", why->what);
     else
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 10 s for %s, at process %016llx (pid %d)",
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for %s, at process %016llx (pid %d)",
                  why->what, (unsigned long long)who->identity, (int)who->pid);
 }
 
