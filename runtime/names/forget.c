@@ -163,18 +163,32 @@ static void retire(struct loco_runtime *rt, struct loci_lane *lane)
     thread->retired = lane;
 }
 
+/* Who mends a lane (move/lane.c), maybe another thread that fences for all and is no user of its
+ * peer, works on what is given back here: so it is one at a time. False: not now. */
+static bool try_retire(struct loco_runtime *rt, struct loci_lane *lane)
+{
+    bool none = false, calm;
+
+    if (!atomic_compare_exchange_strong_explicit(&lane->mending, &none, true, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    calm = is_calm(rt, lane);
+    if (calm)
+        retire(rt, lane);
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    return calm;
+}
+
 bool loci_lanes_retire(struct loco_runtime *rt, const struct loci_peer *peer)
 {
-    struct loci_thread *first = atomic_load_explicit(&rt->threads, memory_order_acquire), *t;
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
     struct loci_lane *lane;
+    bool all = true;
 
-    for (t = first; t != NULL; t = t->next)
-        if ((lane = lane_of(t, peer)) != NULL && !is_calm(rt, lane))
-            return false;
-    for (t = first; t != NULL; t = t->next)
-        if ((lane = lane_of(t, peer)) != NULL)
-            retire(rt, lane);
-    return true;
+    for (; t != NULL; t = t->next)
+        if ((lane = lane_of(t, peer)) != NULL && !try_retire(rt, lane))
+            all = false;
+    return all;
 }
 
 /* ---- forgetting ---- */

@@ -12,6 +12,7 @@
 
 #include "run.h"
 #include "runtime.h"
+#include "service.h"
 #include "shm_world.h"
 
 static int in_table(struct loco_runtime *rt)
@@ -149,6 +150,30 @@ Test(gone, groups_hold_places)
     cr_assert_eq(loci_group_of(rt, 1, twice, &one), LOCO_OK);
     loco_runtime_close(rt);
     loco_group_destroy(one);
+}
+
+/* Another thread mends a lane to it: what that works on is not given back under its hands. */
+Test(gone, a_lane_that_is_mended_is_not_retired)
+{
+    loco_runtime_t *rt = open_alone();
+    struct loci_thread *self = loci_self(rt);
+    struct loci_lane *lane;
+    int index, status;
+
+    cr_assert_eq(meet_patiently(rt, 7, &index), LOCO_OK);
+    lane = loci_lane(self, index, &status);
+    cr_assert_not_null(lane);
+    atomic_store(&lane->mending, true);
+    loci_peers_let_go(rt, &index, 1);
+    usleep(50000);
+    cr_expect_eq(in_table(rt), 2);
+    cr_expect_eq(atomic_load(&self->lanes[index]), lane);
+    atomic_store(&lane->mending, false);
+    loci_service_tidy(rt);
+    cr_expect(are_left(rt, 1));
+    cr_expect_null(atomic_load(&self->lanes[index]));
+    cr_expect_not(atomic_load(&lane->mending));
+    loco_runtime_close(rt);
 }
 
 /* ---- processes ---- */
