@@ -217,7 +217,7 @@ static int send_one(struct shm_peer *p, const struct iovec *parts, size_t nparts
 
     attach_user(&m);
     error = fd >= 0 ? send_descriptor(p, &m, fd) : send_bytes(p, &m);
-    return error == ENOBUFS || error == ETOOMANYREFS ? EAGAIN : error;
+    return error == ENOBUFS || error == ETOOMANYREFS || error == ENOMEM ? EAGAIN : error;
 }
 
 /* ---- the queue, under the peer's lock ---- */
