@@ -270,6 +270,17 @@ Test(gone, places_of_the_gone_are_the_next_ones, .timeout = 120)
     run(3, comes_and_goes, &plain);
 }
 
+/* Whether the fabric has something for it. The service thread takes it back under the lock. */
+static bool is_mapped(struct loco_runtime *rt, int peer)
+{
+    bool mapped;
+
+    pthread_mutex_lock(&rt->peers_lock);
+    mapped = loci_peer(rt, peer)->fabric_data != NULL;
+    pthread_mutex_unlock(&rt->peers_lock);
+    return mapped;
+}
+
 /* Its runtime has gone, a region of then is still used: what is mapped stays, and comes back. */
 static int is_used_by_region(const struct loco_bootstrap *boot, void *arg)
 {
@@ -290,12 +301,12 @@ static int is_used_by_region(const struct loco_bootstrap *boot, void *arg)
         while (loci_peer_alive(rt, other))
             usleep(1000);
         usleep(50000);
-        NEED(loci_peer(rt, other)->fabric_data != NULL);
+        NEED(is_mapped(rt, other));
         loco_region_read64(region, 1, 8, &word);
         loco_region_destroy(region);
-        for (mine = 0; loci_peer(rt, other)->fabric_data != NULL && mine < 5000; mine++)
+        for (mine = 0; is_mapped(rt, other) && mine < 5000; mine++)
             usleep(1000);
-        NEED(loci_peer(rt, other)->fabric_data == NULL && in_table(rt) == 2);
+        NEED(!is_mapped(rt, other) && in_table(rt) == 2);
         NEED(loco_group_alive(loco_everyone(rt), 1) == LOCO_ERR_PEER_DEAD);
     } else {
         loco_region_destroy(region);

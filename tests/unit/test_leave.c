@@ -156,7 +156,10 @@ static int silent_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_EQ(atomic_load(&rt->memory_owed), MIB);
     loci_peer_silent(rt, loci_peer(rt, loco_everyone(rt)->peer[1]));
     CHECK_EQ(atomic_load(&rt->memory_owed), 0);
+    /* The service thread reads rt->ops under this lock when it tidies up after rank 1. */
+    pthread_mutex_lock(&rt->peers_lock);
     rt->ops = real;
+    pthread_mutex_unlock(&rt->peers_lock);
     return 0;
 }
 
