@@ -89,19 +89,34 @@ Test(peek, is_not_done_where_copies_are_forbidden)
     run(2, data, &never);
 }
 
-/* Where descriptors are short, it does without, and has one again a second after there are more. */
+/* With that limit of descriptors it does without. */
+static int does_without(struct world *w, rlim_t limit)
+{
+    const struct rlimit few = { limit, 1024 };
+
+    NEED(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    NEED(reads(w) == 0);
+    NEED(mem_fd(w) == SHM_MEM_NONE);
+    return 0;
+}
+
+/* Where descriptors are short, it does without, and has one again a second after there are more. Of
+ * one alone nobody can see whose memory it leads to. */
 static int without_descriptors(const struct loco_bootstrap *boot, void *arg)
 {
-    const struct rlimit few = { 2 * (rlim_t)count_fds(), 1024 }, enough = { 1024, 1024 };
+    const struct rlimit enough = { 1024, 1024 };
     struct world w;
+    int lowest;
 
     NEED(enter_filled(&w, boot, arg) == 0);
     if (w.me == ORIGIN) {
-        NEED(setrlimit(RLIMIT_NOFILE, &few) == 0);
-        NEED(reads(&w) == 0);
-        NEED(mem_fd(&w) == SHM_MEM_NONE);
-        NEED(setrlimit(RLIMIT_NOFILE, &enough) == 0);
+        lowest = dup(STDIN_FILENO);
+        NEED(lowest >= 0 && close(lowest) == 0);
+        NEED(does_without(&w, (rlim_t)lowest + 1) == 0);
         usleep(1100000);
+        NEED(does_without(&w, 2 * (rlim_t)count_fds()) == 0);
+        usleep(1100000);
+        NEED(setrlimit(RLIMIT_NOFILE, &enough) == 0);
         NEED(reads(&w) == 0);
         NEED(mem_fd(&w) >= 0);
     }

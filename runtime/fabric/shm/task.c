@@ -80,21 +80,24 @@ static bool is_left(const struct shm_peer *p, int32_t task)
     return after != NULL && after[1] == ' ' && after[2] == 'Z';
 }
 
-/* -1, also where the process is another one by now. */
+/* -1, also where the process is another one by now, or no descriptor is left to see that by. */
 static int open_once(const struct loci_address *a, int32_t task, const char *file, int flags)
 {
     uint64_t start = task == a->pid ? a->start_time : a->service_start;
     char path[64];
-    int fd;
+    int fd, error;
 
     snprintf(path, sizeof path, "/proc/%d/%s", task, file);
     fd = open(path, flags | O_CLOEXEC);
-    if (fd >= 0 && loci_shm_start_time(task) != start) {
-        close(fd);
-        errno = ESRCH;
-        fd = -1;
-    }
-    return fd;
+    if (fd < 0)
+        return -1;
+    errno = 0;
+    if (loci_shm_start_time(task) == start)
+        return fd;
+    error = errno == EMFILE || errno == ENFILE ? errno : ESRCH;
+    close(fd);
+    errno = error;
+    return -1;
 }
 
 int loci_shm_open_of(struct shm_peer *p, const char *file, int flags)
