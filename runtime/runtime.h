@@ -87,7 +87,7 @@ struct loci_peer {
     bool reachable;                 /* the fabric carries data to it */
     _Atomic int introduced;         /* LOCO_OK, or why not reachable; under peers_lock */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
-    _Atomic bool silent;            /* it has gone, and nothing that it had posted arrives any more */
+    _Atomic bool silent;            /* it has gone; nothing that it had posted arrives any more */
     void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
     void *device_data;              /* of verbs, beside shm's */
     struct loci_asking asking;

@@ -147,13 +147,14 @@ static int look_at_writer(struct torn *torn)
 {
     struct loco_kvstore *kv = torn->kv;
     int64_t now = loci_now(kv->rt);
+    loco_ticket_lock_t *lock;
     int holder = -1, status;
 
     if (now < torn->next_look)
         return LOCO_OK;
     torn->next_look = now + LOOK_EVERY;
-    status = loco_ticket_lock_holder(loco_ticket_array_at(kv->locks, loci_kv_lock_of(kv, torn->key)),
-                                     &holder);
+    lock = loco_ticket_array_at(kv->locks, loci_kv_lock_of(kv, torn->key));
+    status = loco_ticket_lock_holder(lock, &holder);
     if (status == LOCO_OK && holder >= 0) {
         torn->unclear_since = 0;
         return loci_peer_alive(kv->rt, kv->ep->group.peer[holder]) ? LOCO_OK

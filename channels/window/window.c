@@ -3,12 +3,12 @@
 /* Life of a window: creation, what it says of itself, its end; and the word that says which
  * epochs are open.
  *
- * Creation is two exchanges, behind a round that tells whether all have the memory for them. In the first each member, having allocated its memory and its control
- * block, tells the others its status, its address, and the keys of both. In the last it tells what
- * became of that; all fail if one does, and use the CPU's atomics for accumulates if none had a
- * mapping refused. SHARED has one more between them, so that rank 0 can allocate for all. Whether
- * the locks may be in the device's memory is known after the first: where they are is told in the
- * last.
+ * Creation is two exchanges, behind a round that tells whether all have the memory for them. In the
+ * first each member, having allocated its memory and its control block, tells the others its
+ * status, its address, and the keys of both. In the last it tells what became of that; all fail if
+ * one does, and use the CPU's atomics for accumulates if none had a mapping refused. SHARED has one
+ * more between them, so that rank 0 can allocate for all. Whether the locks may be in the device's
+ * memory is known after the first: where they are is told in the last.
  *
  * `state` and `epoch` are written by this process only. With one thread at a time they are changed
  * by a load and a store, else by compare and swap. A thread that opens an epoch for other threads

@@ -42,8 +42,8 @@ void loco_barrier_destroy(loco_barrier_t *barrier);
  * LOCO_ERR_RANGE: a peer has refused what this process wrote before, as where its memory has gone;
  * all have met all the same.
  * LOCO_ERR_STATE: another thread of this process is in it; nothing was done.
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM: some of the others may not have been told. The next call goes
- * on with this round. */
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM: some of the others may not have been told. The next call
+ * goes on with this round. */
 int loco_barrier_wait(loco_barrier_t *barrier);
 
 /** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT.

@@ -80,8 +80,8 @@ void loco_runtime_close(loco_runtime_t *rt);
  * with the ranks that have not made it, and similar names that these ranks wait with.
  * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (a channel differs from a member's of the same name;
  * the log names both sides), LOCO_ERR_PEER_DEAD, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM. The last two
- * are of this process alone: it lacks what reaching the members' memory takes, descriptors or address
- * space say; the others may be ready, and hear of it from the program. */
+ * are of this process alone: it lacks what reaching the members' memory takes, descriptors or
+ * address space say; the others may be ready, and hear of it from the program. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
 
 /** The same for a part of this process's channels: the one with the full name `name`, and all

@@ -405,8 +405,8 @@ static void free_letter(struct loci_names *names, struct loci_letter *letter)
         free(letter);
 }
 
-/* Where the spare ones are used, too, the message is lost, as any may be: its sender waits, and asks
- * again. */
+/* Where the spare ones are used, too, the message is lost, as any may be: its sender waits, and
+ * asks again. */
 static void keep(struct loci_names *names, struct loci_entry *e, int peer,
                  const struct loci_control *m)
 {

@@ -4,8 +4,8 @@
  * limit, 1,024, has to do for 900 of them. descriptors few N: N members make channels and use them
  * under whatever limit this process was started with. All succeed, or all end with an error; the
  * row of `table` says that none hangs. descriptors killed N: the same, and then each opens files
- * until it has no descriptor left, and the last one is killed: the others hear of it, what they wait
- * for ends, and a channel that they make then is had by all of them or an error. */
+ * until it has no descriptor left, and the last one is killed: the others hear of it, what they
+ * wait for ends, and a channel that they make then is had by all of them or an error. */
 
 #include <fcntl.h>
 #include <signal.h>

@@ -4,10 +4,10 @@
  *
  * All members use a channel, without a pause. One of them is killed in the middle of it. Each of
  * the others hears of that by what a call returns, or by a look at the group; then it goes on with
- * its calls for as long as is its share (nothing, 10 or 100 ms), destroys its channel and closes its
- * runtime, whatever the others are at. Whoever goes on so meets members that have destroyed theirs,
- * or closed. Each kind of channel, each member killed, as it may be the host of locks, words and
- * places, and each share for each survivor.
+ * its calls for as long as is its share (nothing, 10 or 100 ms), destroys its channel and closes
+ * its runtime, whatever the others are at. Whoever goes on so meets members that have destroyed
+ * theirs, or closed. Each kind of channel, each member killed, as it may be the host of locks,
+ * words and places, and each share for each survivor.
  *
  * survivors [KIND [KILLED [TURN]]]. What goes wrong is a signal, a status that is neither a result
  * nor LOCO_ERR_PEER_DEAD, a report of a sanitizer, or a member that hangs. */

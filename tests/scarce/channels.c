@@ -107,7 +107,7 @@ static void arm(void)
 
 /* ---- a round ---- */
 
-/* Members may learn of it in different calls, but what one makes alone must not be taken as made. */
+/* Members may learn of it in different calls, but what one makes alone must not count as made. */
 static int create(const struct kind *kind, const struct member *m, void **channel)
 {
     int status, worst;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* windows KIND|all WHO WHAT [once|ever]: what channels.c does, with windows of MPI: three ranks make
- * one, use it and free it; in round n, the n-th call of our libraries that asks for WHAT fails at
- * rank WHO. It is made at all or by none, calls that fail can be made again, what they say that they
- * have done is done, and nobody waits for ever. */
+/* windows KIND|all WHO WHAT [once|ever]: what channels.c does, with windows of MPI: three ranks
+ * make one, use it and free it; in round n, the n-th call of our libraries that asks for WHAT fails
+ * at rank WHO. It is made at all or by none, calls that fail can be made again, what they say that
+ * they have done is done, and nobody waits for ever. */
 
 #include <dlfcn.h>
 #include <mpi.h>

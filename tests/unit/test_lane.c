@@ -315,7 +315,7 @@ Test(lane, holds_up_nobody_who_comes_back, .timeout = RUN_SECONDS)
         cr_assert_eq(member_run_seed(RUN_WEAK, 2, seed, return_body, NULL, NULL), 0);
 }
 
-/* Of a call on memory of several members: whether it has met the refusal depends on where it went. */
+/* Of a call on memory of several members: where it went decides whether it has met the refusal. */
 static bool is_told(int status, bool in_vain)
 {
     return status == LOCO_OK || (in_vain && status == LOCO_ERR_RANGE);

@@ -15,11 +15,11 @@
  * sent until then have failed: it takes messages in order, and a request without an area for
  * nothing. The next request sends the descriptor again. So the requester keeps that until a request
  * was served. Who writes `told`: UNTOLD or REFUSED -> TELLING, a thread that tells, by compare and
- * swap; TELLING -> TOLD, UNTOLD or REFUSED, the same thread, and TOLD -> REFUSED, the service thread,
- * both under the peer's lock. `refusals` is counted up by the service thread, under the lock and
- * after it has changed `told`: whoever sees a count finds TOLD only if the area was sent again since.
- * So a request that looks at the count, then finds TOLD, was sent behind an area of which the count
- * says when it is refused. */
+ * swap; TELLING -> TOLD, UNTOLD or REFUSED, the same thread, and TOLD -> REFUSED, the service
+ * thread, both under the peer's lock. `refusals` is counted up by the service thread, under the
+ * lock and after it has changed `told`: whoever sees a count finds TOLD only if the area was sent
+ * again since. So a request that looks at the count, then finds TOLD, was sent behind an area of
+ * which the count says when it is refused. */
 
 #include "config.h"
 

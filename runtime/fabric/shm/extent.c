@@ -64,8 +64,8 @@ static int fill_step(const struct shm_extent *e, bool populate, size_t from, siz
     return fallocate(e->fd, 0, (off_t)from, (off_t)step) == 0 ? 0 : errno;
 }
 
-/* How much to fill before the next look at what is left, where others may take of it, too: the less,
- * the less is left beyond what we need. 0: that is no longer there. */
+/* How much to fill before the next look at what is left, where others may take of it, too: the
+ * less, the less is left beyond what we need. 0: that is no longer there. */
 static size_t careful_step(size_t left, size_t needed)
 {
     size_t part = left < needed ? 0 : (left - needed) / FILL_OTHERS;

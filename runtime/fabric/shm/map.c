@@ -170,8 +170,8 @@ static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bo
     return ptr;
 }
 
-/* Another thread may have been faster: its mapping stays then, and `m` is the caller's again. In the
- * place of what could not be mapped comes what is tried again. */
+/* Another thread may have been faster: its mapping stays then, and `m` is the caller's again. In
+ * the place of what could not be mapped comes what is tried again. */
 static struct shm_mapping *enter(struct shm_peer *p, struct shm_mapping *m)
 {
     struct shm_mapping **at = &p->mappings, *other;

@@ -29,7 +29,7 @@
 
 #define PEEK_MAX 4096           /* bytes; with more, process_vm_* are as fast */
 #define MEM_FDS 32              /* peers whose memory is open, at most: the first ones */
-#define AGAIN_AFTER INT64_C(1000000000) /* ns until a descriptor that could not be had is tried again */
+#define AGAIN_AFTER INT64_C(1000000000) /* ns until a file that could not be had is tried again */
 #define WRITES_TO_ASK 256       /* outside of what is known to be writable, from answer to answer */
 
 /* What the system says of a mapping; linux/fs.h has it from 6.11 on. */

@@ -303,7 +303,7 @@ static void errand_end(struct loci_errand *errand)
 
     end_free(e->end);
     /* First the count, then the state; who notices the end writes the state and then looks at the
-     * count (verbs_peer_forget), and waits for this. After it the place may be another process's. */
+     * count (verbs_peer_forget), and waits for this. After it the place may be another's. */
     atomic_fetch_sub(&p->errands, 1);
     if (atomic_load(&e->peer->state) != LOCI_PEER_ALIVE)
         loci_peer_is_unused(rt, e->peer);
