@@ -285,42 +285,49 @@ Test(shm, greetings_come_before_their_senders_are_known, .timeout = 60)
 
 /* ---- a runtime that is opened again ---- */
 
-static int make_ready(loco_runtime_t *rt, const struct loco_exchange *exchange)
+static int make_ready(loco_runtime_t *rt, const struct loco_exchange *exchange,
+                      loco_group_t **group)
 {
-    loco_group_t *group;
     loco_barrier_t *barrier;
     unsigned char nothing[1];
 
-    NEED(loco_group_meet(rt, exchange, &group) == LOCO_OK);
-    NEED(loco_barrier_create(rt, NULL, "again", group, &barrier) == LOCO_OK);
+    NEED(loco_group_meet(rt, exchange, group) == LOCO_OK);
+    NEED(loco_barrier_create(rt, NULL, "again", *group, &barrier) == LOCO_OK);
     NEED(loco_runtime_wait_ready(rt, RUN_PATIENCE) == LOCO_OK);
     NEED(loco_barrier_wait(barrier) == LOCO_OK);
     NEED(exchange->allgather(exchange->ctx, NULL, 0, nothing) == LOCO_OK);
     loco_barrier_destroy(barrier);
-    loco_group_destroy(group);
     return 0;
 }
 
-/* Member 0 keeps its runtime; the others close theirs and open new ones, and all meet again. */
+/* Member 0 keeps its runtime; the others close theirs and open new ones, and all meet again. Of
+ * the second life nothing is kept, and those of the first are still known by the group that met
+ * them: neither is taken for the next one. */
 static int comes_back(const struct loco_bootstrap *boot, void *arg)
 {
     struct loco_bootstrap alone = *boot;
     loco_runtime_t *rt = NULL;
+    loco_group_t *first = NULL, *group;
     unsigned char nothing[1];
 
     (void)arg;
     alone.exchange.size = 1;
     alone.exchange.rank = 0;
-    for (int life = 0; life < 3; life++) {
+    for (int life = 0; life < 4; life++) {
         if (rt == NULL)
             NEED(loco_runtime_open(&alone, &rt) == LOCO_OK);
-        NEED(make_ready(rt, &boot->exchange) == 0);
+        NEED(make_ready(rt, &boot->exchange, &group) == 0);
+        if (life == 0 && boot->exchange.rank == 0)
+            first = group;
+        else
+            loco_group_destroy(group);
         if (boot->exchange.rank != 0) {
             loco_runtime_close(rt);
             rt = NULL;
         }
         NEED(boot->exchange.allgather(boot->exchange.ctx, NULL, 0, nothing) == LOCO_OK);
     }
+    loco_group_destroy(first);
     loco_runtime_close(rt);
     NEED(LEAKS() == 0);
     return 0;
