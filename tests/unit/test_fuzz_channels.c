@@ -14,6 +14,7 @@
 #include <loco/loco.h>
 
 #include "kvstore/kv_value.h"
+#include "locks/ticket_lock.h"
 #include "run.h"
 #include "streams/ringbuffer.h"
 
@@ -227,6 +228,77 @@ static int claims_body(loco_runtime_t *rt, int rank, void *arg)
 Test(fuzz_channels, claims_of_readers)
 {
     cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, claims_body, NULL), 0);
+}
+
+/* ---- the record of a lock ---- */
+
+/* A word with few tickets out, and slots with names, of members or not; or anything. */
+static void write_record(const loco_ticket_lock_t *lock, unsigned char *record, uint64_t *random)
+{
+    uint64_t how = run_random(random), serving = how % 65536, names = how >> 32;
+    uint64_t next = (serving + (how >> 16) % 5) & 0xffff;
+
+    if (how % 4 != 0)
+        names %= 6;
+    loci_store64(record + LOCI_TICKET_WORD, how % 16 == 1 ? run_random(random)
+                 : next << LOCI_TICKET_NEXT_SHIFT | serving << LOCI_TICKET_SERVING_SHIFT | names);
+    for (unsigned i = 0; i < lock->array->slots; i++) {
+        uint64_t slot = run_random(random);
+
+        loci_store64(record + LOCI_TICKET_SLOTS + 8 * i,
+                     slot % 8 == 0 ? slot : slot % 8 == 1 ? slot << 32 : slot / 8 % 4);
+    }
+}
+
+/* Whoever asks who holds it hears of a member, of nobody, or of an error. */
+static int ask_for_holders(loco_ticket_lock_t *lock, unsigned char *record, int rounds)
+{
+    uint64_t random = 20261129;
+    int named = 0, astray = 0;
+
+    for (int i = 0; i < rounds; i++) {
+        int holder = -2, status;
+
+        write_record(lock, record, &random);
+        status = loco_ticket_lock_holder(lock, &holder);
+        CHECK(status <= LOCO_OK);
+        CHECK(status != LOCO_OK || (holder >= -1 && holder < 2));
+        named += status == LOCO_OK && holder >= 0;
+        astray += status == LOCO_ERR_PROTOCOL;
+    }
+    CHECK(named > rounds / 100 && astray > rounds / 100);
+    return 0;
+}
+
+static int lock_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_ticket_lock_t *lock;
+    unsigned char *record;
+
+    (void)arg;
+    CHECK_OK(loco_ticket_lock_create(rt, NULL, "l", loco_everyone(rt), WRITER, &lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_meet(rt));
+    if (rank == READER) {
+        CHECK(loci_mem_map(rt, lock->mem) != NULL);
+        record = loci_mem_ptr(lock->mem) + lock->record;
+        CHECK_EQ(ask_for_holders(lock, record, run_fuzz_rounds(ROUNDS)), 0);
+        for (unsigned at = 0; at < LOCI_TICKET_SLOTS + 8 * lock->array->slots; at += 8)
+            loci_store64(record + at, 0);
+        /* The next ticket is out, and its owner has a name that nobody has. */
+        CHECK_OK(loco_ticket_lock_acquire(lock));
+        loci_store64(record + loci_ticket_slot(lock, 1) - lock->record, 77);
+        loci_store64(record, loci_load64(record) + (UINT64_C(1) << LOCI_TICKET_NEXT_SHIFT));
+        CHECK_EQ(loco_ticket_lock_release(lock, LOCO_FENCE_NONE, 0), LOCO_ERR_PROTOCOL);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_ticket_lock_destroy(lock);
+    return 0;
+}
+
+Test(fuzz_channels, records_of_a_lock)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, lock_body, NULL), 0);
 }
 
 /* ---- the tracker of a store ---- */
