@@ -19,8 +19,7 @@
 
 #define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
-#define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log, */
-#define TORN_AFTER INT64_C(1000000000)      /* and for what takes moments */
+#define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
 
 /* ---- the production host ---- */
@@ -198,7 +197,7 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
     clock->waited = now - clock->start;
     if (why->timeout_ns != LOCO_FOREVER && clock->waited >= why->timeout_ns)
         return LOCO_ERR_TIMEOUT;
-    if (!clock->told && clock->waited >= (why->torn != NULL ? TORN_AFTER : STUCK_AFTER)) {
+    if (!clock->told && clock->waited >= STUCK_AFTER) {
         clock->told = true;
         tell_stuck(rt, why);
     }
