@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* gone_memory killed|left: two members with a region of 64 MiB each, and a barrier. One of them
- * goes. Who stays finds its memory for as long as it has the region; with the region both parts are
- * given back, while the barrier, and the group of everyone, are there still. */
+/* gone_memory killed|left [window]: two members with a region of 64 MiB each, or a window, and a
+ * barrier. One of them goes. Who stays finds its memory for as long as it has the region; with the
+ * region both parts are given back, while the barrier, and the group of everyone, are there still.
+ * (A window is left by all at once: its member has to be killed.) */
 
 #include <signal.h>
 #include <string.h>
 
 #include <loco/fork.h>
 #include <loco/loco.h>
+#include <loco/window.h>
 
 #include "held.h"
 
@@ -18,13 +20,51 @@
 struct channels {
     loco_barrier_t *barrier;
     loco_region_t *region;
+    loco_window_t *window;      /* in its place, or NULL */
 };
+
+static void make_large(loco_runtime_t *rt, const struct loco_exchange *exchange, bool window,
+                       struct channels *c)
+{
+    const size_t bytes = (size_t)MIB << 20;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_ALLOCATE, .size = bytes, .disp_unit = 1,
+    };
+
+    if (window)
+        MUST(loco_window_create(rt, exchange, &spec, &c->window) == LOCO_OK);
+    else
+        MUST(loco_region_create(rt, NULL, "large", loco_everyone(rt), bytes, &c->region)
+             == LOCO_OK);
+    MUST(loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK);
+}
+
+static int read_large(const struct channels *c, int rank, uint64_t *word)
+{
+    struct loco_span get = { word, AT, sizeof *word };
+    int status;
+
+    if (c->window == NULL)
+        return loco_region_read64(c->region, rank, AT, word);
+    status = loco_window_lock(c->window, LOCO_LOCK_SHARED, rank, 0);
+    if (status != LOCO_OK)
+        return status;
+    status = loco_window_get(c->window, rank, &get, 1, NULL);
+    return status == LOCO_OK ? loco_window_unlock(c->window, rank) : status;
+}
+
+static void destroy_large(struct channels *c)
+{
+    loco_region_destroy(c->region);
+    if (c->window != NULL)      /* who stays hears that the other has gone */
+        (void)loco_window_destroy(c->window);
+}
 
 static void go(loco_runtime_t *rt, struct channels *c, bool killed)
 {
     if (killed)
         kill(getpid(), SIGKILL);
-    loco_region_destroy(c->region);
+    destroy_large(c);
     loco_barrier_destroy(c->barrier);
     loco_runtime_close(rt);
 }
@@ -40,8 +80,9 @@ static void stay(loco_runtime_t *rt, struct channels *c, const struct held *befo
     usleep(300000);
     now = held_now();
     held_tell("the other has gone", &now);
-    loco_region_read64(c->region, 1, AT, &word);    /* an error, what was there or zero */
-    loco_region_destroy(c->region);
+    if (c->window == NULL)
+        loco_region_read64(c->region, 1, AT, &word);    /* an error, what was there or zero */
+    destroy_large(c);
     now = held_now();
     for (double end = case_now() + case_limit(10); now.file_mib > before->file_mib + 16;) {
         MUST(case_now() < end);
@@ -56,8 +97,9 @@ static void stay(loco_runtime_t *rt, struct channels *c, const struct held *befo
 
 static int member(const struct loco_bootstrap *boot, void *arg)
 {
-    const bool killed = strcmp(arg, "killed") == 0;
-    struct channels c;
+    char *const *args = arg;
+    const bool killed = strcmp(args[1], "killed") == 0;
+    struct channels c = { .window = NULL };
     loco_runtime_t *rt;
     struct held before, now;
     uint64_t word;
@@ -67,10 +109,8 @@ static int member(const struct loco_bootstrap *boot, void *arg)
     MUST(loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK);
     MUST(loco_barrier_wait(c.barrier) == LOCO_OK);
     before = held_now();
-    MUST(loco_region_create(rt, NULL, "large", loco_everyone(rt), (size_t)MIB << 20, &c.region)
-         == LOCO_OK);
-    MUST(loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK);
-    MUST(loco_region_read64(c.region, 1 - boot->exchange.rank, AT, &word) == LOCO_OK);
+    make_large(rt, &boot->exchange, args[2] != NULL, &c);
+    MUST(read_large(&c, 1 - boot->exchange.rank, &word) == LOCO_OK);
     now = held_now();
     MUST(now.file_mib >= before.file_mib + 2 * MIB);
     MUST(loco_barrier_wait(c.barrier) == LOCO_OK);
@@ -85,8 +125,8 @@ int main(int argc, char **argv)
 {
     int statuses[2];
 
-    MUST(argc == 2);
-    loco_fork_run(2, member, argv[1], statuses);
+    MUST(argc >= 2);
+    loco_fork_run(2, member, argv, statuses);
     MUST(statuses[0] == 0 && statuses[1] == (strcmp(argv[1], "killed") == 0 ? -SIGKILL : 0));
     return 0;
 }
