@@ -141,8 +141,8 @@ static int make_queue(struct member *m, const char *name, void *made)
     return loco_queue_create(m->rt, NULL, name, m->all, 5000, 1000, 0, made);
 }
 
-/* Entries in the memory of the dead are lost, and one for each of their calls: then all who are left
- * may wait in a pop at once, and nobody owes them an entry. */
+/* Entries in the memory of the dead are lost, and one for each of their calls: then all who are
+ * left may wait in a pop at once, and nobody owes them an entry. */
 static int pop(struct member *m, loco_queue_t *queue, void *entry)
 {
     for (;;) {
