@@ -20,7 +20,8 @@
  * peer is one of its users, or is this thread.
  *
  * Nobody is forgotten too early: a count of users leaves 0 under peers_lock alone, or inside the
- * fabric, which looks at it again; a count of holders under it, or by another holder. Nobody is
+ * fabric, which looks at it again in peer_forget; a count of holders under peers_lock, by another
+ * holder, or inside the fabric as well (the users that it counts are holders, too). Nobody is
  * forgotten too late: who ends as the last one takes its count down, then looks at the state; who
  * notices the end writes the state, then looks at the counts. One of the two finds both, and puts
  * the peer into the list.
