@@ -112,6 +112,11 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
         status = loci_threads_open(rt);
     if (status != LOCO_OK)
         goto no_tunables;
+    /* Before the service thread, which looks for the sender of each message that the fabric gets.
+     * Until meet_everyone() there is none in the table, and the fabric keeps what comes. */
+    status = loci_peers_open(rt);
+    if (status != LOCO_OK)
+        goto no_peers;
     status = loci_names_open(rt);
     if (status != LOCO_OK)
         goto no_names;
@@ -121,7 +126,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     status = rt->ops->open(rt, &rt->address, &rt->fabric);
     if (status != LOCO_OK)
         goto no_fabric;
-    status = loci_peers_open(rt);
+    status = loci_peers_enter_self(rt);
     if (status == LOCO_OK)
         status = meet_everyone(rt, &boot->exchange);
     else
@@ -139,6 +144,8 @@ no_fabric:
 no_service:
     loci_names_close(rt);
 no_names:
+    loci_peers_close(rt);
+no_peers:
     loci_threads_close(rt);
 no_tunables:
     pthread_mutex_destroy(&rt->living_lock);

@@ -255,7 +255,10 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
                     const char *how);
 /* Called by the fabric, by any thread, once it has cut off a peer that has gone. */
 void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer);
+/* An empty table, before any other thread may look for a sender in it. */
 int loci_peers_open(struct loco_runtime *rt);
+/* The first entry, LOCI_SELF, once the fabric has completed the address. */
+int loci_peers_enter_self(struct loco_runtime *rt);
 /* Tell the fabric to forget them; then, once nothing runs any more, free them. */
 void loci_peers_part(struct loco_runtime *rt);
 void loci_peers_close(struct loco_runtime *rt);

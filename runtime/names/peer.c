@@ -211,14 +211,20 @@ void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer)
 
 int loci_peers_open(struct loco_runtime *rt)
 {
-    int self;
-
     pthread_mutex_init(&rt->peers_lock, NULL);
     /* Both are far larger than what is touched of them. */
     rt->peers = calloc(LOCI_MAX_PEERS, sizeof rt->peers[0]);
     rt->peer_hash = calloc(HASH_SIZE, sizeof rt->peer_hash[0]);
-    if (rt->peers == NULL || rt->peer_hash == NULL)
-        return LOCO_ERR_NO_MEMORY;
+    if (rt->peers != NULL && rt->peer_hash != NULL)
+        return LOCO_OK;
+    loci_peers_close(rt);
+    return LOCO_ERR_NO_MEMORY;
+}
+
+int loci_peers_enter_self(struct loco_runtime *rt)
+{
+    int self;
+
     return loci_peer_meet(rt, &rt->address, &self);
 }
 

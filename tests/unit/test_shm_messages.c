@@ -229,6 +229,73 @@ static void send_message(int fd, const struct shm_message *m, size_t len, int ex
     (void)!sendmsg(fd, &message, MSG_NOSIGNAL);
 }
 
+/* ---- what comes before its sender is known ---- */
+
+static struct loci_address early;       /* of a process that this one meets later */
+
+/* A control message in its name. The service thread takes it while the runtime still opens. */
+static int open_and_hear(struct loco_runtime *rt, struct loci_address *mine,
+                         struct loci_fabric **fabric)
+{
+    int status = loci_fabric_shm.open(rt, mine, fabric), fd;
+    struct shm_fabric *f = shm_of(*fabric);
+    static struct shm_message m;
+    int64_t start = run_now();
+    size_t parked = 0;
+
+    NEED(status == LOCO_OK && (fd = raw_link(mine)) >= 0);
+    early = *mine;
+    early.identity++;
+    m.head = (struct shm_head){
+        .magic = SHM_MAGIC, .version = SHM_VERSION, .type = SHM_CONTROL, .len = sizeof m.head + 48,
+        .from = early.identity, .label = early.label,
+        .pass = loci_proof(mine->secret, LOCI_PASS, 0, 0),
+        .proof = loci_proof(mine->secret, LOCI_MESSAGE, early.identity, early.label),
+    };
+    send_message(fd, &m, m.head.len, -1);
+    close(fd);
+    while (parked == 0 && !run_too_long(start, RUN_PATIENCE)) {
+        usleep(100);
+        pthread_mutex_lock(&f->lock);
+        parked = f->parked_bytes;
+        pthread_mutex_unlock(&f->lock);
+    }
+    NEED(parked > 0);
+    return LOCO_OK;
+}
+
+static int hears_early(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_fabric_ops ops = loci_fabric_shm;
+    struct loco_bootstrap own = *boot;
+    int64_t start = run_now();
+    loco_runtime_t *rt;
+    int index;
+
+    (void)arg;
+    own.log = count_dropped;
+    ops.open = open_and_hear;
+    NEED(loci_runtime_open(&own, NULL, &ops, &rt) == LOCO_OK);
+    NEED(atomic_load(&rt->dropped.all) == 0);
+    NEED(loci_peer_meet(rt, &early, &index) == LOCO_OK);
+    /* It is handed on now, and says nothing that a control message could say. */
+    while (atomic_load(&rt->dropped.all) == 0 && !run_too_long(start, RUN_PATIENCE))
+        usleep(100);
+    NEED(atomic_load(&rt->dropped.all) == 1);
+    loci_peers_let_go(rt, &index, 1);
+    loco_runtime_close(rt);
+    return LEAKS();
+}
+
+/* In a job nobody knows where to send to before all have entered themselves. The table of peers is
+ * there all the same before the service thread looks into it. */
+Test(shm, messages_wait_for_the_table_of_peers, .timeout = RUN_SECONDS)
+{
+    run(1, hears_early, NULL);
+}
+
+/* ---- nonsense ---- */
+
 static int talks_nonsense(const struct loco_bootstrap *boot, void *arg)
 {
     static struct shm_message m;
