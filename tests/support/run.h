@@ -59,6 +59,10 @@ int run_rounds(int normal);
 /* Rounds of a test that throws random words at something: FUZZ_ROUNDS of the environment, or as
  * above. */
 int run_fuzz_rounds(int normal);
+/* Whether a thread of the test may change words while a reader that must cope with it reads them.
+ * That is a data race on purpose, which the thread sanitizer reports: under it the answer is no,
+ * and a printed line names the `part` of the test that is left out. */
+bool run_may_race(const char *part);
 /* A random number; *state is not 0. */
 uint64_t run_random(uint64_t *state);
 /* Whether processes of RUN_SHM share memory: not where the environment gives all data to a

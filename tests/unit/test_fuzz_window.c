@@ -302,6 +302,7 @@ static int own_body(struct member *m)
 {
     struct regions r = { .memory = calloc(CELLS, CELL) };
     int rounds = run_fuzz_rounds(ROUNDS);
+    bool races = run_may_race("words of a tree that change while its owner uses it");
     uint64_t random = 20261129;
     loco_window_t *win;
 
@@ -314,12 +315,14 @@ static int own_body(struct member *m)
         struct change change = { .value = another_word };
 
         aim(&change, win, which);
-        CHECK_EQ(begin_change(&change), 0);
+        if (races)
+            CHECK_EQ(begin_change(&change), 0);
         for (int i = 0; i < rounds / 4; i++)
             if (attach_or_detach(win, &r, run_random(&random)) != 0
                 || own_access(win, &r, m->rank, run_random(&random)) != 0)
                 return 1;
-        end_change(&change);
+        if (races)
+            end_change(&change);
     }
     CHECK_OK(loco_window_unlock_all(win));
     CHECK_OK(loco_window_destroy(win));
