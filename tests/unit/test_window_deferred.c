@@ -312,7 +312,7 @@ static int unwind(struct member *m, loco_window_t *win, enum way way)
 static bool has_arrived(const loco_window_t *win, const uint64_t *word, uint64_t value,
                         enum way way)
 {
-    return *word == value || (!win->synchronous && way > FLUSH_ALL);
+    return loci_load64(word) == value || (!win->synchronous && way > FLUSH_ALL);
 }
 
 static int begun_body(struct member *m)
