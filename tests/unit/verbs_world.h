@@ -112,8 +112,10 @@ static inline void verbs_pump(struct verbs_world *w)
 
     if (read(w->links.kick_fd, &times, sizeof times) < 0)
         return;
+    pthread_mutex_lock(&w->links.lock);
     w->links.to_do = NULL;
     w->link->to_do = false;
+    pthread_mutex_unlock(&w->links.lock);
     do {
         loci_link_pump(w->link);
         loci_link_drain(&w->links);
