@@ -372,7 +372,6 @@ static void by_device_done(struct by_device *d, size_t bytes)
 {
     d->operand = d->acc->op != LOCO_OP_NO_OP ? d->operand + bytes : NULL;
     d->result = d->result != NULL ? d->result + bytes : NULL;
-    loci_acc_run_begin(d->win, &d->run);
 }
 
 static int by_device_run(struct by_device *d)
@@ -420,17 +419,20 @@ static int accumulate_by_device(struct loco_window *win, int rank,
                                 const struct loco_accumulate *acc)
 {
     struct by_device d;
-    int status = LOCO_OK;
+    int status = LOCO_OK, done;
 
     d.win = win;
     d.rank = rank;
     d.acc = acc;
     d.operand = acc->operand;
     d.result = acc->result;
-    loci_acc_run_begin(win, &d.run);
+    loci_acc_run_open(win, &d.run);
     for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++)
         status = by_device_span(&d, &acc->spans[i]);
-    return status == LOCO_OK ? by_device_run(&d) : status;
+    if (status == LOCO_OK)
+        status = by_device_run(&d);
+    done = loci_acc_run_close(&d.run);
+    return status == LOCO_OK ? done : status;
 }
 
 /* ---- from the lock to the device's atomics ---- */

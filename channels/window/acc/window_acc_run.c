@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Sums of integers are added. Else the elements are read, and what the operation makes of them is
- * swapped in where nobody was faster, again and again. */
+ * swapped in where nobody was faster, again and again; an element that the operation leaves as it
+ * is was combined when it was read. All of a run go as chains: a device has as many under way as it
+ * can, and a round costs one round trip, not one for each element.
+ *
+ * Of sums whose results nobody wants a run is not waited for, either: the next is posted behind it.
+ * They are added in the order of their posting, so the elements of one origin stay in order. */
 
 #include "config.h"
 
@@ -9,7 +14,7 @@
 
 #include <string.h>
 
-void loci_acc_run_begin(struct loco_window *win, struct loci_acc_run *r)
+void loci_acc_run_open(struct loco_window *win, struct loci_acc_run *r)
 {
     r->rt = win->rt;
     r->ack = (loco_ack_t)LOCO_ACK_INIT;
@@ -55,12 +60,19 @@ int loci_acc_run_add(struct loco_window *win, int rank, uint64_t offset, size_t 
     return 1;
 }
 
-/* Results and operands are on the caller's stack: nothing is in flight when it returns. */
-static int run_done(struct loci_acc_run *r, int status)
+int loci_acc_run_close(struct loci_acc_run *r)
 {
-    int done = loco_ack_wait(r->rt, &r->ack);
+    int status = loco_ack_wait(r->rt, &r->ack);
 
     r->ack = (loco_ack_t)LOCO_ACK_INIT;
+    return status;
+}
+
+/* What was read or swapped is looked at next: nothing is in flight from here on. */
+static int run_done(struct loci_acc_run *r, int status)
+{
+    int done = loci_acc_run_close(r);
+
     return status == LOCO_OK ? done : status;
 }
 
@@ -114,7 +126,8 @@ static int run_read(struct loci_acc_run *r)
     return run_done(r, status);
 }
 
-static int run_add(struct loci_acc_run *r, const unsigned char *operand)
+/* Without `wanted` they may be in flight when it returns. */
+static int run_add(struct loci_acc_run *r, const unsigned char *operand, bool wanted)
 {
     struct run_chain chain;
     int status = LOCO_OK;
@@ -122,22 +135,25 @@ static int run_add(struct loci_acc_run *r, const unsigned char *operand)
     chain.r = r;
     chain.n = 0;
     for (size_t k = 0; status == LOCO_OK && k < r->n; k++) {
-        struct loci_op op = { .kind = LOCI_FETCH_ADD, .result = &r->old[k] };
+        struct loci_op op = {
+            .kind = LOCI_FETCH_ADD, .result = &r->old[k], .unwanted = !wanted,
+        };
 
         memcpy(&op.operand, operand + 8 * k, sizeof op.operand);
         status = chain_add(&chain, k, 1, op);
     }
     if (status == LOCO_OK)
         status = chain_send(&chain);
-    return run_done(r, status);
+    return wanted ? run_done(r, status) : status;
 }
 
 /* One try for each of the words in `left`; *left becomes those where somebody was faster, whose
- * new values are in old[]. */
+ * new values are in old[]. `fresh`: what is there now was the device's to say, so that a word which
+ * stays as it is need not be swapped. */
 static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_reduce_fn *reduce,
-                   uint64_t *left)
+                   bool fresh, uint64_t *left)
 {
-    uint64_t seen[LOCI_ACC_RUN_WORDS], missed = 0;
+    uint64_t seen[LOCI_ACC_RUN_WORDS], tried = 0, missed = 0;
     struct run_chain chain;
     int status = LOCO_OK;
 
@@ -151,12 +167,15 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
         };
 
         reduce(&op.operand, operand + 8 * k, 1);
+        if (fresh && op.operand == op.compare)
+            continue;
+        tried |= UINT64_C(1) << k;
         status = chain_add(&chain, (size_t)k, 1, op);
     }
     if (status == LOCO_OK)
         status = chain_send(&chain);
     status = run_done(r, status);
-    for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
+    for (uint64_t todo = tried; status == LOCO_OK && todo != 0; todo &= todo - 1) {
         int k = __builtin_ctzll(todo);
 
         if (seen[k] != r->old[k])
@@ -167,14 +186,17 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
     return status;
 }
 
+/* The CPU may see a word of mapped memory as it was before the device's last atomic on it. Then the
+ * swap fails, and says what is there. */
 static int run_combine(struct loci_acc_run *r, const unsigned char *operand,
                        loci_reduce_fn *reduce)
 {
     uint64_t left = UINT64_MAX >> (LOCI_ACC_RUN_WORDS - r->n);
+    bool fresh = loci_mem_map(r->rt, r->mem) == NULL;
     int status = run_read(r);
 
-    while (status == LOCO_OK && left != 0)
-        status = run_try(r, operand, reduce, &left);
+    for (; status == LOCO_OK && left != 0; fresh = true)
+        status = run_try(r, operand, reduce, fresh, &left);
     return status;
 }
 
@@ -186,10 +208,11 @@ int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *a
     if (acc->op == LOCO_OP_NO_OP)
         status = run_read(r);
     else if (acc->op == LOCO_OP_SUM && acc->type <= LOCO_TYPE_U64)
-        status = run_add(r, operand);
+        status = run_add(r, operand, result != NULL);
     else
         status = run_combine(r, operand, loci_reduce(acc->op, acc->type));
     if (status == LOCO_OK && result != NULL)
         memcpy(result, r->old, 8 * r->n);
+    r->n = 0;
     return status;
 }

@@ -18,11 +18,11 @@ struct loci_acc_run {
     size_t n;                               /* at most LOCI_ACC_RUN_WORDS */
     uint64_t offset[LOCI_ACC_RUN_WORDS];    /* in the range */
     uint64_t old[LOCI_ACC_RUN_WORDS];       /* what was there */
-    loco_ack_t ack;
+    loco_ack_t ack;                         /* of sums that are in flight */
 };
 
-/* An empty one. */
-void loci_acc_run_begin(struct loco_window *win, struct loci_acc_run *r);
+/* No elements yet, and nothing in flight. */
+void loci_acc_run_open(struct loco_window *win, struct loci_acc_run *r);
 
 /* Add elements at `offset`: *len bytes of them, which becomes how many that is. 1: they are added;
  * 0: those *len bytes are for the lock (no multiple of 8, or where two attached regions adjoin);
@@ -30,9 +30,12 @@ void loci_acc_run_begin(struct loco_window *win, struct loci_acc_run *r);
 int loci_acc_run_add(struct loco_window *win, int rank, uint64_t offset, size_t *len,
                      struct loci_acc_run *r);
 
-/* Combine them with the operands; what was there is in `result`, unless that is NULL, and in
- * old[]. Nothing is in flight when it returns. */
+/* Combine them with the operands; what was there is in `result`, unless that is NULL. The run has
+ * no elements then, and takes others. Sums whose results nobody wants may still be in flight. */
 int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *acc,
                          const unsigned char *operand, unsigned char *result);
+
+/* Wait for what is in flight. Before the run goes out of scope, whatever was told of it. */
+int loci_acc_run_close(struct loci_acc_run *r);
 
 #endif

@@ -123,7 +123,7 @@ static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
     size_t len = 8;
     int status = loci_window_send(win);
 
-    loci_acc_run_begin(win, &run);
+    loci_acc_run_open(win, &run);
     if (status == LOCO_OK)
         status = loci_acc_go_device(win, rank);
     if (status == LOCO_OK)
