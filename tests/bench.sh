@@ -39,6 +39,11 @@ status 0 "single accumulates on memory of the program" '^create *3 *[0-9.]*[1-9]
     search --gate --parts rate --rate-ranks 3 --count 3000 --flavors create
 status 0 "the same on attached memory" '^dynamic *2 *[0-9.]*[1-9]' \
     search --gate --parts rate --rate-ranks 2 --count 3000 --flavors dynamic
+status 0 "windows made, touched, used and freed" '^3x8192 *3 *loco *[0-9.]*[1-9]' \
+    "$srcdir/bench/build_phase" --build "$builddir" --rivals '' --rounds 1 --ranks 3 --sets 3x8192
+status 0 "the same on memory that nobody touched" '^3x8192 *2 *loco *[0-9.]*[1-9]' \
+    "$srcdir/bench/build_phase" --build "$builddir" --rivals '' --rounds 1 --ranks 2 --sets 3x8192 \
+    --untouched
 status 2 "no such part" "no such part" search --parts walk
 echo "1..$n"
 exit $failed

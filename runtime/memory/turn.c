@@ -32,7 +32,7 @@
 #define SLICE INT64_C(20000000)             /* then it is looked who holds it */
 #define LOCKS_BYTES 65536                   /* of the system's table, which strangers may fill */
 
-static int open_inode(void)
+int loci_turn_open(void)
 {
     /* The network namespace is what our sockets share, so all peers see this inode. */
     int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -138,7 +138,7 @@ static int wait_some(struct loco_runtime *rt, struct loci_turn *turn, int fd, in
 
 int loci_turn_take(struct loco_runtime *rt, struct loci_turn *turn)
 {
-    int fd = open_inode(), status = fd < 0 ? LOCO_ERR_SYSTEM : try_lock(fd);
+    int fd = loci_turn_open(), status = fd < 0 ? LOCO_ERR_SYSTEM : try_lock(fd);
     int64_t ours = 0;
 
     while (status == LOCO_ERR_AGAIN)

@@ -14,6 +14,9 @@ struct loci_turn {
     _Atomic int64_t quiet_until;
 };
 
+/* The inode that all processes of the node have in common, for reading; or -1. */
+int loci_turn_open(void);
+
 /* The descriptor that holds the turn; or -1: it could not be had in time, go on without, with care.
  * Any thread. */
 int loci_turn_take(struct loco_runtime *rt, struct loci_turn *turn);

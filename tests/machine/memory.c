@@ -4,7 +4,8 @@
  *
  * In a control group of 512 MiB, as root: one process asks for too much; several take all that
  * there is in small pieces and touch it, also through each other's mappings; several ask at once
- * for 40 % each of what is left, also where another user keeps them from asking in turn. Where no
+ * for 40 % each of what is left, also where another user keeps them from asking in turn; and one
+ * that has memory which it touches later keeps it. Where no
  * control group can be made, only LOCO_MEM_LIMIT is tried, and the lines of the rest say SKIP. */
 
 #include <errno.h>
@@ -235,6 +236,38 @@ static int asks_at_once(const struct loco_bootstrap *boot, void *arg)
     return leave(&w) == LOCO_OK ? 0 : 1;
 }
 
+/* One has a fifth of what is left and does not touch it yet: the others, who ask for two thirds
+ * and a quarter, can have one of the two. Then all is touched. */
+static int leaves_what_is_owed(const struct loco_bootstrap *boot, void *arg)
+{
+    static const size_t percent[] = { 20, 66, 25 };
+    size_t left, all[MEMBERS], after, size;
+    struct loci_mem mem;
+    struct world w;
+    int status = LOCO_OK, statuses[MEMBERS];
+
+    (void)arg;
+    NEED(enter(&w, boot, 4096) == LOCO_OK);
+    left = loci_memory_left(SIZE_MAX, 0, NULL);
+    NEED(w.exchange->allgather(w.exchange->ctx, &left, sizeof left, all) == LOCO_OK);
+    size = all[0] / 100 * percent[w.me];
+    for (int turn = 0; turn < w.n; turn++) {
+        if (turn == w.me)
+            status = loci_alloc(w.rt, size, 0, &mem);
+        after = loci_memory_left(SIZE_MAX, 0, NULL);
+        NEED(turn > 0 || w.me > 0 || after > all[0] - size / 2);        /* else it is filled */
+        NEED(together(&w) == LOCO_OK);
+    }
+    NEED(w.exchange->allgather(w.exchange->ctx, &status, sizeof status, statuses) == LOCO_OK);
+    NEED(statuses[0] == LOCO_OK && statuses[1] == LOCO_OK && statuses[2] == LOCO_ERR_NO_MEMORY);
+    if (status == LOCO_OK)
+        memset(mem.ptr, 1, size);
+    NEED(together(&w) == LOCO_OK);
+    if (status == LOCO_OK)
+        loci_free(w.rt, &mem);
+    return leave(&w) == LOCO_OK ? 0 : 1;
+}
+
 static bool run(int n, loco_fork_fn *fn, void *arg)
 {
     int statuses[MEMBERS];
@@ -304,6 +337,7 @@ static void test_in_group(struct tap *tap, const struct group *group)
     tap_ok(tap, run(MEMBERS, takes_all, NULL), "%d processes take all, in pieces", MEMBERS);
     tap_ok(tap, run(MEMBERS, asks_at_once, &one), "%d processes ask at once for 40 %% each",
            MEMBERS);
+    tap_ok(tap, run(3, leaves_what_is_owed, NULL), "what one has and did not touch yet is left");
     tap_ok(tap, run_out_of_turn(), "%d processes ask at once, while another user has their lock",
            MEMBERS);
     tap_ok(tap, before == kills(group), "the kernel killed nobody (oom_kill %ld)", kills(group));
@@ -333,7 +367,8 @@ int main(void)
 {
     static const char *const lines[] = {
         "one process asks for twice its group", "processes take all, in pieces",
-        "processes ask at once for 40 % each", "processes ask at once, without their lock",
+        "processes ask at once for 40 % each", "what one has and did not touch yet is left",
+        "processes ask at once, without their lock",
         "the kernel killed nobody",
     };
     struct tap tap = { 0, 0 };

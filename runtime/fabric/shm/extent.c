@@ -2,10 +2,20 @@
 
 /* Own memory: anonymous memory files.
  *
- * What is committed is filled at once (fallocate), so that touching it never fails. Before, it is
- * compared with what is left; from the look to the fill no other process of the node does the same
- * (memory/turn.c). A process that could not have its turn in time looks again before each step: if
- * others take what it has counted on, it stops before all of it is gone. */
+ * Touching what is committed never fails. Where memory is scarce it is filled at once (fallocate).
+ * Before, it is compared with what is left; from the look to the fill no other process of the node
+ * does the same (memory/turn.c). A process that could not have its turn in time looks again before
+ * each step: if others take what it has counted on, it stops before all of it is gone.
+ *
+ * Where there is plenty, it is owed: a program that makes large windows, and touches little of
+ * them or all of it later, does not wait for the kernel to find and clear so many pages. What all
+ * processes of the node owe (memory/promise.c) is no more than a part of what is left when one of
+ * them takes on more of it; who fills at once leaves what others owe, or calls it in before. So
+ * whoever is refused, or not, it is as if all had filled at once. The service thread of who owes
+ * fills a piece now and then, and all of it when called or when there is plenty no more; what
+ * programs touch is filled anyway. So nothing is owed for ever.
+ *
+ * `owed` of a piece: set in commit(), cleared once it is filled, both under fabric->lock. */
 
 #include "config.h"
 
@@ -23,13 +33,21 @@
 #include "memory/budget.h"
 #include "memory/memfile.h"
 #include "memory/memory.h"
+#include "memory/promise.h"
 #include "memory/turn.h"
 #include "shm.h"
+#include "wait.h"
 
 #define ALIGN ((size_t)2 << 20)             /* a huge page */
 #define FILL_STEP ((size_t)64 << 20)        /* one fallocate; signals wait that long */
 #define FILL_STEP_LEAST ((size_t)4 << 20)   /* where others may take memory, too: */
 #define FILL_OTHERS 16                      /* so many at once */
+#define PIECE ALIGN                         /* what is committed is a multiple of it */
+#define PLENTY 4                            /* owed is at most such a part of what is left; */
+#define PLENTY_NO_MORE 2                    /* where it is such a part, it is filled */
+#define SETTLE_NS INT64_C(100000000)        /* from one piece that is filled to the next */
+#define CALL_NS INT64_C(1000000000)         /* others get so long to fill what they owe, */
+#define DEAF_NS INT64_C(60000000000)        /* and are not called again so soon if they did not */
 
 /* ---- filling ---- */
 
@@ -46,14 +64,25 @@ bool loci_shm_needs_populate(void)
     return strstr(line, "[advise]") != NULL;
 }
 
-/* Huge pages were set aside when the file was mapped: only our own limit can be in the way. */
-static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
+/* Of our own limit. */
+static size_t left_to_us(const struct shm_fabric *f)
 {
     size_t limit = (size_t)f->rt->tunables.mem_limit, used = f->rt->memory_used;
 
-    if (!e->huge)
-        return loci_memory_to_commit(limit, used);
     return limit > used ? limit - used : 0;
+}
+
+/* Of the machine and the control groups. Huge pages were set aside when the file was mapped. */
+static size_t left_to_all(const struct shm_extent *e)
+{
+    return e->huge ? SIZE_MAX : loci_memory_to_commit(SIZE_MAX, 0);
+}
+
+static size_t left(const struct shm_fabric *f, const struct shm_extent *e)
+{
+    size_t to_us = left_to_us(f), to_all = left_to_all(e);
+
+    return to_us < to_all ? to_us : to_all;
 }
 
 /* 0, or errno. */
@@ -107,15 +136,230 @@ static void give_back(int fd, size_t from, size_t to)
                      (off_t)(to - from));
 }
 
+/* ---- owing ---- */
+
+/* A machine that grants no more memory than it has refuses a page that is touched, by a signal. */
+static bool is_strict(void)
+{
+    FILE *f = fopen("/proc/sys/vm/overcommit_memory", "re");
+    int mode = 2;
+
+    if (f == NULL)
+        return true;
+    if (fscanf(f, "%d", &mode) != 1)
+        mode = 2;
+    fclose(f);
+    return mode == 2;
+}
+
+/* A device pins all of an extent, which fills it. */
+void loci_shm_promises_open(struct shm_fabric *f)
+{
+    loci_promises_init(&f->promises);
+    if (f->device_receive != NULL || is_strict())
+        atomic_store_explicit(&f->promises.forbidden, true, memory_order_relaxed);
+}
+
+/* Pieces of an extent, under fabric->lock: what was touched is owed no more. */
+static uint64_t owed_by(const struct shm_extent *e)
+{
+    struct stat file;
+    uint64_t there, pieces;
+
+    if (e->pieces_owed == 0 || fstat(e->fd, &file) != 0)
+        return e->pieces_owed;
+    there = (uint64_t)file.st_blocks * 512;
+    pieces = there < e->committed ? (e->committed - there + PIECE - 1) / PIECE : 0;
+    return pieces < e->pieces_owed ? pieces : e->pieces_owed;
+}
+
+static uint64_t owed_by_all(const struct shm_fabric *f)
+{
+    uint64_t pieces = 0;
+
+    for (const struct shm_extent *e = f->extents; e != NULL; e = e->next)
+        pieces += owed_by(e);
+    return pieces;
+}
+
+static void set_owed(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to, bool owed)
+{
+    size_t count = 0;
+
+    for (size_t i = from / PIECE; i < to / PIECE; i++) {
+        count += e->owed[i] != owed;
+        e->owed[i] = owed;
+    }
+    e->pieces_owed = owed ? e->pieces_owed + count : e->pieces_owed - count;
+    if (owed)
+        atomic_fetch_add(&f->pieces_owed, count);
+    else
+        atomic_fetch_sub(&f->pieces_owed, count);
+}
+
+/* In turn. False: fill it at once. */
+static bool promise(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
+{
+    uint64_t others = loci_promises_of_others(&f->promises), most;
+    bool good;
+
+    if (e->huge || others == UINT64_MAX
+        || atomic_load_explicit(&f->promises.forbidden, memory_order_relaxed))
+        return false;
+    most = left_to_all(e) / PIECE / PLENTY;
+    pthread_mutex_lock(&f->lock);
+    if (e->owed == NULL)
+        e->owed = calloc(e->len / PIECE, 1);
+    good = e->owed != NULL && owed_by_all(f) + (to - from) / PIECE + others <= most;
+    if (good) {
+        set_owed(f, e, from, to, true);
+        e->committed += to - from;
+        good = loci_promises_set(&f->promises, owed_by_all(f));
+        if (!good) {
+            set_owed(f, e, from, to, false);
+            e->committed -= to - from;
+        }
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (good)
+        loci_shm_timer_soon(f);
+    return good;
+}
+
+/* In turn: have others fill what they owe. They look ten times a second. */
+static void call_in(struct shm_fabric *f)
+{
+    int64_t start = loci_now(f->rt), look_at = start;
+    unsigned rounds = 0;
+    int fd;
+
+    if (start < f->deaf_until || (fd = loci_promises_call()) < 0)
+        return;
+    while (loci_now(f->rt) - start < CALL_NS) {
+        loci_wait_round(f->rt, &rounds);
+        if (loci_now(f->rt) < look_at)
+            continue;
+        look_at = loci_now(f->rt) + SETTLE_NS / 50;
+        if (loci_promises_of_others(&f->promises) == 0)
+            break;
+    }
+    if (loci_now(f->rt) - start >= CALL_NS)
+        f->deaf_until = loci_now(f->rt) + DEAF_NS;
+    close(fd);
+}
+
+/* Whether `need` bytes may be filled now, which leaves what everybody owes. */
+static bool is_there(struct shm_fabric *f, const struct shm_extent *e, size_t need)
+{
+    uint64_t others = loci_promises_of_others(&f->promises), own, most;
+
+    if (need > left_to_us(f))
+        return false;
+    if (others == UINT64_MAX)
+        others = 0;         /* nobody sees what others owe, so nobody owes */
+    for (int called = 0;; called++) {
+        pthread_mutex_lock(&f->lock);
+        own = owed_by_all(f);
+        pthread_mutex_unlock(&f->lock);
+        most = left_to_all(e) / PIECE;
+        if (need / PIECE + own + others <= most)
+            return true;
+        if (called > 0 || others == 0 || need / PIECE > most)
+            return false;
+        call_in(f);
+        others = 0;         /* they have filled it, or pretend */
+    }
+}
+
+/* ---- settling ---- */
+
+/* One piece, under fabric->lock. False: it cannot be had now. */
+static bool settle_piece(struct shm_fabric *f, struct shm_extent *e)
+{
+    bool populate = f->populate && !e->huge;
+    size_t i = 0;
+
+    while (e->owed[i] == 0)
+        i++;
+    if (fill_step(e, populate, i * PIECE, PIECE) != 0)
+        return false;
+    set_owed(f, e, i * PIECE, (i + 1) * PIECE, false);
+    return true;
+}
+
+/* The next piece of any extent; what programs have touched in the meantime is settled. */
+static bool settle_one(struct shm_fabric *f)
+{
+    struct shm_extent *e;
+    bool good = true;
+
+    pthread_mutex_lock(&f->lock);
+    for (e = f->extents; e != NULL && e->pieces_owed == 0; e = e->next)
+        ;
+    if (e != NULL && owed_by(e) == 0)
+        set_owed(f, e, 0, e->len, false);
+    else if (e != NULL)
+        good = settle_piece(f, e);
+    loci_promises_set(&f->promises, owed_by_all(f));
+    pthread_mutex_unlock(&f->lock);
+    return good;
+}
+
+static bool is_scarce(const struct shm_fabric *f)
+{
+    uint64_t others = loci_promises_of_others(&f->promises);
+
+    return others == UINT64_MAX
+           || others + atomic_load(&f->pieces_owed)
+              > loci_memory_to_commit(SIZE_MAX, 0) / PIECE / PLENTY_NO_MORE;
+}
+
+int64_t loci_shm_settle_pause(struct shm_fabric *f)
+{
+    return f->settle_at == 0 ? SETTLE_NS : f->settle_at - loci_now(f->rt);
+}
+
+void loci_shm_settle(struct shm_fabric *f)
+{
+    int64_t now = loci_now(f->rt);
+    bool all, good = true;
+
+    if (atomic_load(&f->pieces_owed) == 0) {
+        f->settle_at = 0;
+        return;
+    }
+    if (f->settle_at == 0)
+        f->settle_at = now + SETTLE_NS;
+    if (now < f->settle_at)
+        return;
+    all = loci_promises_are_called(&f->promises) || is_scarce(f);
+    do
+        good = settle_one(f);
+    while (all && good && atomic_load(&f->pieces_owed) > 0);
+    if (!good && !f->settle_failed)
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "memory that windows have cannot be filled: others have "
+                 "taken what there was: %m");
+    f->settle_failed = !good;
+    f->settle_at = loci_now(f->rt) + SETTLE_NS;
+}
+
+/* ---- committing ---- */
+
 /* Commit [from, to). */
-static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from, size_t to)
+static int commit(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
 {
     int error = ENOMEM, lock;
 
     if (to <= from)
         return LOCO_OK;
+    if (to - from > left_to_us(f))
+        return LOCO_ERR_NO_MEMORY;
     lock = loci_turn_take(f->rt, &f->turn);
-    if (to - from <= left(f, e)) {
+    if (lock >= 0 && promise(f, e, from, to)) {
+        loci_turn_give(lock);
+        return LOCO_OK;
+    }
+    if (is_there(f, e, to - from)) {
         error = fill(f, e, from, to, lock >= 0);
         if (error != 0) {
             give_back(e->fd, from, to);
@@ -125,7 +369,12 @@ static int commit(struct shm_fabric *f, const struct shm_extent *e, size_t from,
         }
     }
     loci_turn_give(lock);
-    return error == 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    if (error != 0)
+        return LOCO_ERR_NO_MEMORY;
+    pthread_mutex_lock(&f->lock);
+    e->committed += to - from;
+    pthread_mutex_unlock(&f->lock);
+    return LOCO_OK;
 }
 
 /* ---- files and their mapping ---- */
@@ -174,15 +423,41 @@ static bool wants_huge(struct shm_fabric *f, const struct loci_extent *extent)
 /* The file of an extent, mapped; nothing committed. */
 static int make_file(struct shm_fabric *f, struct shm_extent *e)
 {
+    struct stat file;
+
     e->fd = loci_memfile("loco", e->len, e->huge);
-    if (e->fd < 0)
+    if (e->fd < 0 || fstat(e->fd, &file) != 0)
         return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
+    e->inode = file.st_ino;
     e->base = loci_shm_map_aligned(e->fd, e->len);
     if (e->base == NULL)
         return errno == ENOMEM ? LOCO_ERR_NO_MEMORY : LOCO_ERR_SYSTEM;
     if (!e->huge && f->rt->tunables.huge_pages != LOCI_HUGE_NEVER)
         madvise(e->base, e->len, MADV_HUGEPAGE);
     return LOCO_OK;
+}
+
+/* Where the service thread finds what it owes. */
+static void enter(struct shm_fabric *f, struct shm_extent *e)
+{
+    pthread_mutex_lock(&f->lock);
+    e->next = f->extents;
+    f->extents = e;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* Under fabric->lock. */
+static void take_out(struct shm_fabric *f, struct shm_extent *e)
+{
+    struct shm_extent **at = &f->extents;
+
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    if (e->pieces_owed > 0) {
+        set_owed(f, e, 0, e->len, false);
+        loci_promises_set(&f->promises, owed_by_all(f));
+    }
 }
 
 static void drop_file(struct shm_extent *e)
@@ -206,22 +481,22 @@ static int make_and_commit(struct shm_fabric *f, struct shm_extent *e, size_t co
     else if (status == LOCO_ERR_SYSTEM)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no memory file of %zu bytes%s: %m", e->len,
                  huge ? " in huge pages" : "");
-    if (status == LOCO_OK)
-        status = commit(f, e, 0, committed);
-    if (status != LOCO_OK)
+    if (status != LOCO_OK) {
         drop_file(e);
+        return status;
+    }
+    enter(f, e);
+    status = commit(f, e, 0, committed);
+    if (status == LOCO_OK)
+        return LOCO_OK;
+    pthread_mutex_lock(&f->lock);
+    take_out(f, e);
+    pthread_mutex_unlock(&f->lock);
+    drop_file(e);
     return status;
 }
 
 /* ---- extents ---- */
-
-static void enter(struct shm_fabric *f, struct shm_extent *e)
-{
-    pthread_mutex_lock(&f->lock);
-    e->next = f->extents;
-    f->extents = e;
-    pthread_mutex_unlock(&f->lock);
-}
 
 struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number)
 {
@@ -232,11 +507,18 @@ struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number)
     return e;
 }
 
+static void free_extent(struct shm_extent *e)
+{
+    drop_file(e);
+    free(e->mappers);
+    free(e->owed);
+    free(e);
+}
+
 int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
 {
     struct shm_fabric *f = shm_of(fabric);
     struct shm_extent *e = calloc(1, sizeof *e);
-    struct stat file;
     bool huge = wants_huge(f, extent);
     int status = LOCO_ERR_NO_MEMORY;
 
@@ -247,15 +529,13 @@ int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *exten
         status = make_and_commit(f, e, extent->committed, huge);
     if (status != LOCO_OK && huge && f->rt->tunables.huge_pages == LOCI_HUGE_AUTO)
         status = make_and_commit(f, e, extent->committed, false);
-    if (status != LOCO_OK || fstat(e->fd, &file) != 0) {
-        drop_file(e);
-        free(e);
-        return status != LOCO_OK ? status : LOCO_ERR_SYSTEM;
+    if (status != LOCO_OK) {
+        free_extent(e);
+        return status;
     }
     extent->base = e->base;
-    extent->rkey = shm_rkey(file.st_ino, e->fd);
+    extent->rkey = shm_rkey(e->inode, e->fd);
     extent->fabric_data = e;
-    enter(f, e);
     return LOCO_OK;
 }
 
@@ -287,13 +567,11 @@ static void end_use_of_mappers(struct shm_fabric *f, const struct shm_extent *e)
 void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)
 {
     struct shm_fabric *f = shm_of(fabric);
-    struct shm_extent *e = extent->fabric_data, **at = &f->extents;
+    struct shm_extent *e = extent->fabric_data;
     const struct shm_head gone = { .type = SHM_UNMAP, .extent = e->number };
 
     pthread_mutex_lock(&f->lock);
-    while (*at != e)
-        at = &(*at)->next;
-    *at = e->next;
+    take_out(f, e);
     use_mappers(e);
     pthread_mutex_unlock(&f->lock);
     /* The memory is free even if a peer is slow to unmap it, or is stopped, or was told goodbye
@@ -303,9 +581,7 @@ void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *ext
         if (!atomic_load_explicit(&e->mappers[i]->parted, memory_order_relaxed))
             loci_shm_send(e->mappers[i], &gone, NULL, 0, -1);
     end_use_of_mappers(f, e);
-    drop_file(e);
-    free(e->mappers);
-    free(e);
+    free_extent(e);
     extent->fabric_data = NULL;
 }
 

@@ -89,6 +89,7 @@ static void free_fabric(struct shm_fabric *f)
 
     loci_shm_offers_close(f);
     loci_shm_scratch_close(f);
+    loci_promises_close(&f->promises);
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -136,6 +137,7 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     f->socket_fd = f->timer_fd = f->probe_fd = -1;
     f->free_user = SHM_NO_USER;
     pthread_mutex_init(&f->lock, NULL);
+    loci_shm_promises_open(f);
     f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
     status = look_up_self(f, mine);
     if (!loci_shm_parked_open(f) || !loci_shm_queues_open(f))

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
+#include "memory/promise.h"
 #include "memory/turn.h"
 #include "runtime.h"
 #include "secret.h"
@@ -43,9 +44,14 @@ struct shm_offers;
 struct shm_extent {
     uint64_t number;
     int fd;
+    uint64_t inode;
     unsigned char *base;
     size_t len;
     bool huge;                          /* hugetlb pages */
+    /* Under fabric->lock: */
+    size_t committed;                   /* bytes, filled or owed */
+    unsigned char *owed;                /* of each piece, whether it may be unfilled; NULL: none */
+    size_t pieces_owed;
     struct shm_peer **mappers;          /* who told us that it maps this */
     unsigned nmappers;
     struct shm_extent *next;
@@ -157,6 +163,10 @@ struct shm_fabric {
     _Atomic int64_t doubt_at;           /* 0: not set yet */
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     struct loci_turn turn;
+    int64_t deaf_until;                 /* others do not fill what they owe; in turn */
+    _Atomic size_t pieces_owed;         /* of all extents; written under lock */
+    int64_t settle_at;                  /* the service thread's */
+    bool settle_failed;
     bool populate;                      /* huge pages come with page faults, not with fallocate */
     uint64_t pid_space;                 /* 0: /proc does not show our pids */
     _Atomic int closing, closed;
@@ -165,6 +175,7 @@ struct shm_fabric {
     _Atomic uint64_t heard;             /* its bell when last looked at; written under lock */
 
     pthread_mutex_t lock;               /* all that follows */
+    struct loci_promises promises;
     struct shm_peer *peers;
     struct shm_parked *parked, **parked_last;   /* messages of whom we do not know yet */
     struct shm_spare *spare;            /* room for some of them when memory is out */
@@ -243,6 +254,12 @@ void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *ext
 int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len);
 /* Whether the system gives memory files huge pages only where madvise asks for them. */
 bool loci_shm_needs_populate(void);
+/* The service thread, by the clock: fill some of what was handed out and is not filled yet. */
+void loci_shm_settle(struct shm_fabric *f);
+/* ns until it wants to be called; 0: nothing is owed. */
+int64_t loci_shm_settle_pause(struct shm_fabric *f);
+/* Where nothing may be owed, all is filled at once. */
+void loci_shm_promises_open(struct shm_fabric *f);
 /* Under fabric->lock: the own extent of that number, or NULL. */
 struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number);
 /* A peer has mapped an extent of ours. */

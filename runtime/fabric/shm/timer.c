@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* What the service thread does by the clock: it sends again what found no room, asks for the lives
- * of peers of which nothing tells them, and hands on what peers sent before they were known.
+ * of peers of which nothing tells them, hands on what peers sent before they were known, and fills
+ * memory that was handed out.
  *
  * The timer is not set while there is nothing of that. Any thread that makes the first such thing
  * says so in one of the words below and then sets the timer; the service thread sets it to what it
@@ -74,6 +75,8 @@ static int64_t pause_of(struct shm_fabric *f)
         ns = sooner(ns, atomic_load(&f->doubt_at) - loci_now(f->rt));
     if (atomic_load(&f->waiting) > 0)
         ns = sooner(ns, f->retry_ns);
+    if (atomic_load(&f->pieces_owed) > 0)
+        ns = sooner(ns, loci_shm_settle_pause(f));
     return ns;
 }
 
@@ -141,6 +144,7 @@ static void timer_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
     send_again(f);
     ask_for_lives(f);
     doubt_lives(f);
+    loci_shm_settle(f);
     rearm(f);
 }
 

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What processes of this node owe: memory that they have handed out, and that is not filled yet.
+ *
+ * Each that owes anything holds a record lock for reading on the inode of the turn (turn.c), from
+ * byte 0 on, a byte for each piece. Such locks do not keep each other off; /proc/locks lists them
+ * for everybody; and the kernel takes them back whatever their holder dies of. Who needs memory
+ * while others owe much of what is left calls their promises in by another lock, of one byte far
+ * behind; they look for it now and then, and fill what they owe.
+ *
+ * Everybody can open that inode, so another user may pretend to owe any amount, or call for ever.
+ * Both only make our processes fill at once what they hand out, and wait for a while, once a
+ * minute (extent.c): nobody is refused memory because of what a stranger pretends. A child that
+ * was forked holds its parent's lock until it ends or executes another program: that is too much
+ * rather than too little. */
+
+#include "config.h"
+
+#include "promise.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "turn.h"
+
+#define CALL_AT (INT64_C(1) << 40)          /* the byte that calls */
+#define LOCKS_BYTES 65536                   /* of the system's table, which strangers may fill */
+
+void loci_promises_init(struct loci_promises *p)
+{
+    p->fd = -1;
+    p->mine = 0;
+    atomic_init(&p->forbidden, false);
+}
+
+void loci_promises_close(struct loci_promises *p)
+{
+    if (p->fd >= 0)
+        close(p->fd);
+    p->fd = -1;
+    p->mine = 0;
+}
+
+static int set_lock(int fd, short type, int64_t from, int64_t len)
+{
+    struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = from, .l_len = len };
+
+    return fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+/* More is locked before less is unlocked: in between it is too much. */
+static bool set_mine(struct loci_promises *p, uint64_t pieces)
+{
+    int64_t n = (int64_t)pieces;
+
+    if (pieces == p->mine)
+        return true;
+    if (pieces >= CALL_AT || atomic_load_explicit(&p->forbidden, memory_order_relaxed))
+        return false;
+    if (p->fd < 0)
+        p->fd = loci_turn_open();
+    if (p->fd < 0 || (n > 0 && set_lock(p->fd, F_RDLCK, 0, n) != 0)
+        || set_lock(p->fd, F_UNLCK, n, CALL_AT - n) != 0) {
+        atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
+        return false;
+    }
+    p->mine = pieces;
+    return true;
+}
+
+/* The first time it is looked whether the system shows it. */
+bool loci_promises_set(struct loci_promises *p, uint64_t pieces)
+{
+    bool first = p->fd < 0;
+
+    if (!set_mine(p, pieces))
+        return false;
+    if (!first || pieces == 0 || loci_promises_of_others(p) != UINT64_MAX)
+        return true;
+    loci_promises_close(p);
+    atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
+    return false;
+}
+
+/* The pieces in the line of /proc/locks for such a lock on that inode, else 0:
+ * "1: OFDLCK ADVISORY  READ -1 00:04:4026531833 0 639". To the end of the file is more than anybody
+ * has. */
+static uint64_t pieces_in(const char *line, unsigned long long inode)
+{
+    unsigned long long at, from, to;
+    char last[32];
+
+    if (sscanf(line, "%*d: OFDLCK %*s READ %*d %*x:%*x:%llu %llu %31s", &at, &from, last) != 3
+        || at != inode || from != 0)
+        return 0;
+    return sscanf(last, "%llu", &to) == 1 && to < CALL_AT ? to + 1 : (uint64_t)CALL_AT;
+}
+
+uint64_t loci_promises_of_others(const struct loci_promises *p)
+{
+    FILE *locks = fopen("/proc/locks", "re");
+    int fd = p->fd >= 0 ? p->fd : loci_turn_open();
+    uint64_t pieces = 0;
+    size_t bytes = 0;
+    struct stat file;
+    char line[256];
+    bool whole = false;
+
+    if (locks != NULL && fd >= 0 && fstat(fd, &file) == 0) {
+        while (bytes < LOCKS_BYTES && fgets(line, sizeof line, locks) != NULL) {
+            bytes += strlen(line);
+            pieces += pieces_in(line, (unsigned long long)file.st_ino);
+        }
+        whole = bytes < LOCKS_BYTES && !ferror(locks);
+    }
+    if (locks != NULL)
+        fclose(locks);
+    if (fd >= 0 && fd != p->fd)
+        close(fd);
+    if (!whole || pieces < p->mine)     /* not even our own lock is shown here */
+        return UINT64_MAX;
+    return pieces - p->mine;
+}
+
+int loci_promises_call(void)
+{
+    int fd = loci_turn_open();
+
+    if (fd >= 0 && set_lock(fd, F_RDLCK, CALL_AT, 1) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool loci_promises_are_called(const struct loci_promises *p)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = CALL_AT, .l_len = 1 };
+
+    return p->fd >= 0 && fcntl(p->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_PROMISE_H
+#define LOCI_PROMISE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Memory that was handed out and is not filled yet, of all processes of the node that ask in turn
+ * (turn.h), in pieces of 2 MiB. */
+struct loci_promises {
+    int fd;                     /* -1: nothing promised yet */
+    uint64_t mine;              /* what the others see */
+    _Atomic bool forbidden;     /* they could not see it: promise nothing */
+};
+
+void loci_promises_init(struct loci_promises *p);
+void loci_promises_close(struct loci_promises *p);
+
+/* From now on this process owes `pieces`. False: nobody would know, so nothing may be promised; the
+ * others see what they saw before. One thread at a time. */
+bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
+
+/* What others owe. UINT64_MAX: it cannot be told. Together with loci_promises_set() in turn only,
+ * if a decision hangs on it. */
+uint64_t loci_promises_of_others(const struct loci_promises *p);
+
+/* Call in what others owe: the descriptor keeps calling until it is closed; -1: nobody hears. */
+int loci_promises_call(void);
+/* Whether anybody else calls. */
+bool loci_promises_are_called(const struct loci_promises *p);
+
+#endif

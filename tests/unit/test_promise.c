@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Memory that is handed out before it is filled: what processes tell each other of it, and when it
+ * is filled. Each test has a network namespace of its own, to which belongs what they tell. */
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <loco/fork.h>
+
+#include "fabric/shm/shm.h"
+#include "memory/memory.h"
+#include "memory/promise.h"
+#include "memory/turn.h"
+#include "run.h"
+#include "runtime.h"
+
+#define PIECE ((size_t)2 << 20)
+#define FEW ((size_t)20)            /* pieces, more than an extent begins with, */
+#define MANY ((size_t)64)           /* and so many that to fill them one by one takes 6.4 s */
+#define NEED(condition)                                                                           \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);               \
+            return 1;                                                                             \
+        }                                                                                         \
+    } while (0)
+
+static bool apart(void)
+{
+    return geteuid() == 0 && unshare(CLONE_NEWNET) == 0;
+}
+
+static void run_alone(loco_fork_fn *fn)
+{
+    int status = 1;
+
+    if (geteuid() != 0)
+        cr_skip("only root can have a network namespace of its own");
+    if (loci_memory_left(SIZE_MAX, 0, NULL) < 8 * MANY * PIECE)
+        cr_skip("there is no plenty of memory on this machine");
+    loco_fork_run(1, fn, NULL, &status);
+    cr_assert(status == 0, "ended with %d", status);
+}
+
+static int open_runtime(const struct loco_bootstrap *boot, loco_runtime_t **rt)
+{
+    struct loco_bootstrap own = *boot;
+
+    own.log = run_log;
+    return loco_runtime_open(&own, rt);
+}
+
+/* ---- others that owe ---- */
+
+/* A process that owes so many pieces until it is called, or, where it is deaf, until it is killed;
+ * *answered becomes 1 when it has heard, a little before it owes nothing. */
+static pid_t owe(uint64_t pieces, bool deaf, _Atomic int *answered)
+{
+    int tell[2];
+    char word = 0;
+    pid_t pid;
+
+    if (pipe(tell) != 0)
+        return -1;
+    pid = fork();
+    if (pid == 0) {
+        struct loci_promises p;
+
+        loci_promises_init(&p);
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || !loci_promises_set(&p, pieces)
+            || write(tell[1], &word, 1) != 1)
+            _exit(1);
+        while (deaf || !loci_promises_are_called(&p))
+            usleep(1000);
+        usleep(50000);
+        atomic_store(answered, 1);
+        _exit(loci_promises_set(&p, 0) ? 0 : 1);
+    }
+    close(tell[1]);
+    if (read(tell[0], &word, 1) != 1)
+        pid = -1;
+    close(tell[0]);
+    return pid;
+}
+
+static _Atomic int *shared_number(void)
+{
+    return mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static int end(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    return waitpid(pid, NULL, 0) == pid ? 0 : 1;
+}
+
+static int tells(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_promises mine;
+    _Atomic int *answered = shared_number();
+    pid_t first, second;
+    int call;
+
+    (void)boot;
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED);
+    loci_promises_init(&mine);
+    NEED(loci_promises_of_others(&mine) == 0);
+    NEED(loci_promises_set(&mine, 7));
+    NEED(loci_promises_of_others(&mine) == 0);
+    first = owe(100, true, answered);
+    second = owe(30, false, answered);
+    NEED(first > 0 && second > 0);
+    NEED(loci_promises_of_others(&mine) == 130);
+    NEED(loci_promises_set(&mine, 3) && loci_promises_set(&mine, 1000));
+    NEED(loci_promises_of_others(&mine) == 130);
+    NEED(end(first) == 0);
+    NEED(loci_promises_of_others(&mine) == 30);
+    NEED(!loci_promises_are_called(&mine));
+    call = loci_promises_call();
+    NEED(call >= 0 && loci_promises_are_called(&mine));
+    NEED(waitpid(second, NULL, 0) == second && atomic_load(answered) == 1);
+    NEED(loci_promises_of_others(&mine) == 0);
+    close(call);
+    NEED(!loci_promises_are_called(&mine));
+    NEED(loci_promises_set(&mine, 0));
+    loci_promises_close(&mine);
+    return 0;
+}
+
+Test(promise, is_seen_until_it_is_kept_or_its_process_ends, .timeout = 60)
+{
+    run_alone(tells);
+}
+
+/* ---- when memory is filled ---- */
+
+/* Whether all of the range is there, which has an extent of its own. */
+static bool is_full(const struct loco_runtime *rt, const struct loci_mem *mem)
+{
+    const struct loci_extent *extent = rt->extents;
+    const struct shm_extent *e;
+    struct stat file;
+
+    while (extent->number != mem->key.extent)
+        extent = extent->next;
+    e = extent->fabric_data;
+    return fstat(e->fd, &file) == 0 && (uint64_t)file.st_blocks * 512 >= mem->key.len;
+}
+
+/* Whether it is full in the end; *took: how long that was. */
+static bool fills(const struct loco_runtime *rt, const struct loci_mem *mem, int64_t *took)
+{
+    int64_t start = run_now();
+
+    while (!is_full(rt, mem)) {
+        if (run_now() - start > run_limit(RUN_PATIENCE))
+            return false;
+        usleep(5000);
+    }
+    *took = run_now() - start;
+    return true;
+}
+
+static int fills_in_the_end(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_promises none;
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+    int64_t took;
+
+    (void)arg;
+    loci_promises_init(&none);
+    NEED(apart() && open_runtime(boot, &rt) == LOCO_OK);
+    NEED(loci_alloc(rt, FEW * PIECE, PIECE, &mem) == LOCO_OK);
+    NEED(!is_full(rt, &mem));
+    NEED(loci_promises_of_others(&none) > FEW / 2);
+    NEED(fills(rt, &mem, &took));
+    for (took = run_now(); loci_promises_of_others(&none) > 0; usleep(1000))
+        NEED(run_now() - took < run_limit(RUN_PATIENCE));
+    loci_free(rt, &mem);
+    /* What was freed is owed no more. */
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    NEED(loci_promises_of_others(&none) > MANY / 2);
+    loci_free(rt, &mem);
+    for (took = run_now(); loci_promises_of_others(&none) > MANY / 2; usleep(1000))
+        NEED(run_now() - took < 2000000000);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, of_memory_is_kept_in_the_end, .timeout = 120)
+{
+    run_alone(fills_in_the_end);
+}
+
+/* Faster than piece by piece. */
+static int fills_when_called(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+    int64_t took;
+    int call;
+
+    (void)arg;
+    NEED(apart() && open_runtime(boot, &rt) == LOCO_OK);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    NEED(!is_full(rt, &mem));
+    call = loci_promises_call();
+    NEED(call >= 0 && fills(rt, &mem, &took));
+    NEED(took < INT64_C(100000000) * (int64_t)MANY / 2);
+    close(call);
+    loci_free(rt, &mem);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, is_kept_at_once_when_called, .timeout = 60)
+{
+    run_alone(fills_when_called);
+}
+
+/* Others owe so much that it is plenty no more: filled at once, and they are not called. */
+static int fills_at_once(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+    pid_t pid;
+
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED && open_runtime(boot, &rt) == LOCO_OK);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE / 2, false, answered);
+    NEED(pid > 0);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    NEED(is_full(rt, &mem) && atomic_load(answered) == 0);
+    NEED(end(pid) == 0);
+    loci_free(rt, &mem);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, is_not_made_where_others_owe_much, .timeout = 60)
+{
+    run_alone(fills_at_once);
+}
+
+/* Others owe nearly all that is left: it is called in before it is taken from them. */
+static int calls_in(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+    pid_t pid;
+
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED && open_runtime(boot, &rt) == LOCO_OK);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, false, answered);
+    NEED(pid > 0);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    NEED(atomic_load(answered) == 1);
+    NEED(waitpid(pid, NULL, 0) == pid);
+    loci_free(rt, &mem);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, of_others_is_called_in_before_it_is_taken, .timeout = 60)
+{
+    run_alone(calls_in);
+}
+
+/* Who only pretends costs a second a minute, and nobody's memory. */
+static int outwaits(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    struct loci_mem mem[2];
+    loco_runtime_t *rt;
+    int64_t start;
+    pid_t pid;
+
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED && open_runtime(boot, &rt) == LOCO_OK);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, true, answered);
+    NEED(pid > 0);
+    start = run_now();
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem[0]) == LOCO_OK);
+    NEED(run_now() - start >= 900000000 && is_full(rt, &mem[0]));
+    start = run_now();
+    NEED(loci_alloc(rt, PIECE * 2, PIECE, &mem[1]) == LOCO_OK);
+    NEED(!run_too_long(start, 500000000));
+    NEED(end(pid) == 0);
+    loci_free(rt, &mem[1]);
+    loci_free(rt, &mem[0]);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, that_is_not_kept_is_not_waited_for_again, .timeout = 60)
+{
+    run_alone(outwaits);
+}
