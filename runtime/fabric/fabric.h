@@ -131,6 +131,12 @@ struct loci_strided {
     unsigned char *old;                 /* combine: room for what was there, or NULL */
 };
 
+/* Bytes of this process's memory, by their address. */
+struct loci_piece {
+    uint64_t at;
+    uint64_t len;
+};
+
 /* Combine len bytes of memory with operands, which become what was there where `what` says so.
  * False: it makes no sense, and nothing is done; target NULL asks for that alone. */
 typedef bool loci_combine_fn(uint32_t what, void *target, void *operand, size_t len);
@@ -246,6 +252,16 @@ struct loci_fabric_ops {
      * not waiting, or cannot. */
     int (*combine)(struct loci_fabric *fabric, struct loci_peer *peer,
                    const struct loci_strided *op);
+
+    /* This process's own memory, touched for peers: what is not there, or may not be touched so, is
+     * a status, and no signal. touch_room: `len` bytes that what is touched is copied through, the
+     * same in each call, until the fabric closes; NULL: there is no memory. touch: between pieces
+     * of the process's memory and bytes of that room, which lie packed there; LOCO_ERR_SYSTEM: some
+     * cannot be touched, those before are done. Both by one thread at a time; nullable: there plain
+     * loads and stores do. */
+    unsigned char *(*touch_room)(struct loci_fabric *fabric, size_t len);
+    int (*touch)(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
+                 unsigned char *packed);
 
     /* Ring the bell of that peer's process (rt->bell there): wakes its sleepers, once at least.
      * Nullable; LOCO_ERR_AGAIN: cannot, a control message does it. Reliable. */

@@ -414,7 +414,7 @@ Test(strided, stays_inside_registered_memory)
         { at, 8, 8, 0 }, { 0, 8, 8, 4 }, { UINT64_MAX, 8, 8, 1 }, { at, 512, 0, 100 },
     };
     const struct loci_strip good = { at + 1016, 8, -16, 64 };
-    struct shm_fabric f = { .scratch = NULL };
+    struct shm_fabric f = { .scratch.base = NULL };
     struct shm_slot *slot = (struct shm_slot *)(void *)loci_shm_scratch(&f);
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -20,7 +20,8 @@
  * third of what process_vm_writev takes in the peer, and 8 ns a span beyond the first.
  *
  * Several threads may help peers: fabric->lock, which keeps the memory registered meanwhile, keeps
- * the scratch theirs, too. */
+ * the scratch theirs, too. What channels touch so (fabric.h, `touch`) goes through a file of its
+ * own, by one thread at a time; that the memory is there is their affair. */
 
 #include "config.h"
 
@@ -32,16 +33,20 @@
 #include "offer.h"
 #include "own.h"
 
+static bool is_in(const struct shm_scratch *file, const unsigned char *p)
+{
+    return file->base != NULL && p >= file->base && p - file->base < (ptrdiff_t)file->len;
+}
+
 void loci_shm_own_begin(struct shm_own *own, const struct shm_fabric *f, bool writes,
                         const unsigned char *packed)
 {
-    bool scratch = f->scratch != NULL && packed >= f->scratch
-                   && packed - f->scratch < (ptrdiff_t)SHM_SCRATCH;
-    const unsigned char *base = scratch ? f->scratch : (const unsigned char *)f->offers;
+    const struct shm_scratch *file = is_in(&f->room, packed) ? &f->room : &f->scratch;
+    bool found = file == &f->room || is_in(file, packed);
 
     own->writes = writes;
-    own->fd = scratch ? f->scratch_fd : f->offers_fd;
-    own->at = packed - base;
+    own->fd = found ? file->fd : f->offers_fd;
+    own->at = packed - (found ? file->base : (const unsigned char *)f->offers);
     own->n = 0;
     own->bytes = 0;
     own->status = LOCO_OK;
@@ -87,32 +92,63 @@ int loci_shm_own_end(struct shm_own *own)
     return own->status;
 }
 
-unsigned char *loci_shm_scratch(struct shm_fabric *f)
+/* Made on first use; NULL: there is no memory. */
+static unsigned char *open_file(struct shm_fabric *f, struct shm_scratch *file, size_t len)
 {
     void *base = MAP_FAILED;
     int fd;
 
-    if (f->scratch != NULL)
-        return f->scratch;
-    fd = loci_memfile("loco-scratch", SHM_SCRATCH, false);
+    if (file->base != NULL)
+        return file->base;
+    fd = loci_memfile("loco-scratch", len, false);
     if (fd >= 0)
-        base = mmap(NULL, SHM_SCRATCH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
         loci_descriptor_missing(f->rt, "no memory to copy for a peer");
         if (fd >= 0)
             close(fd);
         return NULL;
     }
-    f->scratch_fd = fd;
-    f->scratch = base;
-    return f->scratch;
+    *file = (struct shm_scratch){ base, fd, len };
+    return file->base;
+}
+
+unsigned char *loci_shm_scratch(struct shm_fabric *f)
+{
+    return open_file(f, &f->scratch, SHM_SCRATCH);
+}
+
+static void close_file(struct shm_scratch *file)
+{
+    if (file->base == NULL)
+        return;
+    munmap(file->base, file->len);
+    close(file->fd);
+    file->base = NULL;
 }
 
 void loci_shm_scratch_close(struct shm_fabric *f)
 {
-    if (f->scratch == NULL)
-        return;
-    munmap(f->scratch, SHM_SCRATCH);
-    close(f->scratch_fd);
-    f->scratch = NULL;
+    close_file(&f->scratch);
+    close_file(&f->room);
+}
+
+/* ---- for channels ---- */
+
+unsigned char *loci_shm_touch_room(struct loci_fabric *fabric, size_t len)
+{
+    struct shm_fabric *f = shm_of(fabric);
+
+    return f->room.base == NULL || f->room.len >= len ? open_file(f, &f->room, len) : NULL;
+}
+
+int loci_shm_touch(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
+                   unsigned char *packed)
+{
+    struct shm_own own;
+
+    loci_shm_own_begin(&own, shm_of(fabric), writes, packed);
+    for (int i = 0; i < n; i++)
+        loci_shm_own_add(&own, pieces[i].at, pieces[i].len);
+    return loci_shm_own_end(&own);
 }

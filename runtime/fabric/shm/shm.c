@@ -355,6 +355,8 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .update = loci_shm_update,
     .strided = loci_shm_strided,
     .combine = loci_shm_combine,
+    .touch_room = loci_shm_touch_room,
+    .touch = loci_shm_touch,
     .ring = loci_shm_ring,
     .control_send = shm_control_send,
 };

@@ -108,6 +108,13 @@ struct shm_writable {
     _Atomic uint64_t from, to;
 };
 
+/* A memory file of ours to copy through; own.c. */
+struct shm_scratch {
+    unsigned char *base;                /* NULL: not used yet */
+    int fd;
+    size_t len;
+};
+
 struct shm_peer {
     struct shm_fabric *fabric;
     struct loci_peer *peer;
@@ -185,10 +192,11 @@ struct shm_fabric {
     struct shm_extent *extents;
     struct shm_user *users;
     uint32_t users_room, free_user;
-    unsigned char *scratch;             /* NULL: not used yet; own.c */
-    int scratch_fd;
+    struct shm_scratch scratch;         /* own.c */
     struct shm_call *calls;
     uint64_t calls_made;
+
+    struct shm_scratch room;            /* of `touch`: one thread at a time */
 };
 
 /* ---- messages, as they go through the sockets ---- */
