@@ -98,6 +98,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
     pthread_mutex_init(&rt->living_lock, NULL);
+    loci_inbox_open(rt);
     rt->log = (struct loci_log){ .fn = boot->log, .ctx = boot->log_ctx };
     status = loci_tunables_load(&rt->tunables, &rt->log);
     if (status == LOCO_OK)
@@ -148,6 +149,7 @@ no_names:
 no_peers:
     loci_threads_close(rt);
 no_tunables:
+    loci_inbox_close(rt);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);
@@ -174,6 +176,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     loci_threads_close(rt);
     loci_peers_part(rt);
     loci_names_forget_leaving(rt);
+    loci_inbox_close(rt);
     loci_memory_close(rt);
     rt->ops->close(rt->fabric);
     rt->fabric = NULL;

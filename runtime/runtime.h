@@ -182,6 +182,17 @@ struct loci_extent {
 
 /* ---- the runtime ---- */
 
+/* What peers have left for this process's channels; inbox.h. */
+struct loci_inbox_part;
+struct loci_inbox {
+    _Atomic(unsigned char *) word;  /* NULL: there is none yet, or no more */
+    _Atomic uint64_t again;         /* bits of parts that could not do all */
+    pthread_mutex_t lock;           /* all that follows; held while parts are asked */
+    struct loci_mem mem;
+    uint64_t made;                  /* parts so far */
+    struct loci_inbox_part *parts;
+};
+
 struct loco_runtime {
     struct loci_host host;
     struct loci_log log;
@@ -206,6 +217,7 @@ struct loco_runtime {
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
     _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */
+    struct loci_inbox inbox;
 
     pthread_mutex_t threads_lock;
     _Atomic(struct loci_thread *) threads;

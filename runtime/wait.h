@@ -2,6 +2,7 @@
 #ifndef LOCI_WAIT_H
 #define LOCI_WAIT_H
 
+#include "inbox.h"
 #include "runtime.h"
 
 /* The one place to wait. Polls `ready(arg)`, this thread's lanes between; spins a bounded number
@@ -47,10 +48,13 @@ void loci_ring_bell(struct loco_runtime *rt, _Atomic uint32_t *bell);
  * Start with *rounds = 0. */
 void loci_wait_round(struct loco_runtime *rt, unsigned *rounds);
 
-/* Do what peers have left for this process to do if it happens to be waiting (fabric.h). */
+/* Do what peers have left for this process to do if it happens to be waiting (fabric.h, inbox.h).
+ */
 static inline int loci_help(struct loco_runtime *rt)
 {
-    return rt->ops->help != NULL && rt->fabric != NULL ? rt->ops->help(rt->fabric) : 0;
+    int helped = rt->ops->help != NULL && rt->fabric != NULL ? rt->ops->help(rt->fabric) : 0;
+
+    return helped + loci_inbox_look(rt);
 }
 
 /* What a loop that polls a word of memory does between two looks. */

@@ -118,6 +118,16 @@ static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)
     return atomic_fetch_add_explicit((_Atomic uint64_t *)word, add, memory_order_seq_cst);
 }
 
+static inline uint64_t loci_cpu_fetch_or(void *word, uint64_t bits)
+{
+    return atomic_fetch_or_explicit((_Atomic uint64_t *)word, bits, memory_order_seq_cst);
+}
+
+static inline uint64_t loci_cpu_exchange(void *word, uint64_t value)
+{
+    return atomic_exchange_explicit((_Atomic uint64_t *)word, value, memory_order_seq_cst);
+}
+
 /* A quarter of a word, bits `shift` to `shift` + 15, that who has swapped it in alone changes,
  * while others update the rest by atomics on the whole. */
 static inline _Atomic uint16_t *loci_quarter(const void *word, unsigned shift)
