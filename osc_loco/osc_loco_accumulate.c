@@ -311,6 +311,12 @@ static __attribute__((noinline)) int run_plain(struct ompi_win_t *win, const voi
                                    (size_t)count, origin, result) == LOCO_OK)
         return MPI_SUCCESS;
     ompi_osc_loco_enter();
+    if (window_of(module)->gathering != 0 && result == NULL && ack == NULL) {
+        status = loci_window_gather(window_of(module), target, element->type, op, offset, origin,
+                                    (size_t)count * element->extent);
+        if (status == LOCO_OK)
+            return ompi_osc_loco_leave(LOCO_OK);
+    }
     status = accumulate_span(module, target, element->type, op, offset,
                              (size_t)count * element->extent, origin, result, ack);
     (void)ompi_osc_loco_leave(LOCO_OK);

@@ -24,6 +24,7 @@
 #include "wait.h"
 #include "window.h"
 #include "window/acc/window_flat.h"
+#include "window/gather/gather.h"
 
 #define PAGE 4096
 /* From so many bytes on, memory begins at a page, as what programs get of malloc nearly does: a CPU
@@ -106,16 +107,22 @@ static int allocate_control(struct loco_window *win)
 {
     size_t words = LOCI_WINDOW_FLAT + 2 * (size_t)win->group.size;
     size_t bytes = LOCI_WINDOW_ROWS + 8 * words;
+    int status;
 
     if (win->synchronous && win->kind >= LOCO_WINDOW_CREATE) {
         win->request_at = rounded(bytes);
-        bytes = win->request_at + loci_flat_room();
+        win->gather_at = rounded(win->request_at + loci_flat_room());
+        bytes = win->gather_at + loci_gather_room(win->group.size);
     }
-    return loci_alloc(win->rt, bytes, 0, &win->own_control);
+    status = loci_alloc(win->rt, bytes, 0, &win->own_control);
+    if (status == LOCO_OK && win->gather_at != 0)
+        loci_gather_prepare(win);
+    return status;
 }
 
 static void release_own(struct loco_window *win)
 {
+    loci_gather_close(win);
     loci_free(win->rt, &win->own_control);
     if (win->locks[win->group.rank].key.kind == LOCI_MEM_DEVICE)
         loci_free(win->rt, &win->locks[win->group.rank]);
@@ -508,6 +515,7 @@ static void destroy_forgotten(void *object)
     struct loco_window *win = object;
 
     loci_living_remove(win->rt, &win->living);
+    loci_gather_close(win);
     loci_regions_close(win);
     loci_window_pscw_free(win);
     loci_window_deferred_free(win);
@@ -533,6 +541,7 @@ static void open_window(struct loco_window *win, const struct loco_window_spec *
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
     win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
     find_base(win, spec);
+    loci_gather_open(win);
     is_living(win);
     loci_stats_add(win->rt->stats, LOCI_STAT_WINDOWS_MADE, 1);
 }
@@ -646,6 +655,7 @@ int loci_window_end(struct loco_window *win)
          || (status == LOCO_ERR_PEER_DEAD && win->group.size <= LOCI_WINDOW_FLAT))
         && nothing_arrives(win))
         release_own(win);
+    loci_gather_close(win);
     loci_regions_close(win);
     loci_window_pscw_free(win);
     loci_window_deferred_free(win);

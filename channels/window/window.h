@@ -18,6 +18,7 @@
  *   LOCI_WINDOW_REGIONS  head of the tree of attached regions    window_tree.h
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *   request_at           what this member asks of others         window_flat.c
+ *   gather_at            what others gather for this member      gather/gather.h
  *
  * In the nic domain this target's lock and the window's are in the device's own memory where there
  * is some: at the same offsets of a range of their own. Locks of accumulates are not: data and lock
@@ -88,6 +89,9 @@ struct loci_pscw;
 /* Short puts and gets that wait to be sent together; window_deferred.c. */
 struct loci_deferred;
 
+/* Accumulates that are gathered; gather/gather.h. */
+struct loci_gather;
+
 struct loco_window {
     /* What the inline paths look at, a cache line. */
     struct loco_runtime *rt;
@@ -95,6 +99,7 @@ struct loco_window {
     _Atomic uint64_t state;             /* enum loci_epoch */
     _Atomic unsigned deaths;            /* rt->deaths when all members were last seen alive */
     int deferred_runs;                  /* in `deferred`, not sent yet; only with one_thread */
+    int gathering;                      /* targets that something is gathered for; the same */
     bool one_thread;
     bool synchronous;                   /* of the fabric: writes are visible when they return */
     bool notes_stores;                  /* a flush fences if there were any */
@@ -134,6 +139,9 @@ struct loco_window {
     struct loci_mem own_control;
     void *base;
 
+    size_t gather_at;                   /* gather/gather.h: offset in control blocks, 0: none */
+    bool gathers;                       /* accumulates of this process may be gathered */
+    struct loci_gather *gather;         /* NULL: nothing is, here */
     struct loci_deferred *deferred;     /* made on first use */
     int under_way;                      /* with one_thread: whom the last operation put into, or
                                            gets from until a flush; -1: it was another call */
@@ -297,6 +305,23 @@ static inline int loci_window_send(struct loco_window *win)
     return win->deferred_runs == 0 ? LOCO_OK : loci_window_send_deferred(win);
 }
 
+/* In each synchronization call: the same, and what was gathered (gather/gather.c) is applied. */
+int loci_gather_settle_slow(struct loco_window *win);
+static inline int loci_window_settle(struct loco_window *win)
+{
+    int status = loci_window_send(win), gathered;
+
+    if (win->gathering == 0)
+        return status;
+    gathered = loci_gather_settle_slow(win);
+    return status == LOCO_OK ? gathered : status;
+}
+
+/* gather/gather.c: an accumulate of one span without result, as loco_window_accumulate; for windows
+ * that are gathering. LOCO_ERR_AGAIN: that one does it. */
+int loci_window_gather(struct loco_window *win, int rank, enum loco_type type, enum loco_op op,
+                       uint64_t offset, const void *operand, size_t len);
+
 /* window_active.c */
 enum loci_barrier { LOCI_BARRIER_ALL, LOCI_BARRIER_SURVIVORS };
 int loci_window_barrier(struct loco_window *win, enum loci_barrier who);
@@ -385,8 +410,8 @@ static inline unsigned char *loci_window_direct_put(const struct loco_window *wi
 /* loco_window_flush where nothing is in flight but stores. False: nothing was done. */
 static inline bool loci_window_flush_now(const struct loco_window *win, int rank)
 {
-    if (win->deferred_runs != 0 || !loci_window_has(win, rank) || !loci_window_calm(win)
-        || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
+    if ((win->deferred_runs | win->gathering) != 0 || !loci_window_has(win, rank)
+        || !loci_window_calm(win) || (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) == 0)
         return false;
     if (!win->notes_stores) {
         if (win->synchronous)

@@ -359,7 +359,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
                                 | LOCI_EPOCH_EXPOSED | LOCI_EPOCH_LOCKS, 0,
                            LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
         return LOCO_ERR_STATE;
-    status = loci_window_send(win);
+    status = loci_window_settle(win);
     take_turn(win, &win->arriver);
     if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
         placed = finish_fence_epoch(win, &ordered);
@@ -455,7 +455,7 @@ int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts)
     p->origins = n;
     if (n > 0)
         memcpy(p->origin, ranks, (size_t)n * sizeof ranks[0]);
-    status = loci_window_send(win);
+    status = loci_window_settle(win);
     take_turn(win, &p->poster);
     for (int i = 0; i < n; i++) {
         int told = tell(win, ranks[i], loci_window_posted(win->group.rank),
@@ -553,7 +553,7 @@ int loco_window_complete(loco_window_t *win)
 
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_START) == 0)
         return LOCO_ERR_STATE;
-    status = loci_window_send(win);
+    status = loci_window_settle(win);
     for (int i = 0; i < p->targets; i++)
         atomic_store_explicit(&win->target[p->target[i]].epoch, 0, memory_order_release);
     take_turn(win, &p->completer);
@@ -590,7 +590,7 @@ int loco_window_wait(loco_window_t *win)
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
         return LOCO_ERR_STATE;
     wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };
-    sent = loci_window_send(win);
+    sent = loci_window_settle(win);
     status = wait_for_counts(&wait, "the completes of a window's members");
     if (status != LOCO_OK)
         break_up(p);
@@ -607,7 +607,7 @@ int loco_window_test(loco_window_t *win, bool *done)
     if ((atomic_load_explicit(&win->state, memory_order_relaxed) & LOCI_EPOCH_EXPOSED) == 0)
         return LOCO_ERR_STATE;
     /* What cannot be sent is told, and the exposure epoch goes on. */
-    status = loci_window_send(win);
+    status = loci_window_settle(win);
     if (status != LOCO_OK)
         return status;
     wait = (struct count_wait){ win, p->origins, 0, p->origin, p->waits, true };

@@ -10,6 +10,7 @@
 
 #include "config.h"
 
+#include "gather/gather.h"
 #include "window.h"
 
 #define CHAIN 128       /* operations given to the fabric at once */
@@ -238,6 +239,14 @@ int loci_window_put_or_get(struct loco_window *win, int rank, enum loci_op_kind 
         ack = NULL;
     if (status == LOCO_OK)
         status = loci_window_check_spans(win, rank, spans, n);
+    if (status == LOCO_OK && win->gathering != 0) {
+        if (kind == LOCI_WRITE && n == 1 && (ack == NULL || ack == LOCO_UNTIL_FLUSH)) {
+            status = loci_gather_put(win, rank, spans->offset, spans->local, spans->len);
+            if (status != LOCO_ERR_AGAIN)
+                return status;
+        }
+        status = loci_gather_drain(win, rank);
+    }
     if (status == LOCO_OK && n == 1 && loci_window_may_defer(win, rank, kind, spans->len, ack))
         return loci_window_defer(win, rank, kind, spans);
     if (status == LOCO_OK)

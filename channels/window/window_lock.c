@@ -31,7 +31,7 @@ static int first_error(int one, int other)
  * has read from there is here. */
 static int finish_traffic(struct loco_window *win, int rank)
 {
-    int peer = rank < 0 ? -1 : win->group.peer[rank], status = loci_window_send(win);
+    int peer = rank < 0 ? -1 : win->group.peer[rank], status = loci_window_settle(win);
 
     if (win->synchronous) {
         atomic_thread_fence(memory_order_seq_cst);
@@ -47,7 +47,7 @@ static int finish_traffic(struct loco_window *win, int rank)
 static int finish_before_release(struct loco_window *win, int rank, const struct loci_rw *lock,
                                  bool *ordered)
 {
-    int status = loci_window_send(win);
+    int status = loci_window_settle(win);
 
     *ordered = status == LOCO_OK && lock->mem->domain == LOCI_DOMAIN_NIC
                && loci_can_order(win->rt, lock->mem);
@@ -152,7 +152,7 @@ int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int
     status = loci_window_check_alive(win, rank);
     /* Whoever holds this lock may wait for what was put to another member. */
     if (status == LOCO_OK)
-        status = loci_window_send(win);
+        status = loci_window_settle(win);
     if (status == LOCO_OK)
         status = acquire(win, rank, &epoch);
     atomic_store_explicit(&t->epoch, status == LOCO_OK ? epoch : 0, memory_order_release);
@@ -213,7 +213,7 @@ int loco_window_unlock_all(loco_window_t *win)
     if ((epoch & LOCI_EPOCH_NOCHECK) != 0) {
         status = finish_traffic(win, -1);
     } else {
-        status = win->synchronous ? loci_window_send(win) : finish_traffic(win, -1);
+        status = win->synchronous ? loci_window_settle(win) : finish_traffic(win, -1);
         released = loci_rw_release(win->rt, &group, LOCI_RW_ALL);
         status = status == LOCO_OK ? released : status;
     }
@@ -258,7 +258,7 @@ int loco_window_flush_local(loco_window_t *win, int rank)
         return loco_window_flush(win, rank);
     if (!loci_window_has(win, rank))
         return LOCO_ERR_ARG;
-    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? loci_window_send(win)
+    return (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0 ? loci_window_settle(win)
                                                                     : LOCO_ERR_STATE;
 }
 
@@ -266,12 +266,12 @@ int loco_window_flush_local_all(loco_window_t *win)
 {
     if (!win->synchronous)
         return loco_window_flush_all(win);
-    return is_passive(win) ? loci_window_send(win) : LOCO_ERR_STATE;
+    return is_passive(win) ? loci_window_settle(win) : LOCO_ERR_STATE;
 }
 
 int loco_window_sync(loco_window_t *win)
 {
-    int status = loci_window_send(win);
+    int status = loci_window_settle(win);
 
     atomic_thread_fence(memory_order_seq_cst);
     return status;

@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "move/strip.h"
+#include "gather/gather.h"
 #include "window.h"
 
 #define SPANS 128
@@ -131,6 +132,8 @@ int loci_window_move_strips(struct loco_window *win, int rank, enum loci_op_kind
 {
     int status = loci_window_check(win, rank);
 
+    if (status == LOCO_OK)
+        status = loci_gather_drain(win, rank);
     return status != LOCO_OK ? status : move_strips(win, rank, kind, strips, n, packed, bytes);
 }
 

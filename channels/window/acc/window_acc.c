@@ -31,13 +31,17 @@
  * round trip, where a read and a write would be two.)
  *
  * All ways are done when the call returns, so that what one origin does to one place happens in
- * order. A process that stops inside the lock leaves its name there: who wants it gets
+ * order. Accumulates without a result on memory that the members brought may be gathered instead
+ * (gather/gather.h): they keep that order, and all else that goes to their target waits for them.
+ *
+ * A process that stops inside the lock leaves its name there: who wants it gets
  * LOCO_ERR_PEER_DEAD, for the element may be half written. */
 
 #include "config.h"
 
 #include <string.h>
 
+#include "window/gather/gather.h"
 #include "window/window.h"
 #include "window_acc.h"
 #include "window_acc_chain.h"
@@ -522,13 +526,34 @@ static int accumulate_words(struct loco_window *win, int rank, const struct loco
     return status == LOCO_ERR_AGAIN ? accumulate_by_device(win, rank, acc) : status;
 }
 
-static int accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+/* LOCO_ERR_AGAIN: it goes at once, behind what was gathered, and puts that waited. */
+static int gather(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                  const loco_ack_t *ack)
+{
+    int status = loci_window_send(win);
+
+    if (status != LOCO_OK)
+        return status;
+    if (acc->nspans == 1 && acc->result == NULL && (ack == NULL || ack == LOCO_UNTIL_FLUSH))
+        return loci_gather_accumulate(win, rank, acc->type, acc->op, acc->spans->offset,
+                                      acc->operand, acc->spans->len);
+    status = loci_gather_drain(win, rank);
+    return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
+}
+
+static int accumulate(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                      const loco_ack_t *ack)
 {
     unsigned char *base = NULL;
     int status = check_accumulate(win, rank, acc);
 
     if (status != LOCO_OK)
         return status;
+    if (win->gathers) {
+        status = gather(win, rank, acc, ack);
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
     if (loci_acc_is_for_device(win, loci_type(acc->type)))
         return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc, NULL)
                                              : accumulate_words(win, rank, acc);
@@ -547,7 +572,6 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
 {
     const struct loci_type *type = loci_type(acc->type);
 
-    (void)ack;
     if (loci_reduce(acc->op, acc->type) == NULL)
         return LOCO_ERR_ARG;
     if (acc->nspans == 1) {
@@ -572,7 +596,7 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         if (whole && win->mapped_by_all && !loci_acc_is_for_device(win, type))
             return combine_in_place_locked(win, rank, acc, p, len >> type->shift);
     }
-    return accumulate(win, rank, acc);
+    return accumulate(win, rank, acc, ack);
 }
 
 int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type type_id,

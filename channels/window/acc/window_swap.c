@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "window/gather/gather.h"
 #include "window/window.h"
 #include "window_acc.h"
 #include "window_acc_chain.h"
@@ -155,6 +156,10 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
         status = loci_window_check(win, rank);
         if (status == LOCO_OK)
             status = loci_window_check_spans(win, rank, &span, 1);
+        if (status == LOCO_OK)
+            status = loci_window_send(win);
+        if (status == LOCO_OK)
+            status = loci_gather_drain(win, rank);
         if (status != LOCO_OK)
             return status;
         if (loci_acc_is_for_device(win, type))

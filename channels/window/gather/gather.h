@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_GATHER_H
+#define LOCI_GATHER_H
+
+/* Accumulates without a result, and puts beside them, into memory that the members of one node
+ * brought: gathered in batches, which are applied by the target where it waits or comes by, else by
+ * the origin.
+ *
+ * Such memory is not mapped, and for every element, however short, the system takes as long as for
+ * a page. The target reaches its own memory at the speed of a loop. So the first accumulate to a
+ * target after a synchronization goes at once, and those behind it are copied to a batch in pool
+ * memory, which the target maps. A batch that is full is handed over, and the origin goes on with
+ * the next, of LOCI_GATHER_DEPTH; at the next synchronization all are, and waited for.
+ *
+ * In every control block, of windows that may gather (offset gather_at):
+ *
+ *   inbox, bit     which inbox to knock at for this member (inbox.h), and with what; this member
+ *   a row of each origin
+ *     handed       batches handed over so far                            that origin
+ *     applied      of those, how many were applied                       who has the lock
+ *     status       the first of what could not be done                   the same; the origin clears
+ *     ring         key of LOCI_GATHER_DEPTH batches; number b is at b modulo that   that origin
+ *
+ * Whoever has the lock of the target's accumulates may apply what was handed over and not applied:
+ * the target, of all origins, or an origin, its own. It looks at `applied` under the lock, and writes
+ * it before it gives the lock back; so each batch is applied once, in the order of the origin's
+ * calls, and no other accumulate comes between two of its elements.
+ *
+ * The target applies what it finds when it waits (loci_help), and when it gathers or hands over
+ * itself, so that members which all accumulate serve each other. Nobody needs it: the origin waits
+ * for it about half as long as doing it alone would take, helping others meanwhile, and then takes
+ * the lock. Where it waited in vain it does so less often.
+ *
+ * What a batch says is checked by who applies it, each word as it was loaded once: bounds, or that
+ * the memory is attached, then, too; type, operation and length. By the target memory is touched by
+ * way of the system (fabric.h, `touch`). What cannot be done is told at the synchronization. What
+ * can be told at the call is: epoch, bounds, operation.
+ *
+ * Order. Everything else that goes to that target (gets, long puts, accumulates with a result or of
+ * many elements, compare_swap) waits until what was gathered is applied. Operands are copied.
+ *
+ * Death. An origin's batches that were handed over may be applied or not; its memory stays mapped.
+ * Who dies while it applies one leaves its name in the lock, as everywhere. A dead target's are
+ * dropped, and the origin is told at the synchronization. */
+
+#include "gather_apply.h"
+#include "inbox.h"
+
+/* In a control block, behind gather_at. */
+enum { LOCI_GATHER_INBOX = 0, LOCI_GATHER_BIT = 40, LOCI_GATHER_ROWS = LOCI_CACHE_LINE };
+/* In a row. */
+enum { LOCI_GATHER_HANDED = 0, LOCI_GATHER_APPLIED = 8, LOCI_GATHER_STATUS = 16,
+       LOCI_GATHER_RING = 24 };
+_Static_assert(LOCI_GATHER_RING + sizeof(struct loci_memkey) == LOCI_CACHE_LINE, "a row is a line");
+
+struct loci_outbox;
+
+/* Of a window. */
+struct loci_gather {
+    struct loco_window *win;
+    /* Origin. */
+    struct loci_outbox **out;       /* by rank; made on first use */
+    int *open, nopen;               /* ranks whose outbox is in use since the last synchronization */
+    /* Target; by the thread that serves the inbox. */
+    struct loci_inbox_part part;
+    bool added;
+    struct loci_mem *ring;          /* by rank: kind NONE: not known yet */
+};
+
+/* Bytes of a control block for it, behind the others, of a window of n members. */
+size_t loci_gather_room(int members);
+/* While the control block is not known to others; win->gather_at is set. Without memory for it the
+ * window does not gather to this member, nor from it. Then, once it is whole. */
+void loci_gather_prepare(struct loco_window *win);
+void loci_gather_open(struct loco_window *win);
+/* Nobody hands over any more. */
+void loci_gather_close(struct loco_window *win);
+
+static inline unsigned char *loci_gather_row(unsigned char *control, const struct loco_window *win,
+                                             int origin)
+{
+    return control + win->gather_at + LOCI_GATHER_ROWS + (size_t)LOCI_CACHE_LINE * (size_t)origin;
+}
+
+/* ---- origin; only where win->gathers ---- */
+
+/* An accumulate without result, or a put (LOCO_OP_REPLACE of LOCO_TYPE_BYTE), of one span, to which
+ * nothing objects. LOCO_OK: it is gathered. LOCO_ERR_AGAIN: it is not to be, and nothing is in its
+ * way. Or an error, maybe of those before it. */
+int loci_gather_accumulate(struct loco_window *win, int rank, enum loco_type type, enum loco_op op,
+                           uint64_t offset, const void *operand, size_t len);
+int loci_gather_put(struct loco_window *win, int rank, uint64_t offset, const void *from,
+                    size_t len);
+
+/* Something else goes to that target: what was gathered for it is applied when this returns. */
+void loci_outbox_free(struct loco_window *win, int rank);
+int loci_gather_drain_slow(struct loco_window *win, int rank);
+static inline int loci_gather_drain(struct loco_window *win, int rank)
+{
+    return win->gathering == 0 ? LOCO_OK : loci_gather_drain_slow(win, rank);
+}
+
+/* ---- target ---- */
+
+bool loci_gather_serve(struct loci_inbox_part *part);
+
+/* The batches of rows, `from` + 1 to `to`, of a ring; under the lock. */
+void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
+                           const unsigned char *ring);
+
+#endif

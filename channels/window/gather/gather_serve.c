@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The target's side of gathering: life of what a window has for it, and applying what others have
+ * handed over. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "gather.h"
+#include "window/acc/window_acc.h"
+#include "window/window_tree.h"
+
+size_t loci_gather_room(int members)
+{
+    return LOCI_GATHER_ROWS + (size_t)LOCI_CACHE_LINE * (size_t)members;
+}
+
+/* ---- life ---- */
+
+static void free_gather(struct loci_gather *g)
+{
+    free(g->out);
+    free(g->open);
+    free(g->ring);
+    free(g);
+}
+
+static struct loci_gather *new_gather(struct loco_window *win)
+{
+    struct loci_gather *g = calloc(1, sizeof *g);
+    size_t n = (size_t)win->group.size;
+
+    if (g == NULL)
+        return NULL;
+    g->win = win;
+    g->part.serve = loci_gather_serve;
+    g->out = calloc(n, sizeof(struct loci_outbox *));
+    g->open = calloc(n, sizeof *g->open);
+    g->ring = calloc(n, sizeof *g->ring);
+    if (g->out != NULL && g->open != NULL && g->ring != NULL)
+        return g;
+    free_gather(g);
+    return NULL;
+}
+
+void loci_gather_prepare(struct loco_window *win)
+{
+    unsigned char *at = loci_mem_ptr(&win->own_control) + win->gather_at;
+    struct loci_memkey key;
+
+    win->gather = new_gather(win);
+    if (win->gather == NULL)
+        return;
+    if (loci_inbox_prepare(win->rt, &win->gather->part, &key) != LOCO_OK) {
+        free_gather(win->gather);
+        win->gather = NULL;
+        return;
+    }
+    loci_copy_in(at + LOCI_GATHER_INBOX, &key, sizeof key);
+    loci_store64(at + LOCI_GATHER_BIT, win->gather->part.bit);
+}
+
+void loci_gather_open(struct loco_window *win)
+{
+    if (win->gather == NULL || !win->mapped_by_all)
+        return;
+    win->gathers = win->one_thread && win->group.size > 1;
+    loci_inbox_add(win->rt, &win->gather->part);
+    win->gather->added = true;
+}
+
+void loci_gather_close(struct loco_window *win)
+{
+    struct loci_gather *g = win->gather;
+
+    if (g == NULL)
+        return;
+    if (g->added)
+        loci_inbox_remove(win->rt, &g->part);
+    for (int i = 0; i < win->group.size; i++) {
+        loci_outbox_free(win, i);
+        if (g->ring[i].key.kind != LOCI_MEM_NONE)
+            loci_mem_drop(win->rt, &g->ring[i]);
+    }
+    free_gather(g);
+    win->gather = NULL;
+    win->gathers = false;
+    win->gathering = 0;
+}
+
+/* ---- this member's memory ---- */
+
+/* Of DYNAMIC what is attached; it may be several regions that adjoin. regions_lock. */
+static int locate_attached(struct loco_window *win, uint64_t address, size_t len)
+{
+    while (len > 0) {
+        struct loci_memkey key;
+        uint64_t here;
+
+        if (!loci_tree_find(win->tree, address, &key))
+            return LOCO_ERR_RANGE;
+        here = key.len - (address - key.base);
+        here = here < len ? here : len;
+        address += here;
+        len -= here;
+    }
+    return LOCO_OK;
+}
+
+static int locate_own(const struct loci_gather_way *way, uint64_t offset, size_t len, uint64_t *at)
+{
+    const struct loci_memkey *own = &way->win->own.key;
+
+    if (way->win->kind == LOCO_WINDOW_DYNAMIC) {
+        *at = offset;
+        return locate_attached(way->win, offset, len);
+    }
+    if (own->kind == LOCI_MEM_NONE || len > own->len || offset > own->len - len)
+        return LOCO_ERR_RANGE;
+    *at = own->base + offset;
+    return LOCO_OK;
+}
+
+static int move_own(const struct loci_gather_way *way, enum loci_op_kind kind,
+                    const struct loci_piece *pieces, int n, unsigned char *packed)
+{
+    struct loco_runtime *rt = way->win->rt;
+
+    if (rt->ops->touch != NULL)
+        return rt->ops->touch(rt->fabric, kind == LOCI_WRITE, pieces, n, packed);
+    for (int i = 0; i < n; i++) {
+        unsigned char *at = (unsigned char *)(uintptr_t)pieces[i].at;
+
+        if (kind == LOCI_WRITE)
+            loci_copy_in(at, packed, pieces[i].len);
+        else
+            loci_copy_out(packed, at, pieces[i].len);
+        packed += pieces[i].len;
+    }
+    return LOCO_OK;
+}
+
+/* ---- what others have handed over ---- */
+
+static uint64_t waiting_in(const unsigned char *row)
+{
+    uint64_t applied = loci_load64(row + LOCI_GATHER_APPLIED);
+
+    return loci_load64(row + LOCI_GATHER_HANDED) - applied;
+}
+
+/* Where the ring of that origin is mapped. It has told its key before it handed anything over.
+ * NULL: it cannot be, and the origin does it. */
+static const unsigned char *ring_of(struct loci_gather *g, const unsigned char *row, int origin)
+{
+    struct loci_mem *mem = &g->ring[origin];
+    struct loci_memkey key;
+
+    if (mem->key.kind != LOCI_MEM_NONE)
+        return loci_mem_ptr(mem);
+    loci_copy_once(&key, row + LOCI_GATHER_RING, sizeof key);
+    if (key.kind != LOCI_MEM_POOL || key.len != (size_t)LOCI_GATHER_DEPTH * LOCI_GATHER_BATCH
+        || loci_mem_import(g->win->rt, g->win->group.peer[origin], &key, mem) != LOCO_OK) {
+        mem->key.kind = LOCI_MEM_NONE;
+        return NULL;
+    }
+    return loci_mem_map(g->win->rt, mem);
+}
+
+void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
+                           const unsigned char *ring)
+{
+    uint64_t applied = loci_load64(row + LOCI_GATHER_APPLIED);
+    uint64_t handed = loci_load64(row + LOCI_GATHER_HANDED);
+
+    /* No more are handed over before some are applied; a row that says so is not to be trusted. */
+    if (handed - applied > LOCI_GATHER_DEPTH)
+        return;
+    while (applied != handed) {
+        uint64_t slot = ++applied % LOCI_GATHER_DEPTH;
+        int status = loci_gather_apply(way, ring + slot * LOCI_GATHER_BATCH);
+
+        if (status != LOCO_OK && loci_load64(row + LOCI_GATHER_STATUS) == 0)
+            loci_store64(row + LOCI_GATHER_STATUS, (uint64_t)(int64_t)status);
+        /* Release: all that it did. */
+        loci_store64(row + LOCI_GATHER_APPLIED, applied);
+    }
+}
+
+static void apply_all(struct loci_gather *g, unsigned char *room)
+{
+    struct loco_window *win = g->win;
+    const struct loci_gather_way way = {
+        .win = win, .rank = win->group.rank, .room = room, .locate = locate_own, .move = move_own,
+    };
+
+    for (int i = 0; i < win->group.size; i++) {
+        unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
+        const unsigned char *ring = waiting_in(row) != 0 ? loci_mem_ptr(&g->ring[i]) : NULL;
+
+        if (ring != NULL)
+            loci_gather_apply_row(&way, row, ring);
+    }
+}
+
+/* Before the lock is taken: mapping may take a while. Whether there is something to do. */
+static bool look_at_rows(struct loci_gather *g)
+{
+    struct loco_window *win = g->win;
+    bool found = false;
+
+    for (int i = 0; i < win->group.size; i++) {
+        unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
+
+        if (waiting_in(row) != 0 && ring_of(g, row, i) != NULL)
+            found = true;
+    }
+    return found;
+}
+
+static void serve_with(struct loci_gather *g)
+{
+    struct loci_fabric *fabric = g->win->rt->fabric;
+    unsigned char plain[LOCI_GATHER_ROOM], *room = plain;
+
+    if (g->win->rt->ops->touch != NULL)
+        room = g->win->rt->ops->touch_room(fabric, LOCI_GATHER_ROOM);
+    if (room != NULL)
+        apply_all(g, room);
+}
+
+/* By any thread that waits, so nothing is waited for here: neither for the lock, whose holder may be
+ * an origin that does it itself, nor for that of the regions, which this very thread may have. */
+bool loci_gather_serve(struct loci_inbox_part *part)
+{
+    struct loci_gather *g
+        = (struct loci_gather *)(void *)((char *)part - offsetof(struct loci_gather, part));
+    struct loco_window *win = g->win;
+    struct loci_rw lock = loci_window_acc_lock(win, win->group.rank);
+    unsigned char *word = loci_mem_word(lock.mem) + lock.offset;
+    bool dynamic = win->kind == LOCO_WINDOW_DYNAMIC;
+
+    if (!look_at_rows(g))
+        return false;
+    if (dynamic && pthread_mutex_trylock(&win->regions_lock) != 0)
+        return true;
+    if (!loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE)) {
+        if (dynamic)
+            pthread_mutex_unlock(&win->regions_lock);
+        return true;
+    }
+    serve_with(g);
+    loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
+    if (dynamic)
+        pthread_mutex_unlock(&win->regions_lock);
+    return false;
+}
