@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "asymmetric.h"
 #include "living.h"
 #include "memory/memory.h"
 #include "names/endpoint.h"
@@ -169,6 +170,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     if (rt == NULL)
         return;
     loci_living_end(rt);
+    loci_asymmetric_close(rt);
     end_observing(rt);
     if (rt->ops->drain != NULL)
         rt->ops->drain(rt->fabric);

@@ -214,6 +214,7 @@ struct loco_runtime {
     _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
     _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
     bool expects_machines;          /* processes of other machines will be met */
+    _Atomic int asymmetric;         /* enum loci_asymmetric */
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
     _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */
@@ -232,6 +233,8 @@ struct loco_runtime {
     _Atomic size_t memory_owed;     /* bytes that come back when members have left (names/) */
     _Atomic unsigned memory_returns;    /* how often some did */
     _Atomic(struct loci_gift *) gifts;  /* to be freed by the next who has the lock */
+
+    struct loci_worker *enroller;   /* asymmetric.c: the thread that registers, or NULL */
 
     pthread_mutex_t living_lock;    /* living.c */
     struct loci_living *oldest, *youngest;

@@ -381,6 +381,8 @@ void loci_sim_step(enum loci_sim_access kind, const void *at, size_t len)
         give_way(w);
     else if (w->steps % 1024 == 0)
         look_at_limit(w);
+    if (kind != LOCI_SIM_LOAD)
+        loci_sim_drain(f);
     loci_sim_look_at_access(w, kind, at, len);
 }
 

@@ -59,6 +59,8 @@ struct sim_fiber {
     int (*fn)(void *arg, int thread);
     void *arg;
     int result;
+    _Atomic uint64_t *late_word;        /* asymmetric.c: stored, and seen by nobody; or NULL */
+    uint64_t late_value;
 };
 
 /* ---- lanes (net.c) ---- */
@@ -148,6 +150,7 @@ struct sim_process {
     struct loci_sim_counts counts;
     int64_t nic_free, nic_in_free, atomic_free;     /* TIMED: when these of its device are */
     struct sim_fiber *waiters;          /* TIMED: its fibers that cannot go on */
+    int asymmetric;                     /* enum loci_asymmetric */
     int gathers;                        /* collective exchanges that it has entered */
 };
 
@@ -244,6 +247,8 @@ struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(v
 bool loci_sim_fiber_ready(const struct sim_fiber *f);
 void loci_sim_run_fibers(struct sim_world *w);
 /* The choices' stream: one of n. */
+/* asymmetric.c: what this fiber has stored is seen by all. */
+void loci_sim_drain(struct sim_fiber *f);
 uint32_t loci_sim_choose(struct sim_world *w, uint32_t n, uint32_t from_seed);
 
 /* net.c */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Asymmetric fences where memory is simulated. Every other access is sequentially consistent
+ * (hooks.h); loci_store_light() is not, as on a CPU with a store buffer: what it stores may stay
+ * with its fiber, unseen, past later loads. It is seen by all from the fiber's next store or atomic
+ * on, or once another fiber makes all registered processes fence. */
+
+#include "config.h"
+
+#include "asymmetric.h"
+#include "world.h"
+
+static uint32_t draw(struct sim_world *w, uint32_t n)
+{
+    return w->quiet || w->over ? 0
+           : loci_sim_choose(w, n, (uint32_t)(loci_sim_random(w, 0) % n));
+}
+
+/* A process may be refused, and it takes a while to register. */
+enum loci_asymmetric loci_asymmetric_state(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+    int state = p->asymmetric;
+
+    if (state == LOCI_ASYMMETRIC_UNTRIED)
+        state = draw(p->world, 8) == 7 ? LOCI_ASYMMETRIC_REFUSED : LOCI_ASYMMETRIC_TRYING;
+    if (state == LOCI_ASYMMETRIC_TRYING && draw(p->world, 3) < 2)
+        state = LOCI_ASYMMETRIC_READY;
+    p->asymmetric = state;
+    atomic_store_explicit(&rt->asymmetric, state, memory_order_release);
+    return (enum loci_asymmetric)state;
+}
+
+void loci_asymmetric_close(struct loco_runtime *rt)
+{
+    (void)rt;
+}
+
+/* ---- the store buffer, of one entry ---- */
+
+void loci_sim_drain(struct sim_fiber *f)
+{
+    _Atomic uint64_t *word = f->late_word;
+
+    if (word == NULL)
+        return;
+    f->late_word = NULL;
+    if (SIM_EXCHANGE(word, f->late_value, __ATOMIC_SEQ_CST) != f->late_value)
+        loci_sim_changed(word);
+}
+
+void loci_store_light(_Atomic uint64_t *word, uint64_t value)
+{
+    struct sim_world *w = loci_sim_world;
+
+    if (w == NULL || w->strategy == LOCI_SIM_TIMED || draw(w, 2) == 0) {
+        atomic_store_explicit(word, value, memory_order_relaxed);
+        return;
+    }
+    loci_sim_step(LOCI_SIM_STORE, word, sizeof *word);
+    w->current->late_word = word;
+    w->current->late_value = value;
+}
+
+bool loci_fence_heavy(struct loco_runtime *rt)
+{
+    struct sim_process *p = rt->host.ctx;
+    struct sim_world *w = p->world;
+
+    if (p->asymmetric == LOCI_ASYMMETRIC_REFUSED)
+        return false;
+    loci_sim_step(LOCI_SIM_RMW, p, 0);
+    for (int i = 0; i < w->fiber_count; i++)
+        if (w->fibers[i]->process->asymmetric == LOCI_ASYMMETRIC_READY)
+            loci_sim_drain(w->fibers[i]);
+    return true;
+}
