@@ -398,7 +398,7 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
 
 /* Where the parts of a window lie: all that grows with its members is in one piece with it. */
 struct layout {
-    size_t control, peers, words, by_device, end;
+    size_t control, peers, words, vectors, by_device, end;
 };
 
 static struct layout layout_of(size_t n)
@@ -408,7 +408,8 @@ static struct layout layout_of(size_t n)
     l.control = rounded(sizeof(struct loco_window) + n * sizeof(struct loci_target));
     l.peers = l.control + rounded(n * sizeof(struct loci_mem));
     l.words = l.peers + rounded(n * sizeof(int));
-    l.by_device = l.words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
+    l.vectors = l.words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
+    l.by_device = l.vectors + rounded(n * sizeof(uint32_t));
     l.end = l.by_device + rounded(n * sizeof(_Atomic bool));
     return l;
 }
@@ -455,6 +456,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
         .rt = rt, .size = exchange->size, .rank = exchange->rank, .peer = (int *)(p + l.peers),
     };
     win->free_words = (_Atomic uint64_t *)(p + l.words);
+    win->atomic_vectors = (uint32_t *)(p + l.vectors);
     win->by_device = (_Atomic bool *)(p + l.by_device);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;
@@ -539,6 +541,8 @@ static void open_window(struct loco_window *win, const struct loco_window_spec *
     win->quick_locks = win->one_thread && win->mapped_by_all && !win->no_locks;
     win->atomics = win->mapped_by_all && !spec->bulk_accumulate
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
+    if (win->atomics && win->one_thread)
+        (void)loci_asymmetric_state(win->rt);    /* it takes a while */
     win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
     find_base(win, spec);
     loci_gather_open(win);

@@ -11,10 +11,11 @@
  *   LOCI_WINDOW_LOCK     this target's lock                      rw_word.h
  *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h, window_gate.h
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
- *   LOCI_WINDOW_SINGLES  not 0: they may be atomics              window_acc.c
+ *   LOCI_WINDOW_SINGLES  whether they may be atomics             window_acc_way.h
  *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
  *                        device's atomics                        window_acc.c
  *   LOCI_WINDOW_ASKED    who asks the holder of that lock         window_flat.c
+ *   LOCI_WINDOW_INSIDE   where this member is at atomics         window_acc_way.h
  *   LOCI_WINDOW_REGIONS  head of the tree of attached regions    window_tree.h
  *   LOCI_WINDOW_ROWS     arrived[], posted[rank], completed[rank]  window_active.c
  *   request_at           what this member asks of others         window_flat.c
@@ -32,6 +33,7 @@
 #include <loco/region.h>
 #include <loco/window.h>
 
+#include "asymmetric.h"
 #include "living.h"
 #include "locks/rw_word.h"
 #include "move/rma.h"
@@ -46,7 +48,8 @@
 #define LOCI_WINDOW_VECTORS 144
 #define LOCI_WINDOW_ASKED 152
 #define LOCI_WINDOW_REGIONS 192
-#define LOCI_WINDOW_ROWS 256
+#define LOCI_WINDOW_INSIDE 256
+#define LOCI_WINDOW_ROWS 320
 #define LOCI_WINDOW_FLAT 16         /* members up to which a barrier is one round of all to all */
 #define LOCI_WINDOW_ROUNDS 16       /* of a barrier above that: 2^16 members */
 #define LOCI_WINDOW_MAX LOCI_RW_MAX    /* members */
@@ -105,11 +108,13 @@ struct loco_window {
     bool notes_stores;                  /* a flush fences if there were any */
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
-    _Atomic bool singles;               /* and all members know that they are */
+    _Atomic bool singles;               /* and all members know that they are, for good */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
     bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
     const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
+    _Atomic uint64_t *inside;           /* LOCI_WINDOW_INSIDE of this member, where its atomics may
+                                           be revoked; NULL: or it is not known yet */
     struct loco_group group;            /* group.peer is in this allocation */
 
     enum loco_window_kind kind;
@@ -124,6 +129,8 @@ struct loco_window {
     _Atomic bool asking;                /* and this process's is in use */
     _Atomic int crowded;                /* accumulates until it is expected that nobody asks */
 
+    uint32_t *atomic_vectors;           /* [group.size]: window_acc_way.c: elements of vectors that
+                                           this process's atomics did, since it last asked */
     struct loci_mem *locks;             /* [group.size]: where the locks are, mostly `control` */
 
     /* In the nic domain. */
@@ -546,14 +553,82 @@ static inline bool loci_window_unlock_all_now(struct loco_window *win)
     return true;
 }
 
-/* window_acc.c: whether accumulates of the window are known to be atomics of single elements; and
- * to make that known. Implies win->atomics. */
-static inline bool loci_window_singles(const struct loco_window *win)
+/* What LOCI_WINDOW_SINGLES says in its lowest bits of the accumulates at that member, for elements
+ * that may be atomics: the rest of it, and the changes, are in window_acc_way.h. */
+enum loci_singles {
+    LOCI_SINGLES_LOCK,                  /* they take the lock */
+    LOCI_SINGLES_ATOMICS,               /* atomics, until they are revoked */
+    LOCI_SINGLES_ALWAYS,                /* atomics, for good */
+    LOCI_SINGLES_WAY = 3                /* mask */
+};
+
+static inline enum loci_singles loci_singles_way(uint64_t word)
 {
-    /* Pairs with the release in loci_window_go_single(): the flags of all members, then this. */
-    return atomic_load_explicit(&win->singles, memory_order_acquire);
+    return (enum loci_singles)(word & LOCI_SINGLES_WAY);
 }
-int loci_window_go_single(struct loco_window *win);
+
+#define LOCI_WINDOW_LONG 8          /* elements of a vector for which the lock is faster */
+#define LOCI_SINGLES_BACKOFF 8      /* shift of a byte, */
+#define LOCI_SINGLES_LEFT 16        /* of two bytes, */
+#define LOCI_SINGLES_DONE 32        /* and of four */
+
+/* How the word goes on after a vector of n elements under the lock. */
+static inline uint64_t loci_singles_after_vector(const struct loco_runtime *rt, uint64_t word,
+                                                 size_t n)
+{
+    uint64_t done = (word >> LOCI_SINGLES_DONE) + n;
+
+    done = done < UINT32_MAX ? done : UINT32_MAX;
+    return (word & 0xffff) | (uint64_t)rt->tunables.acc_singles << LOCI_SINGLES_LEFT
+           | done << LOCI_SINGLES_DONE;
+}
+
+/* Whether n elements can go by the lock, and leave it the way: then *next is what the word
+ * becomes. Of a new window, and when the last of the singles that have to come has, they do not. */
+static inline bool loci_singles_go_on(const struct loco_runtime *rt, uint64_t word, size_t n,
+                                      uint64_t *next)
+{
+    *next = word;
+    if (loci_singles_way(word) != LOCI_SINGLES_LOCK)
+        return false;
+    if (n >= LOCI_WINDOW_LONG) {
+        if (word != 0)
+            *next = loci_singles_after_vector(rt, word, n);
+        return true;
+    }
+    *next = word - (UINT64_C(1) << LOCI_SINGLES_LEFT);
+    return (word >> LOCI_SINGLES_LEFT & 0xffff) > 1;
+}
+
+static inline uint64_t loci_window_singles(const struct loco_window *win, int rank)
+{
+    /* Pairs with the release that lets atomics be: all that was done under the lock is seen. */
+    return loci_load64(win->target[rank].control + LOCI_WINDOW_SINGLES);
+}
+
+/* Whether atomics are the way at that member, which is valid, and will stay so until
+ * loci_window_atomics_end(): no call in between. False: the slow path finds out. Implies
+ * win->atomics. */
+static inline __attribute__((always_inline)) bool
+loci_window_atomics_begin(const struct loco_window *win, int rank, _Atomic uint64_t **inside)
+{
+    *inside = win->inside;
+    if (*inside == NULL)
+        /* Pairs with the release that sets it: the words of all members, then this. */
+        return atomic_load_explicit(&win->singles, memory_order_acquire);
+    loci_store_frequent(win->rt, *inside, (uint64_t)rank + 1);
+    if (loci_singles_way(loci_window_singles(win, rank)) != LOCI_SINGLES_LOCK)
+        return true;
+    atomic_store_explicit(*inside, 0, memory_order_relaxed);
+    return false;
+}
+
+static inline void loci_window_atomics_end(_Atomic uint64_t *inside)
+{
+    /* Pairs with the acquire of who revokes: he sees what the atomics did. */
+    if (inside != NULL)
+        atomic_store_explicit(inside, 0, memory_order_release);
+}
 
 /* Whether an atomic of the CPU does an element of that type there, where atomics are in force. */
 static inline bool loci_window_is_atomic(const struct loco_window *win,
@@ -571,24 +646,32 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
                                void *result);
 
 /* Where the lock is the way, and is free: take it; false: nothing was done. `single`: the elements
- * could be atomics. Only where all have mapped all, and one thread calls. From here to
+ * could be atomics, n of them. Only where all have mapped all, and one thread calls. From here to
  * loci_window_combine_end() others wait, so all that the operation needs is to be at hand
  * before. */
-#define LOCI_WINDOW_LONG 8      /* elements of a vector for which the lock is faster than atomics */
 static inline __attribute__((always_inline)) bool
-loci_window_combine_begin(struct loco_window *win, int rank, bool single, unsigned char **word)
+loci_window_combine_begin(struct loco_window *win, int rank, bool single, size_t n,
+                          unsigned char **word)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
     unsigned char *control = win->target[rank].control;
+    uint64_t singles, next;
 
     if (control == NULL)
         return false;
     *word = control + lock.offset;
+    if (single && !loci_singles_go_on(win->rt, loci_window_singles(win, rank), n, &next))
+        return false;
     if (!loci_rw_take_alone(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE))
         return false;
-    if (single && loci_load64(control + LOCI_WINDOW_SINGLES) != 0) {
-        loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);
-        return false;
+    if (single) {
+        singles = loci_window_singles(win, rank);
+        if (!loci_singles_go_on(win->rt, singles, n, &next)) {
+            loci_rw_give_mapped(win->rt, *word, &lock, LOCI_RW_EXCLUSIVE);
+            return false;
+        }
+        if (next != singles)
+            loci_store64(control + LOCI_WINDOW_SINGLES, next);
     }
     /* loci_window_stored(), without a look: it mostly is not set, for a flush has cleared it. */
     atomic_store_explicit(&win->rt->stored, true, memory_order_relaxed);
@@ -600,6 +683,27 @@ static inline void loci_window_combine_end(struct loco_window *win, int rank, un
     struct loci_rw lock = loci_window_acc_lock(win, rank);
 
     loci_rw_give_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE);
+}
+
+/* One element or more that are nobody else's meanwhile, in mapped memory. */
+static inline void loci_window_reduce(loci_reduce_fn *reduce, size_t extent, unsigned char *p,
+                                      const void *operand, size_t n)
+{
+#ifdef LOCO_SIM
+    /* Others may come between the loads and the stores, if they should not. */
+    unsigned char copy[256];
+    const unsigned char *from = operand;
+
+    for (size_t some; n > 0; n -= some, p += some * extent, from += some * extent) {
+        some = n * extent <= sizeof copy ? n : sizeof copy / extent;
+        loci_copy_out(copy, p, some * extent);
+        reduce(copy, from, some);
+        loci_copy_in(p, copy, some * extent);
+    }
+#else
+    (void)extent;
+    reduce(p, operand, n);
+#endif
 }
 
 /* How one operation combines elements of one type in a window: what is looked up once for the
@@ -622,41 +726,42 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
 {
     unsigned char *p = loci_window_direct(win, rank, offset, n << how->shift), *word;
     loci_reduce_fn *reduce;
+    _Atomic uint64_t *inside;
     uint64_t value;
     bool single;
 
     if (p == NULL)
         return false;
     single = how->atomic != NULL && ((uintptr_t)p & ((1u << how->shift) - 1)) == 0;
-    if (single && n < LOCI_WINDOW_LONG) {
-        if (n != 1 || !loci_window_singles(win))
-            return false;
+    if (single && n < LOCI_WINDOW_LONG && n != 1)
+        return false;
+    if (single && n == 1 && loci_window_atomics_begin(win, rank, &inside)) {
         if (how->counts) {
             memcpy(&value, operand, sizeof value);
             atomic_fetch_add_explicit((_Atomic uint64_t *)(void *)p, value, memory_order_acq_rel);
         } else {
             how->atomic(p, operand, NULL, 1);
         }
+        loci_window_atomics_end(inside);
         loci_window_updated(win);
         return true;
     }
     reduce = loci_reduce_for(how->reduce, n);
-    if (!loci_window_combine_begin(win, rank, single, &word))
+    if (!loci_window_combine_begin(win, rank, single, n, &word))
         return false;
-    reduce(p, operand, n);
+    loci_window_reduce(reduce, (size_t)1 << how->shift, p, operand, n);
     loci_window_combine_end(win, rank, word);
     return true;
 }
 
-/* A word of 8 bytes that is aligned, where atomics do its accumulates; else NULL. */
+/* A word of 8 bytes that is aligned, at a window whose elements may be atomics; else NULL. */
 static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, int rank,
                                                  uint64_t offset)
 {
-    unsigned char *p;
+    unsigned char *p = NULL;
 
-    if (!loci_window_singles(win))
-        return NULL;
-    p = loci_window_direct(win, rank, offset, sizeof(uint64_t));
+    if (win->atomics)
+        p = loci_window_direct(win, rank, offset, sizeof(uint64_t));
     return ((uintptr_t)p & 7) == 0 ? (_Atomic uint64_t *)(void *)p : NULL;
 }
 
@@ -666,13 +771,13 @@ static inline __attribute__((always_inline)) bool
 loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op, uint64_t offset,
                        const void *operand, void *result)
 {
-    _Atomic uint64_t *word;
+    _Atomic uint64_t *word, *inside;
     uint64_t value, old;
 
     if (op != LOCO_OP_SUM && op != LOCO_OP_REPLACE && op != LOCO_OP_NO_OP)
         return false;
     word = loci_window_word(win, rank, offset);
-    if (word == NULL)
+    if (word == NULL || !loci_window_atomics_begin(win, rank, &inside))
         return false;
     if (op == LOCO_OP_NO_OP) {
         old = atomic_load_explicit(word, memory_order_acquire);
@@ -682,6 +787,7 @@ loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op,
                                 : atomic_exchange_explicit(word, value, memory_order_acq_rel);
         loci_window_updated(win);
     }
+    loci_window_atomics_end(inside);
     if (result != NULL)
         memcpy(result, &old, sizeof old);
     return true;
@@ -691,15 +797,16 @@ loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op,
 static inline bool loci_window_swap_word(const struct loco_window *win, int rank, uint64_t offset,
                                          const void *expected, const void *desired, void *result)
 {
-    _Atomic uint64_t *word = loci_window_word(win, rank, offset);
+    _Atomic uint64_t *word = loci_window_word(win, rank, offset), *inside;
     uint64_t old, new;
 
-    if (word == NULL)
+    if (word == NULL || !loci_window_atomics_begin(win, rank, &inside))
         return false;
     memcpy(&old, expected, sizeof old);
     memcpy(&new, desired, sizeof new);
     atomic_compare_exchange_strong_explicit(word, &old, new, memory_order_acq_rel,
                                             memory_order_acquire);
+    loci_window_atomics_end(inside);
     loci_window_updated(win);
     memcpy(result, &old, sizeof old);
     return true;

@@ -81,6 +81,12 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_LOCK_REOPEN", "64", LOCI_TUNABLE_INT, 1, 1000000000, NULL, FIELD(lock_reopen),
       "exclusive locks in a row after which those of a window on one node cost one atomic again, "
       "and the next lock_all has to stop them" },
+    { "LOCO_ACC_SINGLES", "64", LOCI_TUNABLE_INT, 1, 65535, NULL, FIELD(acc_singles),
+      "accumulates of few elements in a row after which those to a window's member go from its "
+      "lock to atomics" },
+    { "LOCO_ACC_VECTORS", "512", LOCI_TUNABLE_INT, 1, 1000000000, NULL, FIELD(acc_vectors),
+      "elements of vectors done by atomics after which accumulates to a window's member go from "
+      "atomics to its lock; more where such changes did not pay" },
     { "LOCO_CMA", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(cma),
       "copy memory that the user brought with process_vm_readv and _writev where permitted" },
     { "LOCO_OFFERS", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(offers),

@@ -63,6 +63,8 @@ struct loci_tunables {
     int64_t lock_patience;              /* ns */
     int64_t lock_pass;                  /* ns */
     int64_t lock_reopen;                /* exclusive locks in a row */
+    int64_t acc_singles;                /* accumulates in a row */
+    int64_t acc_vectors;                /* elements */
     int cma;                            /* enum loci_cma */
     int offers;                         /* enum loci_offers */
     int log;                            /* enum loco_log_level */

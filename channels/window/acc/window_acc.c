@@ -14,12 +14,9 @@
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
  *
- * Atomics are the faster way for few elements, the lock for many. So a window begins with the lock
- * in place of atomics, for as long as there are vectors only. The first accumulate of less than
- * LOCI_WINDOW_LONG elements ends that, for good: at each member in turn its process takes the
- * lock, sets LOCI_WINDOW_SINGLES and gives the lock back. Whoever has the lock after that sees the
- * flag, and takes atomics; whoever had it before has done with its vector. So at no time do both
- * ways meet at one target. `singles`, private, says that this process has seen all the flags set.
+ * Atomics are the faster way for few elements, the lock for many. So elements that may be atomics
+ * of the CPU take, at each member, the one that the program's accumulates there ask for, and never
+ * both at once: window_acc_way.h.
  *
  * In place of the device's atomics there is a second lock of each member, LOCI_WINDOW_VECTORS: a
  * vector takes it EXCLUSIVE, as long as nobody has it SHARED. Who takes atomics there has it
@@ -47,10 +44,11 @@
 #include "window_acc_chain.h"
 #include "window_acc_copy.h"
 #include "window_acc_run.h"
+#include "window_acc_way.h"
 
 /* ---- the lock ---- */
 
-static bool needs_lock(const struct loco_window *win, int rank)
+bool loci_acc_needs_lock(const struct loco_window *win, int rank)
 {
     uint32_t epoch = atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed);
 
@@ -59,14 +57,14 @@ static bool needs_lock(const struct loco_window *win, int rank)
 
 bool loci_acc_may_chain(const struct loco_window *win, int rank, const struct loci_rw *lock)
 {
-    return loci_acc_is_far(lock) && needs_lock(win, rank);
+    return loci_acc_is_far(lock) && loci_acc_needs_lock(win, rank);
 }
 
-static int enter(struct loco_window *win, int rank, bool *locked)
+int loci_acc_enter(struct loco_window *win, int rank, bool *locked)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
 
-    *locked = needs_lock(win, rank);
+    *locked = loci_acc_needs_lock(win, rank);
     return *locked ? loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES)
                    : LOCO_OK;
 }
@@ -95,69 +93,15 @@ int loci_acc_leave(struct loco_window *win, int rank, bool locked)
     return give_back(win, rank, &lock);
 }
 
-/* The same as enter(), or it is done by who has the lock: *done. */
+/* The same as loci_acc_enter(), or it is done by who has the lock: *done. */
 int loci_acc_enter_or_ask(struct loco_window *win, int rank, const struct loci_flat *op,
                           bool *locked, bool *done)
 {
     *done = false;
-    if (!needs_lock(win, rank) || !loci_flat_is_for(win))
-        return enter(win, rank, locked);
+    if (!loci_acc_needs_lock(win, rank) || !loci_flat_is_for(win))
+        return loci_acc_enter(win, rank, locked);
     *locked = true;
     return loci_flat_enter(win, rank, op, done);
-}
-
-/* ---- from the lock to atomics ---- */
-
-/* Under the lock, or when it does not matter: whether that member's accumulates may be atomics. */
-static bool is_single(struct loco_window *win, int rank)
-{
-    const unsigned char *word = loci_mem_word(&win->control[rank]);
-
-    return loci_load64(word + LOCI_WINDOW_SINGLES) != 0;
-}
-
-static int make_single(struct loco_window *win, int rank)
-{
-    struct loci_rw lock = loci_window_acc_lock(win, rank);
-    int status;
-
-    if (loci_mem_map(win->rt, &win->control[rank]) == NULL)
-        return LOCO_ERR_UNSUPPORTED;
-    if (is_single(win, rank))
-        return LOCO_OK;
-    status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, 0);
-    if (status != LOCO_OK)
-        return status;
-    loci_store64(loci_mem_word(&win->control[rank]) + LOCI_WINDOW_SINGLES, 1);
-    return loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
-}
-
-int loci_window_go_single(struct loco_window *win)
-{
-    int status = LOCO_OK;
-
-    for (int i = 0; status == LOCO_OK && i < win->group.size; i++)
-        status = make_single(win, i);
-    if (status == LOCO_OK)
-        atomic_store_explicit(&win->singles, true, memory_order_release);
-    return status;
-}
-
-/* Take the lock for n elements that could be atomics. LOCO_ERR_AGAIN: they are to be. */
-static int enter_for_vector(struct loco_window *win, int rank, size_t n, bool *locked)
-{
-    int status;
-
-    if (loci_window_singles(win))
-        return LOCO_ERR_AGAIN;
-    if (n >= LOCI_WINDOW_LONG && loci_mem_map(win->rt, &win->control[rank]) != NULL) {
-        status = enter(win, rank, locked);
-        if (status != LOCO_OK || !is_single(win, rank))
-            return status;
-        loci_acc_leave(win, rank, *locked);
-    }
-    status = loci_window_go_single(win);
-    return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
 /* ---- the lock's way, by the target if it happens to be waiting ---- */
@@ -200,59 +144,95 @@ static int add_by_target(struct loco_window *win, int rank, const struct loco_ac
     return status;
 }
 
-/* ---- one span of mapped memory ---- */
+/* ---- mapped memory ---- */
 
-static void combine_in_place(const struct loco_accumulate *acc, const struct loci_type *type,
+/* Nobody else is there. */
+static void combine_in_place(struct loco_window *win, const struct loco_accumulate *acc,
                              unsigned char *p, const unsigned char *operand,
                              unsigned char *result, size_t n)
 {
+    const struct loci_type *type = loci_type(acc->type);
+
     if (result != NULL)
         loci_type_copy(type, result, p, n);
-    loci_reduce(acc->op, acc->type)(p, operand, n);
+    loci_window_reduce(loci_reduce(acc->op, acc->type), type->extent, p, operand, n);
+    loci_window_stored(win);
 }
 
-static int combine_in_place_locked(struct loco_window *win, int rank,
-                                   const struct loco_accumulate *acc, unsigned char *p, size_t n)
+static void combine_atomically(struct loco_window *win, const struct loco_accumulate *acc,
+                               unsigned char *p, const unsigned char *operand,
+                               unsigned char *result, size_t n)
+{
+    loci_atomic_table[acc->type][acc->op](p, operand, result, n);
+    loci_window_updated(win);
+}
+
+typedef void combine_fn(struct loco_window *win, const struct loco_accumulate *acc,
+                        unsigned char *p, const unsigned char *operand, unsigned char *result,
+                        size_t n);
+
+static void combine_spans(struct loco_window *win, const struct loco_accumulate *acc,
+                          unsigned char *base, combine_fn *combine)
+{
+    const unsigned char *operand = acc->operand;
+    unsigned char *result = acc->result;
+    size_t extent = loci_type(acc->type)->extent;
+
+    for (size_t i = 0; i < acc->nspans; i++) {
+        const struct loco_span *span = &acc->spans[i];
+
+        combine(win, acc, base + span->offset, operand, result, span->len / extent);
+        operand = acc->op != LOCO_OP_NO_OP ? operand + span->len : NULL;
+        result = result != NULL ? result + span->len : NULL;
+    }
+}
+
+static int combine_with_lock(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                             unsigned char *base)
 {
     bool locked;
-    int status = enter(win, rank, &locked);
+    int status = loci_acc_enter(win, rank, &locked);
 
     if (status != LOCO_OK)
         return status;
-    combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
-    loci_window_stored(win);
+    combine_spans(win, acc, base, combine_in_place);
     return loci_acc_leave(win, rank, locked);
 }
 
-/* The element's own way, at a window where atomics may be; if it is the lock, the caller may have
- * it. */
-static int combine_span(struct loco_window *win, int rank, const struct loco_accumulate *acc,
-                        unsigned char *p, size_t n, bool has_lock)
+/* All elements could be atomics. */
+static int combine_either_way(struct loco_window *win, int rank,
+                              const struct loco_accumulate *acc, unsigned char *base)
 {
-    if (!has_lock && loci_window_is_atomic(win, loci_type(acc->type), (uintptr_t)p)) {
-        loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result, n);
-        loci_window_updated(win);
-        return LOCO_OK;
-    }
-    if (!has_lock)
-        return combine_in_place_locked(win, rank, acc, p, n);
-    combine_in_place(acc, loci_type(acc->type), p, acc->operand, acc->result, n);
-    loci_window_stored(win);
-    return LOCO_OK;
+    struct loci_acc_way way;
+    size_t bytes = 0;
+    int status;
+
+    for (size_t i = 0; i < acc->nspans; i++)
+        bytes += acc->spans[i].len;
+    status = loci_acc_way_enter(win, rank, bytes / loci_type(acc->type)->extent, &way);
+    if (status != LOCO_OK)
+        return status;
+    if (way.atomics)
+        LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
+    combine_spans(win, acc, base, way.atomics ? combine_atomically : combine_in_place);
+    return loci_acc_way_leave(win, rank, &way);
 }
 
-static int combine_spans(struct loco_window *win, int rank, const struct loco_accumulate *acc,
-                         unsigned char *base, bool has_lock)
+/* Some elements have the lock for their way, whatever the others have. */
+static int combine_both_ways(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                             unsigned char *base)
 {
     struct loco_accumulate part = *acc;
-    size_t extent = loci_type(acc->type)->extent;
+    const struct loci_type *type = loci_type(acc->type);
     int status = LOCO_OK;
 
+    part.nspans = 1;
     for (size_t i = 0; status == LOCO_OK && i < acc->nspans; i++) {
-        const struct loco_span *span = &acc->spans[i];
+        const struct loco_span *span = part.spans = &acc->spans[i];
 
-        status = combine_span(win, rank, &part, base + span->offset, span->len / extent,
-                              has_lock);
+        status = loci_window_is_atomic(win, type, (uintptr_t)(base + span->offset))
+                 ? combine_either_way(win, rank, &part, base)
+                 : combine_with_lock(win, rank, &part, base);
         if (acc->op != LOCO_OP_NO_OP)
             part.operand = (const unsigned char *)part.operand + span->len;
         if (acc->result != NULL)
@@ -261,24 +241,18 @@ static int combine_spans(struct loco_window *win, int rank, const struct loco_ac
     return status;
 }
 
-/* At a window where atomics may be, by whichever of them and the lock is in force. */
-static int combine_either_way(struct loco_window *win, int rank,
-                              const struct loco_accumulate *acc, unsigned char *base)
+static int combine_mapped(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                          unsigned char *base)
 {
-    size_t bytes = 0;
-    bool locked;
-    int status, left;
+    size_t atomic = 0;
 
     for (size_t i = 0; i < acc->nspans; i++)
-        bytes += acc->spans[i].len;
-    status = enter_for_vector(win, rank, bytes / loci_type(acc->type)->extent, &locked);
-    if (status == LOCO_ERR_AGAIN)
-        return combine_spans(win, rank, acc, base, false);
-    if (status != LOCO_OK)
-        return status;
-    status = combine_spans(win, rank, acc, base, true);
-    left = loci_acc_leave(win, rank, locked);
-    return status == LOCO_OK ? left : status;
+        atomic += loci_window_is_atomic(win, loci_type(acc->type),
+                                        (uintptr_t)(base + acc->spans[i].offset));
+    if (atomic == 0)
+        return combine_with_lock(win, rank, acc, base);
+    return atomic == acc->nspans ? combine_either_way(win, rank, acc, base)
+                                 : combine_both_ways(win, rank, acc, base);
 }
 
 /* ---- the calls ---- */
@@ -294,7 +268,7 @@ static bool is_alone_with(const struct loco_window *win, int rank,
     const struct loci_peer *peer = loci_peer(rt, win->group.peer[rank]);
     bool near = rt->ops->maps && peer->address.node == rt->address.node;
 
-    return (rank == win->group.rank || !near) && !needs_lock(win, rank)
+    return (rank == win->group.rank || !near) && !loci_acc_needs_lock(win, rank)
            && (acc->nspans > 1 || (acc->nspans == 1 && acc->spans->len > 8));
 }
 
@@ -331,12 +305,12 @@ static int enter_with(struct loco_window *win, int rank, const struct loco_accum
 
     *done = false;
     return op.len > 0 && op.len <= LOCI_FLAT_BYTES && loci_type(acc->type)->plain
-           ? loci_acc_enter_or_ask(win, rank, &op, locked, done) : enter(win, rank, locked);
+           ? loci_acc_enter_or_ask(win, rank, &op, locked, done)
+           : loci_acc_enter(win, rank, locked);
 }
 
-/* Under the lock: in place where the memory is mapped, else through a copy. */
-static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc,
-                             unsigned char *base)
+/* Under the lock, through a copy. */
+static int accumulate_locked(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status = loci_acc_may_chain(win, rank, &lock)
@@ -346,17 +320,13 @@ static int accumulate_locked(struct loco_window *win, int rank, const struct loc
 
     if (status != LOCO_ERR_AGAIN)
         return status;
-    status = base != NULL ? enter(win, rank, &locked) : enter_with(win, rank, acc, &locked, &done);
+    status = enter_with(win, rank, acc, &locked, &done);
     if (status != LOCO_OK || done)
         return status;
-    if (base != NULL) {
-        status = combine_spans(win, rank, acc, base, true);
-    } else {
-        status = is_counter(acc) ? add_by_target(win, rank, acc)
-                                 : loci_window_combine_by_target(win, rank, acc);
-        if (status == LOCO_ERR_AGAIN)
-            status = loci_acc_by_copy(win, rank, acc);
-    }
+    status = is_counter(acc) ? add_by_target(win, rank, acc)
+                             : loci_window_combine_by_target(win, rank, acc);
+    if (status == LOCO_ERR_AGAIN)
+        status = loci_acc_by_copy(win, rank, acc);
     left = loci_acc_leave(win, rank, locked);
     return status == LOCO_OK ? left : status;
 }
@@ -392,7 +362,7 @@ static int by_device_locked(struct by_device *d, const struct loco_span *piece)
     const struct loco_accumulate part = {
         d->acc->type, d->acc->op, d->operand, d->result, piece, 1
     };
-    int status = accumulate_locked(d->win, d->rank, &part, NULL);
+    int status = accumulate_locked(d->win, d->rank, &part);
 
     by_device_done(d, piece->len);
     return status;
@@ -555,14 +525,14 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
             return status;
     }
     if (loci_acc_is_for_device(win, loci_type(acc->type)))
-        return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc, NULL)
+        return is_alone_with(win, rank, acc) ? accumulate_locked(win, rank, acc)
                                              : accumulate_words(win, rank, acc);
     if (win->mapped_by_all)
         base = loci_mem_map(win->rt, &win->target[rank].mem);
-    if (!win->atomics)
-        return accumulate_locked(win, rank, acc, base);
     if (base != NULL)
-        return combine_either_way(win, rank, acc, base);
+        return combine_mapped(win, rank, acc, base);
+    if (!win->atomics)
+        return accumulate_locked(win, rank, acc);
     /* Others take atomics here: what cannot be mapped must not be written by a copy. */
     return win->target[rank].mem.key.len == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
@@ -576,25 +546,14 @@ int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accum
         return LOCO_ERR_ARG;
     if (acc->nspans == 1) {
         size_t len = acc->spans->len;
-        unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len);
+        unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len), *base;
         bool whole = p != NULL && (len & (type->extent - 1u)) == 0;
 
-        if (whole && loci_window_is_atomic(win, type, (uintptr_t)p)) {
-            if (len > type->extent && !needs_lock(win, rank)) {
-                combine_in_place(acc, type, p, acc->operand, acc->result, len >> type->shift);
-                loci_window_stored(win);
-                return LOCO_OK;
-            }
-            if (!loci_window_singles(win))
-                return combine_either_way(win, rank, acc, p - acc->spans->offset);
-            LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
-            loci_atomic_table[acc->type][acc->op](p, acc->operand, acc->result,
-                                                  len >> type->shift);
-            loci_window_updated(win);
-            return LOCO_OK;
-        }
+        base = whole ? p - acc->spans->offset : NULL;
+        if (whole && loci_window_is_atomic(win, type, (uintptr_t)p))
+            return combine_either_way(win, rank, acc, base);
         if (whole && win->mapped_by_all && !loci_acc_is_for_device(win, type))
-            return combine_in_place_locked(win, rank, acc, p, len >> type->shift);
+            return combine_with_lock(win, rank, acc, base);
     }
     return accumulate(win, rank, acc, ack);
 }
@@ -606,23 +565,24 @@ int loci_window_accumulate_run(struct loco_window *win, int rank, enum loco_type
     const struct loci_type *type = &loci_type_table[type_id];
     loci_reduce_fn *reduce = loci_reduce_table[type_id][op];
     unsigned char *p = loci_window_direct(win, rank, offset, n << type->shift), *word;
+    _Atomic uint64_t *inside;
     bool single;
 
     if (p == NULL || reduce == NULL || n == 0 || !win->mapped_by_all)
         return LOCO_ERR_AGAIN;
     single = loci_window_is_atomic(win, type, (uintptr_t)p);
-    if (single && loci_window_singles(win) && (n == 1 || needs_lock(win, rank))) {
+    if (single && n < LOCI_WINDOW_LONG && loci_window_atomics_begin(win, rank, &inside)) {
         LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
         loci_atomic_table[type_id][op](p, operand, result, n);
+        loci_window_atomics_end(inside);
         loci_window_updated(win);
         return LOCO_OK;
     }
-    if (!win->one_thread || (single && n < LOCI_WINDOW_LONG)
-        || !loci_window_combine_begin(win, rank, single, &word))
+    if (!win->one_thread || !loci_window_combine_begin(win, rank, single, n, &word))
         return LOCO_ERR_AGAIN;
     if (result != NULL)
         loci_type_copy(type, result, p, n);
-    reduce(p, operand, n);
+    loci_window_reduce(reduce, type->extent, p, operand, n);
     loci_window_combine_end(win, rank, word);
     return LOCO_OK;
 }

@@ -12,6 +12,10 @@
 
 /* Whether the lock is worth trying to take by a chain. */
 bool loci_acc_may_chain(const struct loco_window *win, int rank, const struct loci_rw *lock);
+/* Whether somebody else may be at that target's memory. */
+bool loci_acc_needs_lock(const struct loco_window *win, int rank);
+/* Take the lock if it is needed, *locked. */
+int loci_acc_enter(struct loco_window *win, int rank, bool *locked);
 /* Take the lock if it is needed, *locked, or have it done by who has it, *done. */
 int loci_acc_enter_or_ask(struct loco_window *win, int rank, const struct loci_flat *op,
                           bool *locked, bool *done);

@@ -12,6 +12,7 @@
 #include "window_acc.h"
 #include "window_acc_chain.h"
 #include "window_acc_run.h"
+#include "window_acc_way.h"
 #include "window_flat.h"
 
 #define SWAP_IF(bits, type)                                                                 \
@@ -146,6 +147,7 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
 {
     const struct loci_type *type = loci_type(type_id);
     struct loco_span span = { NULL, offset, type != NULL ? type->extent : 0 };
+    struct loci_acc_way way;
     unsigned char *p;
     int status;
 
@@ -170,15 +172,13 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             return LOCO_ERR_UNSUPPORTED;
         p = p != NULL ? p + offset : NULL;
     }
-    if (p != NULL && !loci_window_singles(win) && loci_window_is_atomic(win, type, (uintptr_t)p)) {
-        status = loci_window_go_single(win);
-        if (status != LOCO_OK)
-            return status;
-    }
     if (p == NULL || !loci_window_is_atomic(win, type, (uintptr_t)p))
         return swap_if_locked(win, rank, offset, span.len, expected, desired, result);
     LOCI_COUNT(win->rt, atomics, rank == win->group.rank);
-    swap_if(span.len, p, expected, desired, result);
+    status = loci_acc_way_enter(win, rank, 1, &way);
+    if (status != LOCO_OK)
+        return status;
+    swap_if(span.len, p, expected, desired, result);    /* with the lock it is as good */
     loci_window_updated(win);
-    return LOCO_OK;
+    return loci_acc_way_leave(win, rank, &way);
 }
