@@ -44,6 +44,8 @@ status 0 "windows made, touched, used and freed" '^3x8192 *3 *loco *[0-9.]*[1-9]
 status 0 "the same on memory that nobody touched" '^3x8192 *2 *loco *[0-9.]*[1-9]' \
     "$srcdir/bench/build_phase" --build "$builddir" --rivals '' --rounds 1 --ranks 2 --sets 3x8192 \
     --untouched
+status 0 "accumulates of one element and of many in phases" '^vector ' \
+    "$srcdir/bench/acc_phases_compare" --build "$builddir" --rivals sm --rounds 1 --repeat 2 --calls 300
 status 2 "no such part" "no such part" search --parts walk
 echo "1..$n"
 exit $failed

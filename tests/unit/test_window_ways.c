@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Accumulates that go from the lock to atomics and back (window_acc_way.h), and the asymmetric fence
- * which lets them (asymmetric.h), between processes. */
+/* Accumulates that go from the lock to atomics and back (window_acc_way.h), and the asymmetric
+ * fence which lets them (asymmetric.h), between processes. */
 
 #include <criterion/criterion.h>
 #include <signal.h>
