@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ompi/communicator/communicator.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -36,6 +37,7 @@ struct loci_mpi {
     bool everyone_is_set;               /* by the first native open */
 
     _Atomic(pthread_t) caller;          /* the thread that may call MPI; 0: none now */
+    _Atomic int64_t busy_until;         /* MPI's progress is, ns: nobody sleeps */
 
     pthread_mutex_t component_lock;     /* of the three below, and held while the log is told */
     const struct loci_mpi_component *component;
@@ -100,13 +102,40 @@ static void idle(void *ctx, unsigned rounds)
         sched_yield();
 }
 
-#define SLICE_NS INT64_C(1000000)
+#define SLICE_NS INT64_C(700000)
+#define BUSY_NS INT64_C(10000)      /* CPU time of a call that has found something, and */
+#define AWAKE_NS INT64_C(100000)    /* for how long none is slept through then */
 
-/* Who may call MPI sleeps in slices, for the same reason: a thousandth of a core at the most. */
+static int64_t thread_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Whether MPI's progress has work: what it has just done may have an answer soon. It does not say
+ * so itself; what it takes does, not counting what others had of the core meanwhile. */
+static bool progress_is_busy(void *ctx)
+{
+    int64_t before = thread_time(), now;
+
+    opal_progress();
+    now = loci_host_system.now(ctx);
+    if (thread_time() - before > BUSY_NS)
+        atomic_store_explicit(&process.busy_until, now + AWAKE_NS, memory_order_relaxed);
+    return now < atomic_load_explicit(&process.busy_until, memory_order_relaxed);
+}
+
+/* Who may call MPI sleeps in slices, for the same reason, and not at all while there is something
+ * to do. */
 static void sleep_in_mpi(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
     if (loci_mpi_may_call()) {
-        opal_progress();
+        if (progress_is_busy(ctx)) {
+            sched_yield();
+            return;
+        }
         if (ns == LOCO_FOREVER || ns > SLICE_NS)
             ns = SLICE_NS;
     }

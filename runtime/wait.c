@@ -21,6 +21,7 @@
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
 #define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
+#define NAP INT64_C(700000)                 /* ns; at most a millisecond with the system's slack */
 
 /* ---- the production host ---- */
 
@@ -131,11 +132,17 @@ static void poll_own_lanes(struct loco_runtime *rt)
     }
 }
 
-void loci_wait_round(struct loco_runtime *rt, unsigned *rounds)
+/* What a waiter does between two looks, beside resting. */
+static void poll_and_help(struct loco_runtime *rt)
 {
     if (!rt->ops->synchronous)
         poll_own_lanes(rt);
     loci_help(rt);
+}
+
+void loci_wait_round(struct loco_runtime *rt, unsigned *rounds)
+{
+    poll_and_help(rt);
     if ((*rounds)++ < (unsigned)rt->tunables.spin)
         loci_cpu_relax();
     else
@@ -234,8 +241,34 @@ int loci_ring(struct loco_runtime *rt, int peer)
 static bool may_sleep(const struct loco_runtime *rt, const struct loci_reason *why,
                       const struct clock *clock)
 {
-    return why->announce != NULL && rt->host.sleep != NULL
-           && clock->waited >= rt->tunables.sleep_after;
+    return rt->host.sleep != NULL
+           && clock->waited >= (why->announce != NULL ? rt->tunables.sleep_after
+                                                      : rt->tunables.nap_after);
+}
+
+/* Whether a device has something to do for this thread: its completion rings no bell. */
+static bool is_in_flight(struct loco_runtime *rt)
+{
+    struct loci_thread *thread;
+
+    if (rt->ops->synchronous || atomic_load_explicit(&rt->threads, memory_order_relaxed) == NULL)
+        return false;
+    thread = loci_self(rt);
+    for (int i = 0; thread != NULL && i < LOCI_SLOTS; i++)
+        if (atomic_load_explicit(&thread->slot[i].seq, memory_order_relaxed) != 0)
+            return true;
+    return false;
+}
+
+/* For how long: what may come without a ring is looked for before a millisecond is over. */
+static int64_t sleep_for(const struct loci_reason *why, const struct clock *clock)
+{
+    int64_t left = why->timeout_ns - clock->waited;
+    int64_t most = why->announce != NULL ? LOCO_FOREVER : NAP;
+
+    if (why->timeout_ns == LOCO_FOREVER)
+        return most;
+    return most == LOCO_FOREVER || left < most ? left : most;
 }
 
 /* Sleep, unless `ready` says something now, or somebody has died since `deaths` was read. The bell
@@ -246,13 +279,13 @@ static int sleep_once(struct loco_runtime *rt, const struct loci_reason *why, lo
     uint32_t bell = atomic_load_explicit(rt->bell, memory_order_acquire);
     int status;
 
-    why->announce(arg, 1);
+    if (why->announce != NULL)
+        why->announce(arg, 1);
     status = ready(arg);
     if (status == 0 && atomic_load_explicit(&rt->deaths, memory_order_acquire) == deaths)
-        rt->host.sleep(rt->host.ctx, rt->bell, bell,
-                       why->timeout_ns == LOCO_FOREVER ? LOCO_FOREVER
-                       : why->timeout_ns - clock->waited);
-    why->announce(arg, -1);
+        rt->host.sleep(rt->host.ctx, rt->bell, bell, sleep_for(why, clock));
+    if (why->announce != NULL)
+        why->announce(arg, -1);
     return status;
 }
 
@@ -315,11 +348,13 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
         }
         if (!watch.begun)
             watch_begins(rt, why, &watch);
-        loci_wait_round(rt, &rounds);
-        if (may_sleep(rt, why, &clock)) {
+        if (may_sleep(rt, why, &clock) && (why->announce != NULL || !is_in_flight(rt))) {
+            poll_and_help(rt);
             status = sleep_once(rt, why, ready, arg, deaths, &clock);
             if (status != 0)
                 break;
+        } else {
+            loci_wait_round(rt, &rounds);
         }
         deaths = atomic_load_explicit(&rt->deaths, memory_order_acquire);
         status = ready(arg);

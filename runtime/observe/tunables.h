@@ -59,6 +59,7 @@ struct loci_tunables {
     int64_t extent_min, extent_max;     /* bytes */
     int64_t spin;                       /* polls */
     int64_t sleep_after;                /* ns */
+    int64_t nap_after;                  /* ns */
     int64_t lock_handovers;
     int64_t lock_patience;              /* ns */
     int64_t lock_pass;                  /* ns */

@@ -152,9 +152,27 @@ static void log_line(void *ctx, int level, const char *text)
         SIM_TRACE(p->world, p->rank, p->world->current->thread, "log", 0, -1, "%s", text);
 }
 
-static int open_runtime(struct sim_process *p, const struct loco_exchange *exchange)
+#define SETTINGS_MOST 8
+
+/* Waits that might as well poll do: naps would hide which steps they wait for. What a scenario says
+ * comes later, and counts. */
+static void fill_settings(const struct sim_process *p, const char **settings)
 {
     static const char *const defaults[] = { "LOCO_SPIN=0", NULL };
+    const char *const *given = p->world->config->settings;
+    int n = 0;
+
+    settings[n++] = "LOCO_NAP_AFTER=inf";
+    for (given = given != NULL ? given : defaults; *given != NULL; given++) {
+        LOCO_ASSERT(n < SETTINGS_MOST);
+        settings[n++] = *given;
+    }
+    settings[n] = NULL;
+}
+
+static int open_runtime(struct sim_process *p, const struct loco_exchange *exchange)
+{
+    const char *settings[SETTINGS_MOST + 1];
     const struct loci_sim_config *config = p->world->config;
     const struct loci_host host = {
         .ctx = p, .now = host_now, .random = host_random, .idle = host_idle, .self = host_self,
@@ -164,9 +182,10 @@ static int open_runtime(struct sim_process *p, const struct loco_exchange *excha
         .identity = SIM_IDENTITY + (uint64_t)p->rank,
         .exchange = *exchange,
         .log = log_line, .log_ctx = p,
-        .settings = config->settings != NULL ? config->settings : defaults,
+        .settings = settings,
     };
 
+    fill_settings(p, settings);
     return loci_runtime_open(&boot, &host, config->one_node ? &loci_fabric_sim_node
                                                             : &loci_fabric_sim, &p->rt);
 }
