@@ -95,7 +95,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     if (rt == NULL)
         return fail_open(boot, LOCO_ERR_NO_MEMORY);
     rt->host = host != NULL ? *host : loci_host_system;
-    rt->bell = &rt->own_bell;
+    rt->bells = &rt->own_bells;
     rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
     pthread_mutex_init(&rt->living_lock, NULL);

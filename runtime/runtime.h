@@ -57,6 +57,9 @@ struct loci_host {
      * any process, for at most `ns` (or LOCO_FOREVER); may return before. */
     void (*sleep)(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns);
     void (*wake)(void *ctx, _Atomic uint32_t *word);
+    /* Nullable. All threads of all processes that have registered so have a full fence between what
+     * they do before this call and what they do after it. False: cannot. */
+    bool (*fence)(void *ctx);
     /* Nullable. A wait begins that is not over at the first look: for this. */
     void (*waits)(void *ctx, const char *what);
     /* Which of the job's processes on this node this is, from 1: they take devices in turn. 0: not
@@ -66,6 +69,31 @@ struct loci_host {
      * system, or be replaced: before it is, in the thread that does it; with `released` NULL: no
      * more, and none is under way. LOCO_OK, or nobody can tell. */
     int (*watch_memory)(void *ctx, loci_released_fn *released, void *arg);
+};
+
+/* ---- bells (wait.c, bell.h) ---- */
+
+/* What a waiter sleeps for. Who may end such a wait rings that bell of its process, if there is a
+ * sleeper; nobody's sleep is disturbed by what others wait for. */
+enum loci_bell_kind {
+    LOCI_BELL_ANY,                  /* rung by name, not for sleepers that it finds: loci_ring() */
+    LOCI_BELL_SST, LOCI_BELL_QUEUE, LOCI_BELL_TICKET, LOCI_BELL_WORD, LOCI_BELL_WINDOW,
+    LOCI_BELL_READY,
+    LOCI_BELLS
+};
+
+struct loci_bell {
+    _Atomic uint32_t rings;         /* grows: a futex */
+    _Atomic uint32_t asleep;        /* threads of its process that sleep by it, or are about to */
+};
+
+/* A process's, in memory that the peers of its node map. A process that is killed while it watches
+ * stays counted, which makes those who change such words look for sleepers that are not there. */
+struct loci_bells {
+    struct loci_bell bell[LOCI_BELLS];
+    /* Threads of any process that sleep until somebody changes a word in this one's memory: those
+     * who do so do not know whom to ring, so they look at all that it may be. */
+    _Alignas(64) _Atomic uint32_t watchers[LOCI_BELLS];
 };
 
 /* ---- peers (peer.c) ---- */
@@ -90,6 +118,8 @@ struct loci_peer {
     _Atomic bool silent;            /* it has gone; nothing that it had posted arrives any more */
     void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
     void *device_data;              /* of verbs, beside shm's */
+    _Atomic(struct loci_bells *) bells; /* mapped here; NULL: not yet; rt->no_bells: of one that
+                                     * does not rely on our ringing */
     struct loci_asking asking;
     _Atomic int holders;            /* of its place in the table, */
     _Atomic int users;              /* and those of them who use what the fabric has: forget.c */
@@ -211,8 +241,10 @@ struct loco_runtime {
     bool parting;                   /* the runtime closes: all is kept from now on */
     struct loco_group *groups;      /* made by group.c and not destroyed */
     _Atomic unsigned deaths;        /* grows around every loss of a peer: waiters look again */
-    _Atomic uint32_t *bell;         /* grows with every ring: sleepers look again (wait.h) */
-    _Atomic uint32_t own_bell;      /* where the fabric has none that peers reach */
+    struct loci_bells *bells;       /* sleepers' (bell.h) */
+    struct loci_bells own_bells;    /* where the fabric has none that peers reach */
+    struct loci_bells no_bells;     /* nobody sleeps by them */
+    _Atomic bool unheard;           /* there is a process here or elsewhere that rings none */
     bool expects_machines;          /* processes of other machines will be met */
     _Atomic int asymmetric;         /* enum loci_asymmetric */
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */

@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/random.h>
@@ -12,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "names/control.h"
 #include "observe/observe.h"
 #include "runtime.h"
 #include "wait.h"
@@ -21,7 +21,7 @@
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
 #define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
-#define NAP INT64_C(700000)                 /* ns; at most a millisecond with the system's slack */
+#define FENCE_AFTER 10                      /* times LOCO_NAP_AFTER: a wait that is worth one */
 
 /* ---- the production host ---- */
 
@@ -67,12 +67,24 @@ static void system_wake(void *ctx, _Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+static bool system_fence(void *ctx)
+{
+    (void)ctx;
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+bool loci_fence_register(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
 const struct loci_host loci_host_system = {
     .now = system_now,
     .random = system_random,
     .idle = system_idle,
     .sleep = system_sleep,
     .wake = system_wake,
+    .fence = system_fence,
 };
 
 int64_t loci_now(struct loco_runtime *rt)
@@ -167,6 +179,9 @@ struct clock {
     int64_t start;              /* 0: not looked at yet */
     int64_t waited;             /* when last looked at */
     bool told;
+    bool announced;             /* up to the end of the wait */
+    bool fenced;                /* since then: it cannot be missed */
+    struct loci_bells *watched; /* whose watchers it is among */
 };
 
 /* Somebody stopped while writing it, or it was written astray. */
@@ -213,31 +228,6 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
 
 /* ---- sleeping ---- */
 
-void loci_ring_bell(struct loco_runtime *rt, _Atomic uint32_t *bell)
-{
-    /* Release: who finds that it has changed finds what it was rung for. */
-    atomic_fetch_add_explicit(bell, 1, memory_order_release);
-    if (rt->host.wake != NULL)
-        rt->host.wake(rt->host.ctx, bell);
-}
-
-void loci_ring_self(struct loco_runtime *rt)
-{
-    if (rt->bell != NULL)
-        loci_ring_bell(rt, rt->bell);
-}
-
-int loci_ring(struct loco_runtime *rt, int peer)
-{
-    int status = LOCO_ERR_AGAIN;
-
-    if (!loci_peer_alive(rt, peer))
-        return LOCO_ERR_PEER_DEAD;
-    if (rt->ops->ring != NULL)
-        status = rt->ops->ring(rt->fabric, loci_peer(rt, peer));
-    return status == LOCO_ERR_AGAIN ? loci_control_ring(rt, peer) : status;
-}
-
 static bool may_sleep(const struct loco_runtime *rt, const struct loci_reason *why,
                       const struct clock *clock)
 {
@@ -260,30 +250,82 @@ static bool is_in_flight(struct loco_runtime *rt)
     return false;
 }
 
-/* For how long: what may come without a ring is looked for before a millisecond is over. */
-static int64_t sleep_for(const struct loci_reason *why, const struct clock *clock)
+/* Who ends it finds a sleeper from now on. */
+static void announce(struct loco_runtime *rt, const struct loci_reason *why, struct clock *clock)
 {
-    int64_t left = why->timeout_ns - clock->waited;
-    int64_t most = why->announce != NULL ? LOCO_FOREVER : NAP;
+    clock->announced = true;
+    atomic_fetch_add_explicit(&rt->bells->bell[why->bell].asleep, 1, memory_order_seq_cst);
+    if (why->watched == NULL)
+        return;
+    clock->watched = loci_bells_of(rt, why->watched->peer);
+    if (clock->watched != NULL)
+        atomic_fetch_add_explicit(&clock->watched->watchers[why->bell], 1, memory_order_seq_cst);
+}
 
-    if (why->timeout_ns == LOCO_FOREVER)
-        return most;
-    return most == LOCO_FOREVER || left < most ? left : most;
+static void withdraw(struct loco_runtime *rt, const struct loci_reason *why,
+                     const struct clock *clock)
+{
+    if (clock->watched != NULL)
+        atomic_fetch_sub_explicit(&clock->watched->watchers[why->bell], 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&rt->bells->bell[why->bell].asleep, 1, memory_order_relaxed);
+}
+
+/* Whether all who may end the wait ring. */
+static bool all_ring(const struct loco_runtime *rt, const struct loci_reason *why,
+                     const struct clock *clock, unsigned deaths)
+{
+    return why->bell != LOCI_BELL_ANY && rt->ops->synchronous && deaths == 0
+           && !atomic_load_explicit(&rt->unheard, memory_order_acquire)
+           && (why->watched == NULL || clock->watched != NULL);
+}
+
+/* Whether it is certain to be rung: the fence, once, if the wait has lasted long enough. */
+static bool is_fenced(struct loco_runtime *rt, struct clock *clock)
+{
+    if (!clock->fenced && rt->host.fence != NULL
+        && clock->waited >= FENCE_AFTER * rt->tunables.nap_after)
+        clock->fenced = rt->host.fence(rt->host.ctx);
+    return clock->fenced;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a == LOCO_FOREVER || (b != LOCO_FOREVER && b < a) ? b : a;
+}
+
+/* For how long at most. */
+static int64_t sleep_for(struct loco_runtime *rt, const struct loci_reason *why, void *arg,
+                         unsigned deaths, struct clock *clock)
+{
+    int64_t ns = LOCO_FOREVER;
+
+    if (why->announce == NULL && !(all_ring(rt, why, clock, deaths) && is_fenced(rt, clock)))
+        ns = LOCI_NAP;
+    if (why->doze != NULL)
+        ns = least(ns, why->doze(arg));
+    if (!clock->told && rt->log.level >= LOCO_LOG_INFO)
+        ns = least(ns, STUCK_AFTER - clock->waited);
+    return why->timeout_ns == LOCO_FOREVER ? ns : least(ns, why->timeout_ns - clock->waited);
 }
 
 /* Sleep, unless `ready` says something now, or somebody has died since `deaths` was read. The bell
  * is read first: who rings after the announcement changes it. */
 static int sleep_once(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
-                      void *arg, unsigned deaths, const struct clock *clock)
+                      void *arg, unsigned deaths, struct clock *clock)
 {
-    uint32_t bell = atomic_load_explicit(rt->bell, memory_order_acquire);
+    _Atomic uint32_t *bell = &rt->bells->bell[why->bell].rings;
+    uint32_t rings = atomic_load_explicit(bell, memory_order_acquire);
+    int64_t ns;
     int status;
 
     if (why->announce != NULL)
         why->announce(arg, 1);
+    else if (why->bell != LOCI_BELL_ANY && !clock->announced)
+        announce(rt, why, clock);
+    ns = sleep_for(rt, why, arg, deaths, clock);
     status = ready(arg);
     if (status == 0 && atomic_load_explicit(&rt->deaths, memory_order_acquire) == deaths)
-        rt->host.sleep(rt->host.ctx, rt->bell, bell, sleep_for(why, clock));
+        rt->host.sleep(rt->host.ctx, bell, rings, ns);
     if (why->announce != NULL)
         why->announce(arg, -1);
     return status;
@@ -361,6 +403,8 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
         if (status != 0)
             break;
     }
+    if (clock.announced)
+        withdraw(rt, why, &clock);
     watch_ends(rt, why, &watch);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef LOCI_WAIT_H
 #define LOCI_WAIT_H
 
+#include "bell.h"
 #include "inbox.h"
 #include "runtime.h"
 
@@ -24,25 +25,31 @@ struct loci_reason {
     const char *torn;                   /* nullable: it waits for this to be whole, "key", of... */
     uint64_t number;                    /* ...this number. That takes moments where all is well, so
                                            it is said after a second, and as a warning */
-    /* Nullable: this wait may sleep. Say in network memory of this process that one thread more
-     * (+1) or less (-1) does; an atomic in one order with what `ready` then loads. */
+    /* Nullable: this wait may sleep soon. Say in network memory of this process that one thread
+     * more (+1) or less (-1) does; an atomic in one order with what `ready` then loads. Who ends
+     * the wait looks there, and calls loci_ring(). */
     void (*announce)(void *arg, int change);
+    /* Who ends this wait signals this bell of this process (bell.h); LOCI_BELL_ANY: nobody does. */
+    enum loci_bell_kind bell;
+    const struct loci_mem *watched;     /* nullable: they signal all who wait for a change there */
+    int64_t (*doze)(void *arg);         /* nullable: how long it may sleep at most now, ns */
 };
 
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
               void *arg);
 
-/* Sleeping. A wait that has lasted LOCO_SLEEP_AFTER, and may, sleeps until this process's bell is
- * rung; then it looks, and sleeps again. It announces, looks once more, then sleeps. Whoever brings
- * about what it waits for looks at the announcement after that, in one order with both (a full
- * fence between, or on a lane: a read after the write), and rings if there is one. One of the two
- * looks comes after the other's act, so no sleeper is missed. Deaths ring, too. */
+/* Sleeping. A wait that has lasted LOCO_NAP_AFTER sleeps until its bell is rung; then it looks, and
+ * sleeps again. Where not all that may end it ring (bell.c says who does), and in its first time,
+ * it naps: it looks after less than a millisecond all the same. While a device has something to do
+ * for the thread it polls on.
+ *
+ * A wait that announces sleeps by LOCI_BELL_ANY after LOCO_SLEEP_AFTER, and needs no other's
+ * ringing. It announces, looks once more, then sleeps. Whoever brings about what it waits for looks
+ * at the announcement after that, in one order with both (a full fence between, or on a lane: a
+ * read after the write), and rings if there is one. One of the two looks comes after the other's
+ * act, so no sleeper is missed. Deaths ring all bells. */
 
-/* Wake all sleepers of that peer's process (index of peer). LOCO_ERR_PEER_DEAD: they need not. */
-int loci_ring(struct loco_runtime *rt, int peer);
-/* Those of this one. */
-void loci_ring_self(struct loco_runtime *rt);
-void loci_ring_bell(struct loco_runtime *rt, _Atomic uint32_t *bell);
+#define LOCI_NAP INT64_C(700000)        /* ns; a millisecond at most, with what the system adds */
 
 /* One round of a loop that cannot be put as a `ready` function: polls and idles.
  * Start with *rounds = 0. */
@@ -83,5 +90,7 @@ uint64_t loci_random(struct loco_runtime *rt);
 
 /* The production host: CLOCK_MONOTONIC, getrandom, sched_yield. */
 extern const struct loci_host loci_host_system;
+/* Take part in its fence. False: this process cannot. */
+bool loci_fence_register(void);
 
 #endif

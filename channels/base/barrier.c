@@ -169,7 +169,7 @@ static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(vo
     const struct loci_reason why = {
         .what = "a barrier", .peer = -1, .broken = broken,
         .timeout_ns = loci_time_left(wait->barrier->rt, deadline),
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .bell = LOCI_BELL_SST,
     };
 
     return loci_wait(wait->barrier->rt, &why, ready, wait);

@@ -148,8 +148,10 @@ static int push_locked(struct loci_owned *o, size_t first, size_t n, const int *
     for (int i = 0; i < all; i++) {
         int rank = ranks == NULL ? i : ranks[i], one = LOCO_OK;
 
-        if (rank != o->owner)
-            one = push_to(o, rank, first, n, &o->pushes);
+        if (rank == o->owner)
+            continue;
+        one = push_to(o, rank, first, n, &o->pushes);
+        loci_signal(o->ep->rt, o->ep->group.peer[rank], LOCI_BELL_SST);
         status = status == LOCO_OK ? one : status;
     }
     return status;

@@ -45,6 +45,7 @@ struct rw_wait {
     uint64_t read, expected;
     uint64_t last;                      /* as it was seen last; ~0: not yet */
     uint64_t taken;                     /* as it was when it was taken */
+    uint64_t seen;                      /* as it was at the last look */
     int64_t next_look, interval;
     /* once somebody is dead */
     unsigned deaths;
@@ -110,6 +111,7 @@ static int try_once(struct loco_runtime *rt, const struct loci_rw *rw, enum loci
     if (loci_rw_is_free(old, mode))
         return LOCO_OK;
     status = loci_add(rt, rw->mem, rw->offset, 0 - unit, &old, NULL);
+    loci_rw_wake(rt, rw);
     return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
 }
 
@@ -372,6 +374,15 @@ static int take(struct rw_wait *w, uint64_t *word)
     return 0;
 }
 
+/* Naps, unless whoever is in the way rings when it goes. */
+static int64_t doze(void *arg)
+{
+    const struct rw_wait *w = arg;
+
+    return w->rw->rings && w->has_ticket && (w->seen & loci_rw_conflicts(w->mode)) != 0
+           ? LOCO_FOREVER : LOCI_NAP;
+}
+
 static int is_ours(void *arg)
 {
     struct rw_wait *w = arg;
@@ -390,7 +401,7 @@ static int is_ours(void *arg)
         measure_silence(w, word);
         status = take(w, &word);
     }
-    w->taken = word;
+    w->taken = w->seen = word;
     if (status == 0)
         status = skip_silent(w, word);
     if (status == 0)
@@ -422,6 +433,8 @@ static int wait_until(struct loco_runtime *rt, struct rw_wait *w, int64_t deadli
         .what = w->rw->what, .at = w->rw->mem, .peer = -1,
         .timeout_ns = loci_time_left(rt, deadline),
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
+        .bell = w->rw->rings && loci_mem_word(w->rw->mem) != NULL ? LOCI_BELL_WORD : LOCI_BELL_ANY,
+        .watched = w->rw->mem, .doze = doze,
     };
     int64_t patience = rt->tunables.lock_patience;
     int status;
@@ -478,6 +491,7 @@ int loci_rw_release_far(struct loco_runtime *rt, const struct loci_rw *rw, enum 
     int status = loci_add(rt, rw->mem, rw->offset, unit, &old, NULL), lost = LOCO_OK;
 
     status = loci_add_again(rt, rw->mem, rw->offset, unit, &old, status, &lost);
+    loci_rw_wake(rt, rw);
     return status != LOCO_OK ? status : lost;
 }
 

@@ -62,6 +62,11 @@
  * microsecond to 2, or without, by whose turn it is; others are read through the fabric, or swapped
  * by who wants it alone, at intervals that double from 1 to 64 microseconds.
  *
+ * Sleeping: who waits long naps (wait.h), since much here is told by time. Where all who give the
+ * word back ring (struct loci_rw), one who has a ticket and is kept out by a holder sleeps until
+ * that is so: from then on the word is given back by a ring, or an attempt that did not succeed is,
+ * before it looks as if it could be had.
+ *
  * Death: an exclusive holder has its name in the word: when it is dead, waiters return
  * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
  * member of the group is dead, a waiter before which nothing moves for half a second returns
@@ -70,6 +75,7 @@
 
 #include <stdint.h>
 
+#include "bell.h"
 #include "move/rma.h"
 #include "runtime.h"
 
@@ -100,6 +106,7 @@ struct loci_rw {
     const char *what;                   /* for the report of a wait that is stuck: "lock x" */
     _Atomic uint64_t *free_word;        /* how it was last found free, zero at first; or NULL */
     _Atomic int *parts;                 /* in mode PART: how often this process holds it */
+    bool rings;                         /* whoever gives it back rings those who sleep for it */
 };
 
 /* What those who try a word have seen of it, for all threads of this process; zero at first. */
@@ -191,6 +198,13 @@ static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode)
     return (word & loci_rw_conflicts(mode)) == 0 && !loci_rw_closed(word);
 }
 
+/* It has been given back, or an attempt has: those who saw it held and sleep look again. */
+static inline void loci_rw_wake(struct loco_runtime *rt, const struct loci_rw *rw)
+{
+    if (rw->rings)
+        loci_signal_watchers(rt, rw->mem->peer, rw->group, LOCI_BELL_WORD);
+}
+
 /* Give it back by the CPU's atomics: on what loci_mem_word() gives. An exclusive holder stores:
  * nobody else changes the field that names it. */
 static inline void loci_rw_give_mapped(struct loco_runtime *rt, unsigned char *word,
@@ -229,6 +243,7 @@ static inline bool loci_rw_take_alone(struct loco_runtime *rt, unsigned char *wo
     if (loci_rw_lets_in(word))
         return true;
     loci_rw_give_mapped(rt, word, rw, mode);
+    loci_rw_wake(rt, rw);
     return false;
 }
 
@@ -248,6 +263,7 @@ static inline bool loci_rw_take_mapped(struct loco_runtime *rt, unsigned char *w
         return true;
     LOCI_COUNT_MEM(rt, atomics, rw->mem);
     loci_cpu_fetch_add(word, 0 - unit);
+    loci_rw_wake(rt, rw);
     return false;
 }
 
@@ -288,6 +304,7 @@ static inline int loci_rw_release(struct loco_runtime *rt, const struct loci_rw 
     if (p == NULL)
         return loci_rw_release_far(rt, rw, mode);
     loci_rw_give_mapped(rt, p + rw->offset, rw, mode);
+    loci_rw_wake(rt, rw);
     return LOCO_OK;
 }
 

@@ -76,7 +76,7 @@ static int enter(struct loco_ticket_lock *lock)
     const struct loci_reason why = {
         .what = "threads of this process at a ticket lock", .peer = -1,
         .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_LOCK,
+        .kind = LOCI_WAIT_LOCK, .bell = LOCI_BELL_TICKET,
     };
     struct local_wait wait = {
         lock, atomic_fetch_add_explicit(&lock->next, 1, memory_order_acquire)
@@ -106,6 +106,7 @@ static int enter_until(struct loco_ticket_lock *lock, int64_t deadline)
     const struct loci_reason why = {
         .what = "threads of this process at a ticket lock", .peer = -1,
         .timeout_ns = loci_time_left(lock->rt, deadline), .kind = LOCI_WAIT_LOCK,
+        .bell = LOCI_BELL_TICKET,
     };
 
     return deadline == LOCI_NEVER ? enter(lock) : loci_wait(lock->rt, &why, is_entered, lock);
@@ -123,6 +124,7 @@ static void leave(struct loco_ticket_lock *lock)
 
     atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
     atomic_store_explicit(&lock->serving, number + 1, memory_order_release);
+    loci_signal(lock->rt, LOCI_SELF, LOCI_BELL_TICKET);
 }
 
 /* ---- processes ---- */
@@ -159,7 +161,7 @@ static int wait_for_grant(struct loco_ticket_lock *lock, int64_t deadline)
     const struct loco_ticket_array *array = lock->array;
     const struct loci_reason why = {
         .what = array->ep->name, .peer = -1, .timeout_ns = loci_time_left(lock->rt, deadline),
-        .kind = LOCI_WAIT_LOCK,
+        .kind = LOCI_WAIT_LOCK, .bell = LOCI_BELL_TICKET,
     };
     struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
                                               LOCI_TICKET_GRANTS);
@@ -341,6 +343,7 @@ static int grant(struct loco_ticket_lock *lock, unsigned ticket, uint64_t name)
         return LOCO_ERR_PROTOCOL;
     theirs = loci_endpoint_mem(array->ep, (int)name - 1, LOCI_TICKET_GRANTS);
     status = loci_write64(lock->rt, theirs, lock->grant, (uint64_t)ticket + 1, &ack);
+    loci_signal(lock->rt, array->ep->group.peer[name - 1], LOCI_BELL_TICKET);
     /* That it died while it waited is for those behind it to find out. */
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }

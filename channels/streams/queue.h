@@ -162,6 +162,8 @@ struct loci_queue_turn {
     uint64_t still;
     int lost;                           /* LOCO_ERR_RANGE: a write from before was refused, and this
                                            call tells it */
+    int named;                          /* rank whose name was in the slot when it was taken, or
+                                           -1: it may sleep */
     uint64_t woken;                     /* who waited and was told, or is to be; 0: nobody */
     int wake_status;                    /* of the write that tells it, in flight by this... */
     loco_ack_t wake_ack;                /* ...ack */

@@ -106,6 +106,7 @@ void loci_queue_turn_begin(struct loci_queue_turn *turn, struct loco_queue *q, b
     turn->registered = turn->passed = false;
     turn->lost = LOCO_OK;
     turn->woken = 0;
+    turn->named = -1;
     turn->delay = FIRST_DELAY;
     turn->next_look = turn->next_check = turn->still_since = 0;
 }
@@ -197,8 +198,10 @@ static int take(struct loci_queue_turn *turn, bool *done)
         status = take_up_again(turn);
     if (status == LOCO_OK)
         status = loci_queue_swap(turn, taken_word(turn), done);
-    if (status == LOCO_OK && *done && who != 0)
+    if (status == LOCO_OK && *done && who != 0) {
+        turn->named = loci_queue_who_rank(who);
         wake(turn, who);
+    }
     return status;
 }
 
@@ -301,16 +304,28 @@ static int has_changed(void *arg)
     return status == 0 && deaths != 0 ? check_now_and_then(turn) : status;
 }
 
+/* The word has our name, and keeps it until the other half of this ticket takes the slot: which
+ * signals us when it has done with it. */
+static bool is_named(const struct loci_queue_turn *turn)
+{
+    return !turn->push && loci_queue_state(turn->word) == LOCI_QUEUE_FREE
+           && loci_queue_ahead(turn->word, turn->round) == 0
+           && loci_queue_who_rank(loci_queue_who(turn->word)) == turn->q->ep->group.rank;
+}
+
 static int wait_for_change(struct loci_queue_turn *turn)
 {
-    const struct loci_reason why = {
+    bool mapped = loci_mem_ptr(turn->mem) != NULL;
+    struct loci_reason why = {
         .what = turn->q->ep->name, .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_OTHER,
+        .kind = LOCI_WAIT_OTHER, .bell = mapped ? LOCI_BELL_QUEUE : LOCI_BELL_ANY,
     };
-    int status = register_wait(turn, loci_mem_ptr(turn->mem) != NULL);
+    int status = register_wait(turn, mapped);
 
     if (status != LOCO_OK || judge(turn) != WAIT)
         return status;
+    if (mapped && !is_named(turn))
+        why.watched = turn->mem;
     status = loci_wait(turn->q->rt, &why, has_changed, turn);
     return status == LOCO_OK && turn->passed ? LOCI_QUEUE_PASSED : status;
 }
@@ -403,18 +418,31 @@ int loci_queue_claim(struct loci_queue_turn *turn)
     return claim(turn);
 }
 
+/* Whom the change may let go on: the one whose name the slot had, and those who wait there without
+ * one, as pushes do, and pops of a later round. */
+static void wake_sleepers(const struct loci_queue_turn *turn)
+{
+    const struct loco_queue *q = turn->q;
+
+    if (turn->named >= 0 && turn->named < (int)q->size)
+        loci_signal(q->rt, q->ep->group.peer[turn->named], LOCI_BELL_QUEUE);
+    loci_signal_watchers(q->rt, turn->host, &q->ep->group, LOCI_BELL_QUEUE);
+}
+
 /* From a state that is this turn's alone to the next. Nobody else changes the word meanwhile, so
  * where the CPU's atomics are used a store will do (rma.h). */
 static int give_on(struct loci_queue_turn *turn, uint64_t desired, loco_ack_t *ack)
 {
     struct loco_runtime *rt = turn->q->rt;
     unsigned char *slot = loci_mem_word(turn->mem);
+    int status = LOCO_OK;
 
-    if (slot != NULL) {
+    if (slot != NULL)
         loci_store64(slot + turn->offset, desired);
-        return LOCO_OK;
-    }
-    return loci_post_swap_unwaited(rt, turn->mem, turn->offset, turn->word, desired, ack);
+    else
+        status = loci_post_swap_unwaited(rt, turn->mem, turn->offset, turn->word, desired, ack);
+    wake_sleepers(turn);
+    return status;
 }
 
 int loci_queue_publish(struct loci_queue_turn *turn, loco_ack_t *ack)

@@ -57,6 +57,7 @@ static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t cou
 {
     int status = loci_tell64(win->rt, &win->control[rank], offset, count, sent), again;
 
+    loci_signal(win->rt, win->group.peer[rank], LOCI_BELL_WINDOW);
     if (status >= 0 || status == LOCO_ERR_PEER_DEAD)
         return status;
     loci_fence_peer(win->rt, LOCO_FENCE_THREAD, win->group.peer[rank]);
@@ -217,13 +218,15 @@ static int tell_members(struct loco_window *win, enum loci_barrier who, int told
     return status;
 }
 
-static int wait_for_members(struct barrier_wait *wait, enum loci_barrier who)
+/* `at`: where the counters are, if those who write them do not signal this member for it. */
+static int wait_for_members(struct barrier_wait *wait, enum loci_barrier who,
+                            const struct loci_mem *at)
 {
     bool all = who == LOCI_BARRIER_ALL;
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
         .broken = all ? any_is_dead : no_need,
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .bell = LOCI_BELL_WINDOW, .watched = at,
     };
 
     return loci_wait(wait->win->rt, &why, all ? all_arrived : survivors_arrived, wait);
@@ -235,10 +238,16 @@ static int meet_at_first(struct loco_window *win)
         .win = win, .arrived = win->target[0].control + loci_window_arrived(0),
     };
 
+    int status = LOCO_OK;
+
     loci_write64(win->rt, &win->control[0], loci_window_arrived(win->group.rank), win->round,
                  NULL);
     /* Most often all come within this look. */
-    return all_arrived(&wait) ? LOCO_OK : wait_for_members(&wait, LOCI_BARRIER_ALL);
+    if (!all_arrived(&wait))
+        status = wait_for_members(&wait, LOCI_BARRIER_ALL, &win->control[0]);
+    /* The last to come finds all there: whoever does wakes those who sleep. */
+    loci_signal_watchers(win->rt, win->group.peer[0], &win->group, LOCI_BELL_WINDOW);
+    return status;
 }
 
 static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told)
@@ -251,7 +260,7 @@ static int flat_barrier(struct loco_window *win, enum loci_barrier who, int told
 
     if (lost == LOCO_ERR_PEER_DEAD)
         return lost;
-    status = wait_for_members(&wait, who);
+    status = wait_for_members(&wait, who, NULL);
     status = status == LOCO_OK ? lost : status;
     if (who != LOCI_BARRIER_ALL)
         loco_ack_wait(win->rt, &sent);
@@ -286,7 +295,7 @@ static int dissemination_barrier(struct loco_window *win, enum loci_barrier who)
 {
     const struct loci_reason why = {
         .what = "the members of a window", .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .bell = LOCI_BELL_WINDOW,
     };
     struct barrier_wait wait = {
         .win = win, .arrived = loci_mem_ptr(&win->own_control) + loci_window_arrived(0),
@@ -505,7 +514,7 @@ static int wait_for_counts(struct count_wait *wait, const char *what)
 {
     const struct loci_reason why = {
         .what = what, .peer = -1, .broken = no_count_comes, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .bell = LOCI_BELL_WINDOW,
     };
 
     return loci_wait(wait->win->rt, &why, all_counted, wait);

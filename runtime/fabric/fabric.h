@@ -40,6 +40,7 @@
  * says that there is none now (poll and try again). */
 
 struct loci_runtime;
+struct loci_bells;
 struct loci_peer;
 struct loci_extent;
 struct loci_lane;
@@ -152,7 +153,7 @@ struct loci_address {
     uint32_t version;           /* of this record and of the control messages; 0: no process, it
                                  * could not open its runtime */
     int32_t service; /* the thread that serves its runtime, for the kernel; 0: not told */
-    uint32_t unused;
+    uint32_t rings;             /* it rings the bells of its node (bell.h); else 0 */
     uint64_t service_start;     /* its start time */
     uint64_t label;             /* random, public: part of names, tells runtimes of one identity */
     uint64_t secret[2];         /* random: who knows it may talk to this process; secret.h */
@@ -263,9 +264,13 @@ struct loci_fabric_ops {
     int (*touch)(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
                  unsigned char *packed);
 
-    /* Ring the bell of that peer's process (rt->bell there): wakes its sleepers, once at least.
+    /* Ring LOCI_BELL_ANY of that peer's process: wakes its sleepers, once at least.
      * Nullable; LOCO_ERR_AGAIN: cannot, a control message does it. Reliable. */
     int (*ring)(struct loci_fabric *fabric, struct loci_peer *peer);
+
+    /* Map the bells of that peer's process, whose peer->bells is NULL; nullable. peer_add says of
+     * which that is so: those who ring this process's, too. NULL: not now. */
+    struct loci_bells *(*bells)(struct loci_fabric *fabric, struct loci_peer *peer);
 
     /* Control messages, of at most LOCI_CONTROL_MAX bytes; reliable and ordered per peer; may be
      * called by any thread. What arrives is given to loci_control_receive() in the service

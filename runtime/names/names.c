@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bell.h"
 #include "names.h"
 
 /* ---- hashes and names ---- */
@@ -153,6 +154,7 @@ void loci_names_settle(struct loci_names *names, struct loci_entry *e)
         put_last(list, e);
     /* Release: pairs with the acquire of a wait's look, which then takes the lock. */
     atomic_fetch_add_explicit(&names->settled, 1, memory_order_release);
+    loci_signal(e->ep.rt, LOCI_SELF, LOCI_BELL_READY);
 }
 
 /* ---- entries ---- */
@@ -228,6 +230,7 @@ void loci_names_leave(struct loci_names *names, struct loci_entry *e)
     take_from_list(names, e);
     e->leaving = true;
     atomic_fetch_add_explicit(&names->settled, 1, memory_order_release);
+    loci_signal(e->ep.rt, LOCI_SELF, LOCI_BELL_READY);
     loci_entry_leave(names, e);         /* at once: members may leave while we wait */
     while (e->busy > 0 || e->opening)
         pthread_cond_wait(&names->calm, &names->lock);

@@ -53,6 +53,8 @@ static int introduce(struct loco_runtime *rt, struct loci_peer *peer)
 
     if (peer->index != LOCI_SELF)
         status = rt->ops->peer_add(rt->fabric, peer);
+    if (loci_bells_known(rt, peer->index) == &rt->no_bells || rt->address.rings == 0)
+        atomic_store_explicit(&rt->unheard, true, memory_order_release);
     peer->introduced = status;
     peer->reachable = status == LOCO_OK;
     if (!peer->reachable)
@@ -96,6 +98,8 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     peer->asking = (struct loci_asking){ .at = 0 };
     peer->in_table = true;
     atomic_store_explicit(&peer->silent, false, memory_order_relaxed);
+    atomic_store_explicit(&peer->bells, peer->index == LOCI_SELF ? rt->bells : &rt->no_bells,
+                          memory_order_relaxed);
     atomic_store_explicit(&peer->holders, 1, memory_order_relaxed);
     /* Release: who finds it alive finds the rest as it is now. */
     atomic_store_explicit(&peer->state, LOCI_PEER_ALIVE, memory_order_release);

@@ -23,6 +23,7 @@
 /* The clock is looked at now and then, at the first look too, so that many short waits do as well
  * as a long one. */
 #define SEE_EVERY 64                        /* looks */
+#define ASK_AFTER INT64_C(5000000)          /* ns that a wait sleeps at most */
 #define TELL_EVERY INT64_C(20000000)        /* ns between looks at how long it lasts */
 
 struct ready_wait {
@@ -142,6 +143,13 @@ static void reach_all(const struct ready_wait *wait)
 
 /* ---- waiting ---- */
 
+/* What settles is signalled; what was not answered is asked for again. */
+static int64_t ask_after(void *arg)
+{
+    (void)arg;
+    return ASK_AFTER;
+}
+
 /* Under the lock, which is not held all the time. */
 static void see_to_missing(struct ready_wait *wait)
 {
@@ -178,7 +186,10 @@ static int are_ready(void *arg)
 static int wait_ready(struct ready_wait *wait, const char *call, const char *what,
                       int64_t timeout_ns)
 {
-    const struct loci_reason why = { .what = what, .peer = -1, .timeout_ns = timeout_ns };
+    const struct loci_reason why = {
+        .what = what, .peer = -1, .timeout_ns = timeout_ns, .bell = LOCI_BELL_READY,
+        .doze = ask_after,
+    };
     struct loci_names *names = wait->rt->names;
     int status = loci_check_timeout(wait->rt, call, NULL, timeout_ns);
 

@@ -219,7 +219,7 @@ static int settle(struct fuzz *z)
 static int rings(struct fuzz *z)
 {
     struct verbs_world *w = &z->w;
-    uint32_t bell = atomic_load(w->rt->bell);
+    uint32_t bell = atomic_load(&w->rt->bells->bell[LOCI_BELL_ANY].rings);
     uint64_t dropped = atomic_load(&w->f.dropped.all);
     struct message message;
     struct link_head head;
@@ -229,11 +229,11 @@ static int rings(struct fuzz *z)
     head.from++;
     memcpy(message.bytes, &head, sizeof head);
     CHECK(deliver(z, &message) == 0);
-    CHECK_EQ(atomic_load(w->rt->bell), bell);
+    CHECK_EQ(atomic_load(&w->rt->bells->bell[LOCI_BELL_ANY].rings), bell);
     CHECK_EQ(atomic_load(&w->f.dropped.all), dropped + 1);
     compose(z, LINK_CONTROL, &message);
     CHECK(deliver(z, &message) == 0);
-    CHECK(atomic_load(w->rt->bell) != bell);
+    CHECK(atomic_load(&w->rt->bells->bell[LOCI_BELL_ANY].rings) != bell);
     return 0;
 }
 

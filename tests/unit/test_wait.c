@@ -59,7 +59,9 @@ static void set_up(struct loco_runtime *rt, struct fake *f)
     rt->ops = &no_ops;
     rt->peers = peers;
     atomic_store(&rt->peer_count, 2);
+    rt->bells = &rt->own_bells;
     rt->tunables.spin = 10;
+    rt->tunables.nap_after = LOCI_INFINITE;
 }
 
 static int count_down(void *arg)
@@ -125,13 +127,18 @@ struct sleeper {
     int announced, sleeps, look_at;     /* the look that finds something; counts down */
     int64_t longest;
     bool change_bell;           /* between the announcement and the second look */
+    int fences;
+    struct loci_bell *bell;     /* by which it is to sleep, and to be found asleep; NULL: ANY */
 };
 
 static void fake_sleep(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
     struct sleeper *s = ctx;
 
-    cr_assert_eq(s->announced, 1);
+    if (s->bell != NULL)
+        cr_assert(word == &s->bell->rings && atomic_load(&s->bell->asleep) == 1);
+    else
+        cr_assert_eq(s->announced, 1);
     s->longest = ns;
     if (atomic_load(word) == seen)
         s->sleeps++;
@@ -238,7 +245,6 @@ Test(wait, sleeps_after_some_time_and_looks_before_it_does, .timeout = 10)
 
     set_up(&rt, &s.f);
     rt.host.sleep = fake_sleep;
-    rt.bell = &rt.own_bell;
     /* The look after the announcement finds it: no sleep. */
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
     cr_assert_eq(s.sleeps, 0);
@@ -265,10 +271,141 @@ Test(wait, sleeps_after_some_time_and_looks_before_it_does, .timeout = 10)
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_ERR_TIMEOUT);
     cr_assert(s.longest > 0 && s.longest <= 5000);
     cr_assert_eq(s.announced, 0);
-    /* Waits that do not say so never do. */
+    /* Others have a time of their own. */
     why = (struct loci_reason){ .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER };
     s.sleeps = 0;
     s.look_at = 500;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
     cr_assert_eq(s.sleeps, 0);
+}
+
+static bool count_fence(void *ctx)
+{
+    ((struct sleeper *)ctx)->fences++;
+    return true;
+}
+
+static int64_t for_300_ns(void *arg)
+{
+    (void)arg;
+    return 300;
+}
+
+static void set_up_bells(struct loco_runtime *rt, struct sleeper *s)
+{
+    set_up(rt, &s->f);
+    rt->host.sleep = fake_sleep;
+    rt->host.fence = count_fence;
+    rt->tunables.nap_after = 20000;
+    s->bell = &rt->bells->bell[LOCI_BELL_QUEUE];
+    atomic_store(&self.bells, rt->bells);
+    atomic_store(&other.bells, &rt->no_bells);
+}
+
+Test(wait, naps_and_then_sleeps_until_it_is_rung, .timeout = 10)
+{
+    struct loco_runtime rt;
+    struct sleeper s = { .look_at = 100 };
+    struct loci_mem there = { .peer = LOCI_SELF };
+    struct loci_reason why = {
+        .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER, .bell = LOCI_BELL_QUEUE,
+    };
+
+    /* Naps need no fence, and it is asked for once. */
+    set_up_bells(&rt, &s);
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert(s.sleeps > 0 && s.fences == 0, "%d sleeps", s.sleeps);
+    cr_assert_eq(s.longest, LOCI_NAP);
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.fences, 1);
+    cr_assert_eq(s.longest, LOCO_FOREVER);
+    cr_assert_eq(atomic_load(&s.bell->asleep), 0);
+    /* A limit of time, and one of its own. */
+    why.timeout_ns = 70000;
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_ERR_TIMEOUT);
+    cr_assert(s.longest > 0 && s.longest <= 70000);
+    why.timeout_ns = LOCO_FOREVER;
+    why.doze = for_300_ns;
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(s.longest, 300);
+    /* Among the watchers of that memory, while it sleeps. */
+    why.watched = &there;
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert_eq(atomic_load(&rt.bells->watchers[LOCI_BELL_QUEUE]), 0);
+}
+
+/* Where it might be missed it looks now and then, however long it lasts. */
+Test(wait, only_naps_where_not_all_ring, .timeout = 10)
+{
+    static const struct loci_fabric_ops device = { .name = "none" };
+    struct loco_runtime rt;
+    struct sleeper s = { .look_at = 800 };
+    struct loci_mem there = { .peer = 1 };
+    struct loci_reason why = {
+        .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER, .bell = LOCI_BELL_QUEUE,
+    };
+
+    set_up_bells(&rt, &s);
+    atomic_store(&rt.unheard, true);
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    set_up_bells(&rt, &s);
+    rt.ops = &device;
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    set_up_bells(&rt, &s);
+    atomic_store(&rt.deaths, 1);
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    set_up_bells(&rt, &s);
+    atomic_store(&other.bells, NULL);       /* they cannot be mapped */
+    why.watched = &there;
+    s.look_at = 800;
+    cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
+    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+}
+
+static int wakes;
+
+static void count_wake(void *ctx, _Atomic uint32_t *word)
+{
+    (void)ctx;
+    (void)word;
+    wakes++;
+}
+
+Test(wait, a_signal_rings_who_sleeps_by_that_bell)
+{
+    struct loco_runtime rt;
+    struct loci_bells theirs;
+    struct sleeper s;
+    int members[2] = { 0, 1 };
+    struct loco_group both = { .rt = &rt, .size = 2, .rank = 0, .peer = members };
+
+    set_up_bells(&rt, &s);
+    rt.host.wake = count_wake;
+    memset(&theirs, 0, sizeof theirs);
+    atomic_store(&other.bells, &theirs);
+    loci_signal(&rt, 1, LOCI_BELL_SST);
+    cr_assert_eq(wakes, 0);
+    atomic_store(&theirs.bell[LOCI_BELL_SST].asleep, 1);
+    loci_signal(&rt, 1, LOCI_BELL_QUEUE);
+    cr_assert_eq(wakes, 0);
+    loci_signal(&rt, 1, LOCI_BELL_SST);
+    cr_assert_eq(wakes, 1);
+    cr_assert_eq(atomic_load(&theirs.bell[LOCI_BELL_SST].rings), 1);
+    /* Watchers of this process's memory, wherever they are. */
+    loci_signal_watchers(&rt, LOCI_SELF, &both, LOCI_BELL_SST);
+    cr_assert_eq(wakes, 1);
+    atomic_store(&rt.bells->watchers[LOCI_BELL_SST], 1);
+    loci_signal_watchers(&rt, LOCI_SELF, &both, LOCI_BELL_SST);
+    cr_assert_eq(wakes, 2);
+    loci_ring_self(&rt);
+    cr_assert_eq(wakes, 2 + LOCI_BELLS);
 }

@@ -26,6 +26,7 @@ static const char explore_help[] =
     "  --stop-every       for each seed: stop each process at each of its steps in turn\n"
     "  --one-node         all memory is mapped by all processes\n"
     "  --device-memory    locks are in the memory of RDMA devices; not with --one-node\n"
+    "  --asleep           whoever waits sleeps at once; with --one-node until it is rung\n"
     "  --torn-words       of 8 bytes those at lower addresses may come before the others\n"
     "  --strategy NAME    uniform, sticky, priority, lazy, eager; auto: by the seed (default)\n"
     "  --jobs J           OS processes that work (one per CPU)\n"
@@ -43,7 +44,7 @@ static const char replay_help[] =
     "  --no-shrink        trace and draw the run as the seed makes it\n"
     "  --run-seconds S    a run that takes longer is a failure (60, of the CPU)\n"
     "  --channel NAME, --processes, --threads, --rounds, --faults, --one-node,\n"
-    "  --device-memory, --torn-words, --strategy\n"
+    "  --device-memory, --asleep, --torn-words, --strategy\n"
     "                     where SEED is a number alone: as for explore\n"
     "  --help, --version\n\n"
     "Exit status: 0 it passed; 1 it failed; 2 wrong use.\n";
@@ -62,6 +63,7 @@ static const struct {
     { { "stop-every", no_argument, NULL, 'e' }, SIM_EXPLORE },
     { { "one-node", no_argument, NULL, 'n' }, SIM_EXPLORE | SIM_REPLAY },
     { { "device-memory", no_argument, NULL, 'D' }, SIM_EXPLORE | SIM_REPLAY },
+    { { "asleep", no_argument, NULL, 'a' }, SIM_EXPLORE | SIM_REPLAY },
     { { "torn-words", no_argument, NULL, 'w' }, SIM_EXPLORE | SIM_REPLAY },
     { { "strategy", required_argument, NULL, 'y' }, SIM_EXPLORE | SIM_REPLAY },
     { { "jobs", required_argument, NULL, 'j' }, SIM_EXPLORE },
@@ -184,6 +186,7 @@ static int take(struct sim_args *args, int option, const char *value)
     case 'f': return take_faults(args, value);
     case 'e': args->stop_every = true; return -1;
     case 'n': args->one_node = true; return -1;
+    case 'a': args->asleep = true; return -1;
     case 'D': args->device_memory = true; return -1;
     case 'w': args->torn_words = true; return -1;
     case 'y': return take_strategy(args, value);
@@ -266,6 +269,7 @@ bool sim_args_case(const struct sim_args *args, const struct sim_scenario *scena
     }
     c->one_node = args->one_node;
     c->device_memory = args->device_memory;
+    c->asleep = args->asleep;
     c->torn_words = args->torn_words;
     c->faults = args->faults;
     c->strategy = args->strategy;

@@ -89,8 +89,9 @@ void sim_case_text(const struct sim_case *c, char text[SIM_CASE_TEXT])
         snprintf(stop, sizeof stop, "x%d.%llu", c->stop_process, (unsigned long long)c->stop_step);
     if (c->strategy != LOCI_SIM_AUTO)
         snprintf(strategy, sizeof strategy, "-%s", sim_strategy_name(c->strategy));
-    snprintf(text, SIM_CASE_TEXT, "%s/p%dt%dr%d%s%s%s%s%s/%llu", c->scenario->name, c->processes,
-             c->threads, c->rounds, place, c->torn_words ? "w" : "", fault_kinds[c->faults].letters,
+    snprintf(text, SIM_CASE_TEXT, "%s/p%dt%dr%d%s%s%s%s%s%s/%llu", c->scenario->name, c->processes,
+             c->threads, c->rounds, place, c->asleep ? "s" : "", c->torn_words ? "w" : "",
+             fault_kinds[c->faults].letters,
              stop, strategy, (unsigned long long)c->number);
 }
 
@@ -171,6 +172,7 @@ static bool take_flags(struct reader *r, struct sim_case *c)
 
     c->one_node = take(r, 'n');
     c->device_memory = !c->one_node && take(r, 'd');
+    c->asleep = take(r, 's');
     c->torn_words = take(r, 'w');
     if (take(r, 'f'))
         c->faults = take(r, 'p') ? SIM_STOP : take(r, 's') ? SIM_SLOW
@@ -350,7 +352,7 @@ static void configure(struct loci_sim_config *config, const struct sim_case *c,
     *config = (struct loci_sim_config){ .processes = c->processes, .seed = c->number,
                                         .strategy = c->strategy, .one_node = c->one_node,
                                         .device_memory = c->device_memory,
-                                        .torn_words = c->torn_words,
+                                        .torn_words = c->torn_words, .asleep = c->asleep,
                                         .faults = *faults, .settings = c->scenario->settings };
     if (watch == NULL)
         return;

@@ -32,6 +32,7 @@ struct sim_case {
     int processes, threads, rounds;
     bool one_node;
     bool device_memory;         /* and not one_node */
+    bool asleep;
     bool torn_words;
     enum sim_faults faults;     /* drawn from the number */
     int stop_process;           /* or -1; never with `faults` */

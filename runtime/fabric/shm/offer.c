@@ -42,6 +42,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bell.h"
 #include "memory/memfile.h"
 #include "move/access.h"
 #include "offer.h"
@@ -69,7 +70,7 @@ _Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
 
 struct shm_offers {
     _Alignas(128) _Atomic uint64_t bell;
-    _Alignas(128) _Atomic uint32_t sleepers;    /* the runtime's bell: wait.h */
+    _Alignas(128) struct loci_bells bells;      /* the runtime's: bell.h */
     _Alignas(128) unsigned char slots[SLOTS * SLOT_BYTES];
 };
 
@@ -104,6 +105,7 @@ void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
     f->offers_fd = -1;
     if (f->rt->tunables.offers == LOCI_OFFERS_NEVER)
         return;
+    mine->rings = loci_fence_register();
     f->offers_fd = loci_memfile("loco-offers", sizeof(struct shm_offers), false);
     if (f->offers_fd < 0 || fstat(f->offers_fd, &file) != 0)
         return;
@@ -112,14 +114,16 @@ void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
     if (page == MAP_FAILED)
         return;
     f->offers = page;
-    f->rt->bell = &f->offers->sleepers;
+    f->rt->bells = &f->offers->bells;
     mine->fabric[1] = sizeof(struct shm_offers);
     mine->fabric[2] = shm_rkey((uint64_t)file.st_ino, f->offers_fd);
 }
 
 void loci_shm_offers_close(struct shm_fabric *f)
 {
-    f->rt->bell = &f->rt->own_bell;
+    f->rt->bells = &f->rt->own_bells;
+    if (f->rt->peers != NULL && f->rt->peers[LOCI_SELF] != NULL)
+        atomic_store_explicit(&f->rt->peers[LOCI_SELF]->bells, f->rt->bells, memory_order_release);
     if (f->offers != NULL)
         munmap(f->offers, sizeof(struct shm_offers));
     if (f->offers_fd >= 0)
@@ -173,8 +177,22 @@ int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer)
 
     if (offers == NULL)
         return LOCO_ERR_AGAIN;
-    loci_ring_bell(shm_of(fabric)->rt, &offers->sleepers);
+    loci_ring_bell(shm_of(fabric)->rt, &offers->bells.bell[LOCI_BELL_ANY]);
     return LOCO_OK;
+}
+
+bool loci_shm_rings(struct shm_peer *p)
+{
+    return has_page(p) && p->peer->address.rings != 0 && p->fabric->rt->address.rings != 0;
+}
+
+struct loci_bells *loci_shm_bells(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct shm_peer *p = peer->fabric_data;
+    struct shm_offers *offers = p == NULL ? NULL : offers_of(p);
+
+    (void)fabric;
+    return offers == NULL ? NULL : &offers->bells;
 }
 
 /* ---- origin ---- */

@@ -78,6 +78,9 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
 int loci_shm_help(struct loci_fabric *fabric);
 /* fabric.h's `ring`: by the page, if the peer has one. */
 int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer);
+/* Whether that peer and this process ring each other's bells (fabric.h). */
+bool loci_shm_rings(struct shm_peer *p);
+struct loci_bells *loci_shm_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
 /* A part of a large read or write, from its byte `skip` on: *bytes of it are done, by this process
  * and, where it happens to be waiting, by the peer at the same time; *by_peer counts the pieces

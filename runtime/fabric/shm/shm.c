@@ -253,6 +253,8 @@ static int shm_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     p->name_len = loci_shm_socket_name(&peer->address, &p->name);
     loci_shm_prepare(p);
     peer->fabric_data = p;
+    if (loci_shm_rings(p))
+        atomic_store_explicit(&peer->bells, NULL, memory_order_release);
     status = loci_shm_watch_life(p);
     if (status != LOCO_OK) {
         peer->fabric_data = NULL;
@@ -302,6 +304,7 @@ static bool shm_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer)
 
     if (!take_out(shm_of(fabric), p))
         return false;
+    atomic_store_explicit(&peer->bells, &p->fabric->rt->no_bells, memory_order_release);
     loci_shm_stop_watching(p);
     loci_shm_unpark_unread(p);
     loci_shm_link_close(p);
@@ -358,5 +361,6 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .touch_room = loci_shm_touch_room,
     .touch = loci_shm_touch,
     .ring = loci_shm_ring,
+    .bells = loci_shm_bells,
     .control_send = shm_control_send,
 };

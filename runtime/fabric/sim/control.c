@@ -260,6 +260,7 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
                           size_t len);
 int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
+struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
 int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
                          struct loci_fabric **fabric)
@@ -267,6 +268,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     struct sim_process *p = rt->host.ctx;
 
     mine->node = p->world->config->one_node ? 1 : 1 + (uint64_t)p->rank;
+    mine->rings = 1;
     p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
     return LOCO_OK;
@@ -295,6 +297,8 @@ int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     struct sim_process *p = sim_process_of(fabric);
 
     p->peers[peer->address.identity - SIM_IDENTITY] = peer;
+    if (p->rt->ops->bells != NULL)
+        atomic_store_explicit(&peer->bells, NULL, memory_order_release);
     peer->fabric_data = &p->peers[peer->address.identity - SIM_IDENTITY];
     tell_of_end(p, peer);
     return LOCO_OK;
@@ -352,6 +356,13 @@ int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer)
     struct sim_process *p = sim_process_of(fabric), *to = sim_peer_process(p, peer);
 
     if (to->rt != NULL)
-        loci_ring_bell(p->rt, to->rt->bell);
+        loci_ring_bell(p->rt, &to->rt->bells->bell[LOCI_BELL_ANY]);
     return LOCO_OK;
+}
+
+struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    struct sim_process *to = sim_peer_process(sim_process_of(fabric), peer);
+
+    return to->rt != NULL ? to->rt->bells : NULL;
 }

@@ -741,6 +741,7 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
                           size_t len);
 int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
+struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
 const struct loci_fabric_ops loci_fabric_sim = {
     .name = "sim",
@@ -783,5 +784,6 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .map = map,
     .post = post_here,
     .ring = loci_sim_ring_here,
+    .bells = loci_sim_bells,
     .control_send = loci_sim_control_send,
 };

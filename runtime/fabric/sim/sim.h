@@ -82,6 +82,7 @@ struct loci_sim_config {
     bool one_node;              /* all memory is mapped by all: the cpu domain */
     bool device_memory;         /* words of locks are in the devices' own */
     bool torn_words;            /* by the network: rule 3 */
+    bool asleep;                /* waits sleep at once, for good where all ring */
     struct loci_sim_faults faults;
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */
     uint64_t step_limit;        /* 0: a million */

@@ -84,6 +84,13 @@ static struct loci_thread *host_self(void *ctx)
     return f->context;
 }
 
+/* Steps are in one order as it is. */
+static bool host_fence(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
 static void host_waits(void *ctx, const char *what)
 {
     ((struct sim_process *)ctx)->world->current->waits_for = what;
@@ -154,7 +161,7 @@ static void log_line(void *ctx, int level, const char *text)
 
 #define SETTINGS_MOST 8
 
-/* Waits that might as well poll do: naps would hide which steps they wait for. What a scenario says
+/* Waits that might as well poll do, unless sleeping is what is looked at. What a scenario says
  * comes later, and counts. */
 static void fill_settings(const struct sim_process *p, const char **settings)
 {
@@ -162,7 +169,7 @@ static void fill_settings(const struct sim_process *p, const char **settings)
     const char *const *given = p->world->config->settings;
     int n = 0;
 
-    settings[n++] = "LOCO_NAP_AFTER=inf";
+    settings[n++] = p->world->config->asleep ? "LOCO_NAP_AFTER=0" : "LOCO_NAP_AFTER=inf";
     for (given = given != NULL ? given : defaults; *given != NULL; given++) {
         LOCO_ASSERT(n < SETTINGS_MOST);
         settings[n++] = *given;
@@ -177,6 +184,7 @@ static int open_runtime(struct sim_process *p, const struct loco_exchange *excha
     const struct loci_host host = {
         .ctx = p, .now = host_now, .random = host_random, .idle = host_idle, .self = host_self,
         .waits = host_waits, .sleep = host_sleep, .wake = host_wake,
+        .fence = host_fence,
     };
     const struct loco_bootstrap boot = {
         .identity = SIM_IDENTITY + (uint64_t)p->rank,

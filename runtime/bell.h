@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_BELL_H
+#define LOCI_BELL_H
+
+/* Waking those who sleep in loci_wait(): see bell.c. */
+
+#include "runtime.h"
+
+void loci_signal_slow(struct loco_runtime *rt, int peer, enum loci_bell_kind kind);
+void loci_signal_watchers_slow(struct loco_runtime *rt, const struct loco_group *group,
+                               enum loci_bell_kind kind);
+
+/* Where a peer's bells are mapped here, or NULL. */
+static inline struct loci_bells *loci_bells_known(const struct loco_runtime *rt, int peer)
+{
+    /* Pairs with the release of who has mapped them. */
+    return atomic_load_explicit(&rt->peers[peer]->bells, memory_order_acquire);
+}
+
+/* The same, mapped now where that has not been done; NULL: it cannot be. */
+struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer);
+
+/* After a store or an atomic that may end a wait of that peer's process (its index; LOCI_SELF: of
+ * another thread), for those who wait with that kind of bell. Costs a load where nobody sleeps; no
+ * fence (bell.c). */
+static inline void loci_signal(struct loco_runtime *rt, int peer, enum loci_bell_kind kind)
+{
+    struct loci_bells *bells = loci_bells_known(rt, peer);
+
+    atomic_signal_fence(memory_order_seq_cst);
+    if (bells == NULL || atomic_load_explicit(&bells->bell[kind].asleep, memory_order_relaxed) != 0)
+        loci_signal_slow(rt, peer, kind);
+}
+
+/* The same for whichever members of `group` wait for a change of words in the memory of `host`,
+ * index of a peer: those whose waits say so (struct loci_reason, `watched`). */
+static inline void loci_signal_watchers(struct loco_runtime *rt, int host,
+                                        const struct loco_group *group, enum loci_bell_kind kind)
+{
+    struct loci_bells *bells = loci_bells_known(rt, host);
+
+    atomic_signal_fence(memory_order_seq_cst);
+    if (bells == NULL)
+        bells = loci_bells_of(rt, host);
+    if (bells == NULL || atomic_load_explicit(&bells->watchers[kind], memory_order_relaxed) != 0)
+        loci_signal_watchers_slow(rt, group, kind);
+}
+
+/* Wake all sleepers of that peer's process (index of peer) by LOCI_BELL_ANY. LOCO_ERR_PEER_DEAD:
+ * they need not. */
+int loci_ring(struct loco_runtime *rt, int peer);
+/* Those of this one, whatever they sleep for. */
+void loci_ring_self(struct loco_runtime *rt);
+void loci_ring_bell(struct loco_runtime *rt, struct loci_bell *bell);
+
+#endif
