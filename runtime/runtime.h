@@ -197,7 +197,8 @@ struct loci_thread {
 struct loci_extent {
     uint64_t number;                /* never used twice in a process's life */
     size_t len;                     /* of the address range */
-    size_t committed;               /* bytes from base known to be there */
+    size_t committed;               /* bytes known to be there; at first, from base on */
+    struct loci_extent_step *piece; /* of 2 MiB each */
     unsigned char *base;            /* mapped here, aligned to 2 MiB */
     uint64_t rkey;
     uint64_t device;                /* as in struct loci_memkey */
@@ -261,6 +262,7 @@ struct loco_runtime {
     struct loci_extent *extents;
     uint64_t extents_made;
     size_t next_extent;             /* bytes of the next one; doubles */
+    bool roomy;                     /* address space costs nothing, and pieces can be given back */
     size_t memory_used;             /* bytes committed in all extents */
     _Atomic size_t memory_owed;     /* bytes that come back when members have left (names/) */
     _Atomic unsigned memory_returns;    /* how often some did */

@@ -32,6 +32,10 @@
  * just made, where the sink is a little further on in its page than the source (5 % of 1 MiB, at
  * worst 40). */
 #define LARGE ((size_t)256 << 10)
+/* In so small a group, large parts are mapped when the window is made: a program that makes such
+ * windows expects that to take a while, not the first put. Windows made after one another mostly
+ * share a mapping. */
+#define FEW 16
 
 /* What a member tells the others. Zeroed, so that padding is. */
 struct record {
@@ -221,7 +225,15 @@ static int try_control(struct loco_window *win, struct loci_mem *control)
            ? loci_read64(win->rt, control, 0, &unused, NULL) : LOCO_OK;
 }
 
-/* Handles on all control blocks and parts. The blocks are mapped now, memory on first use. */
+/* Where that fails, it is tried again, and told, on first use. */
+static void map_if_large(const struct loco_window *win, struct loci_mem *mem)
+{
+    if (mem->key.kind == LOCI_MEM_POOL && mem->key.len >= LARGE && win->group.size <= FEW)
+        (void)loci_mem_map(win->rt, mem);
+}
+
+/* Handles on all control blocks and parts. The blocks are mapped now, other memory mostly on first
+ * use. */
 static int import_members(struct loco_window *win, const struct record *all)
 {
     int status = LOCO_OK;
@@ -241,6 +253,8 @@ static int import_members(struct loco_window *win, const struct record *all)
         loci_mem_set_domain(&t->mem, win->domain);
         if (status == LOCO_OK && loci_mem_map(win->rt, &win->control[i]) == NULL)
             status = try_control(win, &win->control[i]);
+        if (status == LOCO_OK)
+            map_if_large(win, &t->mem);
     }
     return status;
 }

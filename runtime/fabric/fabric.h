@@ -196,9 +196,14 @@ struct loci_fabric_ops {
 
     /* Memory. extent_create commits len bytes of zeroed memory and fills in base, rkey and
      * fabric_data; LOCO_ERR_NO_MEMORY where that is more than there is. extent_grow commits
-     * more of an extent that was created with less than its full size. */
+     * [from, to), whole pieces of 2 MiB, of an extent that was created with less than its full
+     * size; extent_shrink, nullable, gives such pieces back, which are zero when they are committed
+     * again. */
     int (*extent_create)(struct loci_fabric *fabric, struct loci_extent *extent);
-    int (*extent_grow)(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
+    int (*extent_grow)(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                       size_t to);
+    void (*extent_shrink)(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                          size_t to);
     void (*extent_destroy)(struct loci_fabric *fabric, struct loci_extent *extent);
     /* Nullable. Pages that the program had a pointer to are about to be used again: undo what it
      * has made of them. base and len are whole pages of an extent, own or mapped. */

@@ -7,7 +7,15 @@
  * committed grows with what is handed out, so that running out is an error here and never a bus
  * error or the kernel's killer later. Free ranges are a list in order of offset, joined with their
  * neighbours when they come back (first fit: windows live long and are few beside the accesses to
- * them). Book-keeping is in private memory: a peer that writes astray cannot break it. */
+ * them).
+ *
+ * In a roomy runtime, an extent's address range costs nothing. There the next extent has room for
+ * several of a large request, so that peers have to map one and not many, and what is large goes
+ * back piece by piece when it is freed. What is small, such as windows' control blocks, is taken
+ * from the end of an extent: beside large ranges each would have a page to itself, which every
+ * peer that comes there has to map.
+ *
+ * Book-keeping is in private memory: a peer that writes astray cannot break it. */
 
 #include "config.h"
 
@@ -22,11 +30,18 @@
 
 #define PATIENCE INT64_C(1000000000)    /* ns to wait for what is to come back */
 #define COMMIT_STEP ((size_t)2 << 20)   /* a huge page: commits and extents are multiples of it */
+#define SMALL ((size_t)4096)            /* less than so much is kept together, */
+#define SEVERAL 16                      /* and so many of what is large get into one extent */
 
 struct loci_range {
     size_t offset;
     size_t len;
     struct loci_range *next;
+};
+
+struct loci_extent_step {
+    bool committed;
+    uint32_t from, to;          /* of what was handed out and may not be zero; to 0: nothing */
 };
 
 static size_t round_up(size_t value, size_t to)
@@ -53,6 +68,7 @@ static void extent_remove(struct loco_runtime *rt, struct loci_extent *extent)
         extent->free = range->next;
         free(range);
     }
+    free(extent->piece);
     free(extent);
 }
 
@@ -61,34 +77,59 @@ static size_t least_extent(const struct loco_runtime *rt)
     return round_up((size_t)rt->tunables.extent_min, COMMIT_STEP);
 }
 
-/* An extent that can serve `need` bytes at once; at the end of the list, so that the oldest are
- * filled first. */
-static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent **added)
+static size_t size_of_next(struct loco_runtime *rt, size_t len)
 {
+    size_t need = round_up(len, COMMIT_STEP);
+
+    if (rt->next_extent == 0)
+        rt->next_extent = least_extent(rt);
+    while (rt->roomy && rt->next_extent / SEVERAL < len
+           && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
+        rt->next_extent *= 2;
+    return need > rt->next_extent ? need : rt->next_extent;
+}
+
+/* Of an extent that is roomy nothing is committed yet. */
+static int create_extent(struct loco_runtime *rt, struct loci_extent *extent, size_t need)
+{
+    int status;
+
+    extent->committed = rt->roomy ? 0 : need;
+    status = rt->ops->extent_create(rt->fabric, extent);
+    if (status == LOCO_ERR_NO_MEMORY && extent->len > need) {
+        /* There may be address space, or what a device may pin, for this much. */
+        extent->len = need;
+        extent->committed = rt->roomy ? 0 : need;
+        status = rt->ops->extent_create(rt->fabric, extent);
+    }
+    return status;
+}
+
+/* An extent that can serve `len` bytes at once; at the end of the list, so that the oldest are
+ * filled first. */
+static int extent_add(struct loco_runtime *rt, size_t len, struct loci_extent **added)
+{
+    size_t need = round_up(len, COMMIT_STEP);
     struct loci_extent *extent = calloc(1, sizeof *extent), **end = &rt->extents;
     struct loci_range *all = calloc(1, sizeof *all);
     int status = LOCO_ERR_NO_MEMORY;
 
     if (extent == NULL || all == NULL)
         goto fail;
-    if (rt->next_extent == 0)
-        rt->next_extent = least_extent(rt);
-    need = round_up(need, COMMIT_STEP);
     extent->number = ++rt->extents_made;
-    extent->len = need > rt->next_extent ? need : rt->next_extent;
-    extent->committed = need;
+    extent->len = size_of_next(rt, len);
     extent->alone = need > rt->next_extent;
-    status = rt->ops->extent_create(rt->fabric, extent);
-    if (status == LOCO_ERR_NO_MEMORY && extent->len > need) {
-        /* There may be address space, or what a device may pin, for this much. */
-        extent->len = extent->committed = need;
-        status = rt->ops->extent_create(rt->fabric, extent);
-    }
+    extent->piece = calloc(extent->len / COMMIT_STEP, sizeof *extent->piece);
+    if (extent->piece == NULL)
+        goto fail;
+    status = create_extent(rt, extent, need);
     if (status != LOCO_OK)
         goto fail;
     if (extent->len == rt->next_extent && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
         rt->next_extent *= 2;
     rt->memory_used += extent->committed;
+    for (size_t i = 0; i < extent->committed / COMMIT_STEP; i++)
+        extent->piece[i].committed = true;
     all->len = extent->len;
     extent->free = all;
     while (*end != NULL)
@@ -98,24 +139,56 @@ static int extent_add(struct loco_runtime *rt, size_t need, struct loci_extent *
     return LOCO_OK;
 fail:
     free(all);
+    if (extent != NULL)
+        free(extent->piece);
     free(extent);
     return status;
 }
 
-/* Commit up to `end`, so that touching it cannot fail. */
-static int extent_commit(struct loco_runtime *rt, struct loci_extent *extent, size_t end)
+/* Commit [from, to), so that touching it cannot fail: what is not committed of it, run by run. */
+static int extent_commit(struct loco_runtime *rt, struct loci_extent *extent, size_t from,
+                         size_t to)
 {
-    size_t committed = round_up(end, COMMIT_STEP);
-    int status;
+    size_t i = from / COMMIT_STEP, end = round_up(to, COMMIT_STEP) / COMMIT_STEP;
 
-    if (end <= extent->committed)
-        return LOCO_OK;
-    status = rt->ops->extent_grow(rt->fabric, extent, committed);
-    if (status != LOCO_OK)
-        return status;
-    rt->memory_used += committed - extent->committed;
-    extent->committed = committed;
+    while (i < end) {
+        size_t run = i;
+        int status;
+
+        while (run < end && !extent->piece[run].committed)
+            run++;
+        if (run == i) {
+            i++;
+            continue;
+        }
+        status = rt->ops->extent_grow(rt->fabric, extent, i * COMMIT_STEP, run * COMMIT_STEP);
+        if (status != LOCO_OK)
+            return status;
+        rt->memory_used += (run - i) * COMMIT_STEP;
+        extent->committed += (run - i) * COMMIT_STEP;
+        while (i < run)
+            extent->piece[i++].committed = true;
+    }
     return LOCO_OK;
+}
+
+/* Give back the pieces of [from, to) that nothing is in any more; it lies in the free range. */
+static void extent_uncommit(struct loco_runtime *rt, struct loci_extent *extent,
+                            const struct loci_range *range, size_t from, size_t to)
+{
+    size_t least = round_up(range->offset, COMMIT_STEP) / COMMIT_STEP, i = from / COMMIT_STEP;
+    size_t most = (range->offset + range->len) / COMMIT_STEP;
+    size_t end = round_up(to, COMMIT_STEP) / COMMIT_STEP;
+
+    i = i < least ? least : i;
+    end = end > most ? most : end;
+    if (i >= end)
+        return;
+    rt->ops->extent_shrink(rt->fabric, extent, i * COMMIT_STEP, end * COMMIT_STEP);
+    rt->memory_used -= (end - i) * COMMIT_STEP;
+    extent->committed -= (end - i) * COMMIT_STEP;
+    while (i < end)
+        extent->piece[i++] = (struct loci_extent_step){ .committed = false };
 }
 
 /* ---- sub-ranges ---- */
@@ -146,30 +219,44 @@ static int range_take(struct loci_range **at, size_t offset, size_t len)
     return LOCO_OK;
 }
 
+/* Where `len` bytes begin in that free range, as far in front or behind as may be; SIZE_MAX: it is
+ * too small. */
+static size_t place_in(const struct loci_range *range, size_t len, size_t align, bool behind)
+{
+    size_t end = range->offset + range->len, start = round_up(range->offset, align);
+
+    if (start + len > end)
+        return SIZE_MAX;
+    return behind ? (end - len) / align * align : start;
+}
+
 /* LOCO_ERR_AGAIN: no free range of this extent is large enough. */
 static int extent_take(struct loco_runtime *rt, struct loci_extent *extent, size_t len,
                        size_t align, size_t *offset)
 {
-    for (struct loci_range **at = &extent->free; *at != NULL; at = &(*at)->next) {
-        size_t start = round_up((*at)->offset, align);
-        int status;
+    bool behind = rt->roomy && len < SMALL;
+    struct loci_range **at = &extent->free, **found = NULL;
+    size_t start;
+    int status;
 
-        if (start + len > (*at)->offset + (*at)->len)
-            continue;
-        status = extent_commit(rt, extent, start + len);
-        if (status == LOCO_OK)
-            status = range_take(at, start, len);
-        if (status == LOCO_OK) {
-            extent->used += len;
-            *offset = start;
-        }
-        return status;
+    for (; *at != NULL && (found == NULL || behind); at = &(*at)->next)
+        if (place_in(*at, len, align, behind) != SIZE_MAX)
+            found = at;
+    if (found == NULL)
+        return LOCO_ERR_AGAIN;
+    start = place_in(*found, len, align, behind);
+    status = extent_commit(rt, extent, start, start + len);
+    if (status == LOCO_OK)
+        status = range_take(found, start, len);
+    if (status == LOCO_OK) {
+        extent->used += len;
+        *offset = start;
     }
-    return LOCO_ERR_AGAIN;
+    return status;
 }
 
-/* Give a range back and join it with its neighbours. */
-static void extent_give(struct loci_extent *extent, size_t offset, size_t len)
+/* Give a range back and join it with its neighbours; returns what it is now a part of, or NULL. */
+static struct loci_range *extent_give(struct loci_extent *extent, size_t offset, size_t len)
 {
     struct loci_range *before = NULL, *after = extent->free, *range;
 
@@ -184,7 +271,7 @@ static void extent_give(struct loci_extent *extent, size_t offset, size_t len)
     } else {
         range = malloc(sizeof *range);
         if (range == NULL)
-            return;     /* the range is lost to later requests, nothing else */
+            return NULL;        /* the range is lost to later requests, nothing else */
         *range = (struct loci_range){ offset, len, after };
         if (before != NULL)
             before->next = range;
@@ -196,6 +283,7 @@ static void extent_give(struct loci_extent *extent, size_t offset, size_t len)
         range->next = after->next;
         free(after);
     }
+    return range;
 }
 
 static int take_somewhere(struct loco_runtime *rt, size_t len, size_t align,
@@ -214,20 +302,42 @@ static int take_somewhere(struct loco_runtime *rt, size_t len, size_t align,
         }
     }
     status = extent_add(rt, len, &extent);
+    if (status != LOCO_OK)
+        return status;
     *from = extent;
-    return status == LOCO_OK ? extent_take(rt, extent, len, align, offset) : status;
+    status = extent_take(rt, extent, len, align, offset);
+    if (status != LOCO_OK && extent->used == 0)
+        extent_remove(rt, extent);
+    return status;
+}
+
+/* [from, to) of a piece, which is at `base`. */
+static void clear_in_piece(struct loci_extent_step *piece, unsigned char *base, size_t from, size_t to)
+{
+    size_t dirty = from > piece->from ? from : piece->from, end = to < piece->to ? to : piece->to;
+
+    if (dirty < end)
+        memset(base + dirty, 0, end - dirty);
+    if (piece->to == 0 || from < piece->from)
+        piece->from = (uint32_t)from;
+    if (to > piece->to)
+        piece->to = (uint32_t)to;
 }
 
 /* Sub-ranges begin zeroed: what was never handed out is, the rest is cleared. */
 static void clear(struct loci_extent *extent, size_t offset, size_t len)
 {
-    if (offset < extent->touched) {
-        size_t dirty = extent->touched - offset;
+    size_t end = offset + len;
 
-        memset(extent->base + offset, 0, len < dirty ? len : dirty);
+    if (extent->touched < end)
+        extent->touched = end;
+    while (offset < end) {
+        size_t i = offset / COMMIT_STEP, at = i * COMMIT_STEP;
+        size_t to = end - at < COMMIT_STEP ? end - at : COMMIT_STEP;
+
+        clear_in_piece(&extent->piece[i], extent->base + at, offset - at, to);
+        offset = at + to;
     }
-    if (extent->touched < offset + len)
-        extent->touched = offset + len;
 }
 
 static void report_shortage(struct loco_runtime *rt, size_t len)
@@ -268,15 +378,19 @@ struct loci_gift {
 static void free_range(struct loco_runtime *rt, const struct loci_memkey *key)
 {
     struct loci_extent *extent = extent_numbered(rt, key->extent);
+    size_t len = round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE);
+    const struct loci_range *range;
 
     if (extent == NULL)
         return;
-    extent_give(extent, key->base, round_up(key->len > 0 ? key->len : 1, LOCI_CACHE_LINE));
+    range = extent_give(extent, key->base, len);
     /* The oldest stays if it is of the least size, so that one small object made and freed in turn
      * costs no extent. That is all that is kept without use. */
     if (extent->used == 0
         && (extent->alone || extent != rt->extents || extent->len > least_extent(rt)))
         extent_remove(rt, extent);
+    else if (rt->roomy && len >= COMMIT_STEP && range != NULL)
+        extent_uncommit(rt, extent, range, key->base, key->base + len);
 }
 
 static bool leave_gift(struct loco_runtime *rt, const struct loci_memkey *key)

@@ -236,11 +236,11 @@ static int asks_at_once(const struct loco_bootstrap *boot, void *arg)
     return leave(&w) == LOCO_OK ? 0 : 1;
 }
 
-/* One has a fifth of what is left and does not touch it yet: the others, who ask for two thirds
+/* One has an eighth of what is left and does not touch it yet: the others, who ask for two thirds
  * and a quarter, can have one of the two. Then all is touched. */
 static int leaves_what_is_owed(const struct loco_bootstrap *boot, void *arg)
 {
-    static const size_t percent[] = { 20, 66, 25 };
+    static const size_t percent[] = { 12, 66, 25 };
     size_t left, all[MEMBERS], after, size;
     struct loci_mem mem;
     struct world w;

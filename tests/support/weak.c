@@ -51,11 +51,12 @@ static int extent_create(struct loci_fabric *f, struct loci_extent *extent)
     return LOCO_OK;
 }
 
-static int extent_grow(struct loci_fabric *f, struct loci_extent *extent, size_t committed)
+static int extent_grow(struct loci_fabric *f, struct loci_extent *extent, size_t from, size_t to)
 {
     (void)f;
     (void)extent;
-    (void)committed;
+    (void)from;
+    (void)to;
     return LOCO_OK;
 }
 

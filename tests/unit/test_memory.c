@@ -224,6 +224,84 @@ Test(memory, ranges_never_overlap, .timeout = 60)
     loco_runtime_close(rt);
 }
 
+/* The same with what is large, which goes back piece by piece: it leaves its neighbours alone, and
+ * no more is kept than what is there, but for the pieces that it shares with them. */
+Test(memory, large_ranges_go_back_and_leave_the_rest, .timeout = 60)
+{
+    enum { FEW = 12 };
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem live[FEW];
+    size_t len[FEW] = { 0 }, all = 0;
+    unsigned seed = 11;
+
+    for (int step = 0; step < 400; step++) {
+        int at = rand_r(&seed) % FEW;
+
+        if (len[at] != 0) {
+            for (size_t i = 0; i < len[at]; i += 4093)
+                cr_assert_eq(ptr_of(&live[at])[i], (unsigned char)(at * 7 + 1));
+            cr_assert_eq(ptr_of(&live[at])[len[at] - 1], (unsigned char)(at * 7 + 1));
+            loci_free(rt, &live[at]);
+            all -= len[at];
+            len[at] = 0;
+            cr_assert_leq(rt->memory_used, all + 2 * FEW * 2 * MIB + 16 * MIB);
+            continue;
+        }
+        len[at] = 1 + (size_t)rand_r(&seed) % (9 * MIB);
+        all += len[at];
+        cr_assert_eq(loci_alloc(rt, len[at], 0, &live[at]), LOCO_OK);
+        cr_assert(is_zero(ptr_of(&live[at]), len[at]));
+        memset(ptr_of(&live[at]), at * 7 + 1, len[at]);
+    }
+    for (int at = 0; at < FEW; at++)
+        if (len[at] != 0)
+            loci_free(rt, &live[at]);
+    cr_expect_leq(rt->memory_used, 16 * MIB);
+    loco_runtime_close(rt);
+}
+
+/* Control blocks beside parts of windows: few pages for those who come to all of them. */
+Test(memory, what_is_small_is_kept_together)
+{
+    enum { PAIRS = 50 };
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem large[PAIRS], small[PAIRS];
+    uintptr_t first = UINTPTR_MAX, last = 0;
+
+    if (!rt->roomy)
+        cr_skip_test("address space is limited, or huge pages are set aside");
+    for (int i = 0; i < PAIRS; i++) {
+        cr_assert_eq(loci_alloc(rt, 65536, 0, &large[i]), LOCO_OK);
+        cr_assert_eq(loci_alloc(rt, 640, 0, &small[i]), LOCO_OK);
+        first = (uintptr_t)ptr_of(&small[i]) < first ? (uintptr_t)ptr_of(&small[i]) : first;
+        last = (uintptr_t)ptr_of(&small[i]) > last ? (uintptr_t)ptr_of(&small[i]) : last;
+    }
+    cr_expect_lt(last - first, (size_t)(PAIRS + 8) * 640);
+    for (int i = 0; i < PAIRS; i++) {
+        loci_free(rt, &large[i]);
+        loci_free(rt, &small[i]);
+    }
+    loco_runtime_close(rt);
+}
+
+/* A peer that comes to several large windows maps one extent. */
+Test(memory, what_is_large_shares_an_extent)
+{
+    loco_runtime_t *rt = open_with(NULL);
+    struct loci_mem large[8];
+
+    if (!rt->roomy)
+        cr_skip_test("address space is limited, or huge pages are set aside");
+    for (int i = 0; i < 8; i++) {
+        cr_assert_eq(loci_alloc(rt, 64 * MIB, 0, &large[i]), LOCO_OK);
+        cr_expect_eq(large[i].key.extent, large[0].key.extent);
+    }
+    for (int i = 0; i < 8; i++)
+        loci_free(rt, &large[i]);
+    cr_expect_leq(rt->memory_used, 16 * MIB);
+    loco_runtime_close(rt);
+}
+
 Test(memory, nobody_can_cut_a_file_that_others_have_mapped)
 {
     int fd = loci_memfile("test", 8192, false);

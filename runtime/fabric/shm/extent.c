@@ -15,6 +15,10 @@
  * fills a piece now and then, and all of it when called or when there is plenty no more; what
  * programs touch is filled anyway. So nothing is owed for ever.
  *
+ * To look at what is left takes the system a tenth of a millisecond. So more is told than is owed,
+ * and what is handed out next comes of this reserve, without a look. It was told when there was
+ * plenty; who calls promises in has it dropped, too.
+ *
  * `owed` of a piece: set in commit(), cleared once it is filled, both under fabric->lock. */
 
 #include "config.h"
@@ -45,6 +49,9 @@
 #define PIECE ALIGN                         /* what is committed is a multiple of it */
 #define PLENTY 4                            /* owed is at most such a part of what is left; */
 #define PLENTY_NO_MORE 2                    /* where it is such a part, it is filled */
+#define RESERVE_PART 8                      /* beside it such a part of what more may be owed is */
+#define RESERVE_MOST 512                    /* told, and so many pieces at most, */
+#define RESERVE_NS INT64_C(5000000000)      /* until nothing of it was used for so long */
 #define SETTLE_NS INT64_C(100000000)        /* from one piece that is filled to the next */
 #define CALL_NS INT64_C(1000000000)         /* others get so long to fill what they owe, */
 #define DEAF_NS INT64_C(60000000000)        /* and are not called again so soon if they did not */
@@ -152,12 +159,21 @@ static bool is_strict(void)
     return mode == 2;
 }
 
-/* A device pins all of an extent, which fills it. */
+/* A device pins all of an extent, which fills it. Large extents cost nothing where address space
+ * does not, and where no huge pages are set aside, of which an extent takes as many as it may ever
+ * need. */
 void loci_shm_promises_open(struct shm_fabric *f)
 {
+    bool pins = f->device_receive != NULL;
+    size_t page = 0;
+
     loci_promises_init(&f->promises);
-    if (f->device_receive != NULL || is_strict())
+    if (pins || is_strict())
         atomic_store_explicit(&f->promises.forbidden, true, memory_order_relaxed);
+    f->rt->roomy = !pins && loci_budget_address_space("") == LOCI_BUDGET_ENDLESS
+                   && (f->rt->tunables.huge_pages == LOCI_HUGE_NEVER
+                       || (f->rt->tunables.huge_pages == LOCI_HUGE_AUTO
+                           && loci_budget_huge_pages("", &page) == 0));
 }
 
 /* Pieces of an extent, under fabric->lock: what was touched is owed no more. */
@@ -197,10 +213,57 @@ static void set_owed(struct shm_fabric *f, struct shm_extent *e, size_t from, si
         atomic_fetch_sub(&f->pieces_owed, count);
 }
 
+/* Under fabric->lock: what others see. */
+static bool tell_owed(struct shm_fabric *f)
+{
+    return loci_promises_set(&f->promises, owed_by_all(f) + atomic_load(&f->reserve));
+}
+
+/* Under fabric->lock; `reserve` is then what is told beside it. */
+static bool owe(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to, size_t reserve)
+{
+    size_t before = atomic_load(&f->reserve);
+
+    set_owed(f, e, from, to, true);
+    e->committed += to - from;
+    atomic_store(&f->reserve, reserve);
+    atomic_store(&f->reserve_until, loci_now(f->rt) + RESERVE_NS);
+    /* From the reserve, no more is owed than they see. */
+    if (reserve < before || tell_owed(f))
+        return true;
+    set_owed(f, e, from, to, false);
+    e->committed -= to - from;
+    atomic_store(&f->reserve, before);
+    return false;
+}
+
+/* Under fabric->lock. */
+static bool can_owe(struct shm_extent *e)
+{
+    if (e->owed == NULL)
+        e->owed = calloc(e->len / PIECE, 1);
+    return e->owed != NULL;
+}
+
+/* Without a look at what is left, which was there when the reserve was told. */
+static bool promise_of_reserve(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
+{
+    size_t pieces = (to - from) / PIECE, reserve;
+    bool good;
+
+    if (e->huge || atomic_load(&f->reserve) < pieces)
+        return false;
+    pthread_mutex_lock(&f->lock);
+    reserve = atomic_load(&f->reserve);
+    good = reserve >= pieces && can_owe(e) && owe(f, e, from, to, reserve - pieces);
+    pthread_mutex_unlock(&f->lock);
+    return good;
+}
+
 /* In turn. False: fill it at once. */
 static bool promise(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
 {
-    uint64_t others = loci_promises_of_others(&f->promises), most;
+    uint64_t others = loci_promises_of_others(&f->promises), most, all, reserve;
     bool good;
 
     if (e->huge || others == UINT64_MAX
@@ -208,17 +271,12 @@ static bool promise(struct shm_fabric *f, struct shm_extent *e, size_t from, siz
         return false;
     most = left_to_all(e) / PIECE / PLENTY;
     pthread_mutex_lock(&f->lock);
-    if (e->owed == NULL)
-        e->owed = calloc(e->len / PIECE, 1);
-    good = e->owed != NULL && owed_by_all(f) + (to - from) / PIECE + others <= most;
+    all = owed_by_all(f) + (to - from) / PIECE + others;
+    good = all <= most && can_owe(e);
     if (good) {
-        set_owed(f, e, from, to, true);
-        e->committed += to - from;
-        good = loci_promises_set(&f->promises, owed_by_all(f));
-        if (!good) {
-            set_owed(f, e, from, to, false);
-            e->committed -= to - from;
-        }
+        reserve = (most - all) / RESERVE_PART;
+        atomic_store(&f->reserve, 0);
+        good = owe(f, e, from, to, reserve < RESERVE_MOST ? reserve : RESERVE_MOST);
     }
     pthread_mutex_unlock(&f->lock);
     if (good)
@@ -248,6 +306,15 @@ static void call_in(struct shm_fabric *f)
     close(fd);
 }
 
+/* What was told when there was plenty holds no more once that is taken. */
+static void drop_reserve(struct shm_fabric *f)
+{
+    pthread_mutex_lock(&f->lock);
+    atomic_store(&f->reserve, 0);
+    tell_owed(f);
+    pthread_mutex_unlock(&f->lock);
+}
+
 /* Whether `need` bytes may be filled now, which leaves what everybody owes. */
 static bool is_there(struct shm_fabric *f, const struct shm_extent *e, size_t need)
 {
@@ -255,6 +322,7 @@ static bool is_there(struct shm_fabric *f, const struct shm_extent *e, size_t ne
 
     if (need > left_to_us(f))
         return false;
+    drop_reserve(f);
     if (others == UINT64_MAX)
         others = 0;         /* nobody sees what others owe, so nobody owes */
     for (int called = 0;; called++) {
@@ -300,7 +368,7 @@ static bool settle_one(struct shm_fabric *f)
         set_owed(f, e, 0, e->len, false);
     else if (e != NULL)
         good = settle_piece(f, e);
-    loci_promises_set(&f->promises, owed_by_all(f));
+    tell_owed(f);
     pthread_mutex_unlock(&f->lock);
     return good;
 }
@@ -310,7 +378,7 @@ static bool is_scarce(const struct shm_fabric *f)
     uint64_t others = loci_promises_of_others(&f->promises);
 
     return others == UINT64_MAX
-           || others + atomic_load(&f->pieces_owed)
+           || others + atomic_load(&f->pieces_owed) + atomic_load(&f->reserve)
               > loci_memory_to_commit(SIZE_MAX, 0) / PIECE / PLENTY_NO_MORE;
 }
 
@@ -324,7 +392,7 @@ void loci_shm_settle(struct shm_fabric *f)
     int64_t now = loci_now(f->rt);
     bool all, good = true;
 
-    if (atomic_load(&f->pieces_owed) == 0) {
+    if (atomic_load(&f->pieces_owed) == 0 && atomic_load(&f->reserve) == 0) {
         f->settle_at = 0;
         return;
     }
@@ -333,6 +401,8 @@ void loci_shm_settle(struct shm_fabric *f)
     if (now < f->settle_at)
         return;
     all = loci_promises_are_called(&f->promises) || is_scarce(f);
+    if (all || now >= atomic_load(&f->reserve_until))
+        drop_reserve(f);
     do
         good = settle_one(f);
     while (all && good && atomic_load(&f->pieces_owed) > 0);
@@ -354,6 +424,8 @@ static int commit(struct shm_fabric *f, struct shm_extent *e, size_t from, size_
         return LOCO_OK;
     if (to - from > left_to_us(f))
         return LOCO_ERR_NO_MEMORY;
+    if (promise_of_reserve(f, e, from, to))
+        return LOCO_OK;
     lock = loci_turn_take(f->rt, &f->turn);
     if (lock >= 0 && promise(f, e, from, to)) {
         loci_turn_give(lock);
@@ -456,7 +528,7 @@ static void take_out(struct shm_fabric *f, struct shm_extent *e)
     *at = e->next;
     if (e->pieces_owed > 0) {
         set_owed(f, e, 0, e->len, false);
-        loci_promises_set(&f->promises, owed_by_all(f));
+        tell_owed(f);
     }
 }
 
@@ -539,13 +611,32 @@ int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *exten
     return LOCO_OK;
 }
 
-int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed)
+int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                         size_t to)
 {
     struct shm_extent *e = extent->fabric_data;
 
-    if (committed > e->len)
+    if (to > e->len)
         return LOCO_ERR_NO_MEMORY;
-    return commit(shm_of(fabric), e, extent->committed, committed);
+    return commit(shm_of(fabric), e, from, to);
+}
+
+/* Owed no more, first: the service thread does not fill it again. */
+void loci_shm_extent_shrink(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                            size_t to)
+{
+    struct shm_fabric *f = shm_of(fabric);
+    struct shm_extent *e = extent->fabric_data;
+
+    pthread_mutex_lock(&f->lock);
+    if (e->owed != NULL)
+        set_owed(f, e, from, to, false);
+    pthread_mutex_unlock(&f->lock);
+    give_back(e->fd, from, to);
+    pthread_mutex_lock(&f->lock);
+    e->committed -= to - from;
+    tell_owed(f);
+    pthread_mutex_unlock(&f->lock);
 }
 
 /* While an extent is in the list, whoever forgets a peer takes it out of the mappers (under

@@ -347,6 +347,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .peer_forget = shm_peer_forget,
     .extent_create = loci_shm_extent_create,
     .extent_grow = loci_shm_extent_grow,
+    .extent_shrink = loci_shm_extent_shrink,
     .extent_destroy = loci_shm_extent_destroy,
     .renew = loci_shm_renew,
     .user_add = loci_shm_user_add,

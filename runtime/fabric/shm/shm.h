@@ -171,7 +171,9 @@ struct shm_fabric {
     _Atomic unsigned mem_fds;           /* peers' memory that is open; peek.c */
     struct loci_turn turn;
     int64_t deaf_until;                 /* others do not fill what they owe; in turn */
-    _Atomic size_t pieces_owed;         /* of all extents; written under lock */
+    _Atomic size_t pieces_owed;         /* of all extents; under lock, as are the next two */
+    _Atomic size_t reserve;             /* pieces that others believe to be owed, too */
+    _Atomic int64_t reserve_until;
     int64_t settle_at;                  /* the service thread's */
     bool settle_failed;
     bool populate;                      /* huge pages come with page faults, not with fallocate */
@@ -257,7 +259,10 @@ struct shm_message {
 
 /* ---- extent.c ---- */
 int loci_shm_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
-int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed);
+int loci_shm_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                         size_t to);
+void loci_shm_extent_shrink(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                            size_t to);
 void loci_shm_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
 int loci_shm_renew(struct loci_fabric *fabric, void *base, size_t len);
 /* Whether the system gives memory files huge pages only where madvise asks for them. */

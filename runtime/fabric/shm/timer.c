@@ -75,7 +75,7 @@ static int64_t pause_of(struct shm_fabric *f)
         ns = sooner(ns, atomic_load(&f->doubt_at) - loci_now(f->rt));
     if (atomic_load(&f->waiting) > 0)
         ns = sooner(ns, f->retry_ns);
-    if (atomic_load(&f->pieces_owed) > 0)
+    if (atomic_load(&f->pieces_owed) > 0 || atomic_load(&f->reserve) > 0)
         ns = sooner(ns, loci_shm_settle_pause(f));
     return ns;
 }

@@ -74,11 +74,13 @@ static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
     return extent->base != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 
-static int extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t committed)
+static int extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                       size_t to)
 {
     (void)fabric;
     (void)extent;
-    (void)committed;
+    (void)from;
+    (void)to;
     return LOCO_OK;
 }
 

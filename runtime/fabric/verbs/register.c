@@ -67,11 +67,12 @@ int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *ext
 }
 
 /* All of it is there already. */
-int loci_verbs_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent,
-                           size_t committed)
+int loci_verbs_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
+                           size_t to)
 {
     (void)fabric;
-    return committed <= extent->len ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    (void)from;
+    return to <= extent->len ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 
 void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent)

@@ -243,7 +243,7 @@ int loci_verbs_link_send(struct verbs_link *link, unsigned type, const void *mes
 /* register.c */
 int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
 int loci_verbs_extent_grow(struct loci_fabric *fabric, struct loci_extent *extent,
-                           size_t committed);
+                           size_t from, size_t to);
 void loci_verbs_extent_destroy(struct loci_fabric *fabric, struct loci_extent *extent);
 int loci_verbs_user_add(struct loci_fabric *fabric, void *base, size_t len,
                         struct loci_memkey *key);
