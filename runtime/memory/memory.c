@@ -312,7 +312,8 @@ static int take_somewhere(struct loco_runtime *rt, size_t len, size_t align,
 }
 
 /* [from, to) of a piece, which is at `base`. */
-static void clear_in_piece(struct loci_extent_step *piece, unsigned char *base, size_t from, size_t to)
+static void clear_in_piece(struct loci_extent_step *piece, unsigned char *base, size_t from,
+                           size_t to)
 {
     size_t dirty = from > piece->from ? from : piece->from, end = to < piece->to ? to : piece->to;
 
