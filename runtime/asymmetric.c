@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "asymmetric.h"
-#include "worker.h"
+#include "threads/worker.h"
 
 #ifdef SYS_membarrier
 #include <linux/membarrier.h>

@@ -60,15 +60,26 @@ void loci_ring_self(struct loco_runtime *rt)
         loci_ring_bell(rt, &rt->bells->bell[i]);
 }
 
-int loci_ring(struct loco_runtime *rt, int peer)
+void loci_ring_poller(struct loco_runtime *rt, struct loci_bells *bells, uint32_t number)
+{
+    loci_rung_mark(&bells->rung, number);
+    loci_ring_bell(rt, &bells->bell[LOCI_BELL_POLLER]);
+}
+
+int loci_ring_for(struct loco_runtime *rt, int peer, uint32_t number)
 {
     int status = LOCO_ERR_AGAIN;
 
     if (!loci_peer_alive(rt, peer))
         return LOCO_ERR_PEER_DEAD;
     if (rt->ops->ring != NULL)
-        status = rt->ops->ring(rt->fabric, loci_peer(rt, peer));
-    return status == LOCO_ERR_AGAIN ? loci_control_ring(rt, peer) : status;
+        status = rt->ops->ring(rt->fabric, loci_peer(rt, peer), number);
+    return status == LOCO_ERR_AGAIN ? loci_control_ring(rt, peer, number) : status;
+}
+
+int loci_ring(struct loco_runtime *rt, int peer)
+{
+    return loci_ring_for(rt, peer, 0);
 }
 
 struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer)
@@ -92,7 +103,7 @@ void loci_signal_slow(struct loco_runtime *rt, int peer, enum loci_bell_kind kin
     struct loci_bells *bells = loci_bells_of(rt, peer);
 
     if (bells == NULL && loci_peer_alive(rt, peer))
-        loci_control_ring(rt, peer);
+        loci_control_ring(rt, peer, 0);
     else if (bells != NULL
              && atomic_load_explicit(&bells->bell[kind].asleep, memory_order_relaxed) != 0)
         loci_ring_bell(rt, &bells->bell[kind]);

@@ -49,8 +49,12 @@ static inline void loci_signal_watchers(struct loco_runtime *rt, int host,
 /* Wake all sleepers of that peer's process (index of peer) by LOCI_BELL_ANY. LOCO_ERR_PEER_DEAD:
  * they need not. */
 int loci_ring(struct loco_runtime *rt, int peer);
+/* Its poller (threads/poller.h), for the channel of that number there; 0: as loci_ring. */
+int loci_ring_for(struct loco_runtime *rt, int peer, uint32_t number);
 /* Those of this one, whatever they sleep for. */
 void loci_ring_self(struct loco_runtime *rt);
 void loci_ring_bell(struct loco_runtime *rt, struct loci_bell *bell);
+/* With the bells of the process that has the poller, and a number that is not 0. */
+void loci_ring_poller(struct loco_runtime *rt, struct loci_bells *bells, uint32_t number);
 
 #endif

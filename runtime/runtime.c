@@ -100,6 +100,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     pthread_mutex_init(&rt->memory_lock, NULL);
     pthread_mutex_init(&rt->living_lock, NULL);
     loci_inbox_open(rt);
+    pthread_mutex_init(&rt->poller_lock, NULL);
     rt->log = (struct loci_log){ .fn = boot->log, .ctx = boot->log_ctx };
     status = loci_tunables_load(&rt->tunables, &rt->log);
     if (status == LOCO_OK)
@@ -151,6 +152,7 @@ no_peers:
     loci_threads_close(rt);
 no_tunables:
     loci_inbox_close(rt);
+    pthread_mutex_destroy(&rt->poller_lock);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);
@@ -188,6 +190,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     loco_group_destroy(rt->everyone);
     loci_groups_close(rt);
     loci_peers_close(rt);
+    pthread_mutex_destroy(&rt->poller_lock);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
     free(rt);

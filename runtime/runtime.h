@@ -22,6 +22,7 @@
 #include "observe/log.h"
 #include "observe/stats.h"
 #include "observe/tunables.h"
+#include "rung.h"
 
 #ifdef LOCO_DEBUG
 #include <assert.h>
@@ -79,6 +80,7 @@ enum loci_bell_kind {
     LOCI_BELL_ANY,                  /* rung by name, not for sleepers that it finds: loci_ring() */
     LOCI_BELL_SST, LOCI_BELL_QUEUE, LOCI_BELL_TICKET, LOCI_BELL_WORD, LOCI_BELL_WINDOW,
     LOCI_BELL_READY,
+    LOCI_BELL_POLLER,               /* for the channels that `rung` says */
     LOCI_BELLS
 };
 
@@ -94,6 +96,7 @@ struct loci_bells {
     /* Threads of any process that sleep until somebody changes a word in this one's memory: those
      * who do so do not know whom to ring, so they look at all that it may be. */
     _Alignas(64) _Atomic uint32_t watchers[LOCI_BELLS];
+    _Alignas(64) struct loci_rung rung;
 };
 
 /* ---- peers (peer.c) ---- */
@@ -272,6 +275,9 @@ struct loco_runtime {
 
     pthread_mutex_t living_lock;    /* living.c */
     struct loci_living *oldest, *youngest;
+
+    pthread_mutex_t poller_lock;    /* threads/poller.c */
+    struct loci_poller *poller;     /* NULL: no channel needs one */
 
     struct loci_service *service;   /* service.c */
     struct loci_names *names;       /* names.c */

@@ -43,7 +43,7 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
  * it naps: it looks after less than a millisecond all the same. While a device has something to do
  * for the thread it polls on.
  *
- * A wait that announces sleeps by LOCI_BELL_ANY after LOCO_SLEEP_AFTER, and needs no other's
+ * A wait that announces sleeps by its bell after LOCO_SLEEP_AFTER, and needs no other's
  * ringing. It announces, looks once more, then sleeps. Whoever brings about what it waits for looks
  * at the announcement after that, in one order with both (a full fence between, or on a lane: a
  * read after the write), and rings if there is one. One of the two looks comes after the other's

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* The tracker: how members hear of keys that come and go. Each has a ring buffer that all others
- * read, and a thread that reads theirs, applies what they say to the index, and then releases it,
- * which is the acknowledgement. Reading takes no lock but the index's and that of free places, so
- * it always comes to an end with a message, whatever those who wait for it hold.
+ * read, and reads theirs, applies what they say to the index, and then releases it, which is the
+ * acknowledgement. The process's poller does that (poller.h), which serves all of its stores.
+ * Reading takes no lock but the index's and that of free places, both for moments, so it always
+ * comes to an end with a message, whatever those who wait for it hold.
  *
  * A thread takes long to wake where all cores are busy, with threads that use the store as likely
  * as not. So these look for messages, too, and who sends one wakes the sleepers only if it is not
@@ -65,110 +66,163 @@ static void apply(struct loco_kvstore *kv, uint32_t kind, const struct loci_kv_r
     }
 }
 
-/* False: nothing more will come from this one. Its writer does not send before all are connected,
- * but this thread may run before. */
-static bool read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
+enum reading { READ_NOTHING, READ_SOME, READ_LATER, READ_END };
+
+/* A part of what has come: some of it, so that other rings and other stores have their turns. Where
+ * telling that it is read would take waiting, it is read later. The writer does not send before all
+ * are connected, but this may be called before. */
+static enum reading read_ring(struct loco_kvstore *kv, loco_ringbuffer_t *ring)
 {
     struct loci_kv_message m;
     const void *message;
     size_t bytes;
-    int status;
+    int status = LOCO_ERR_AGAIN;
+    uint32_t done = 0;
 
     if (!loci_ringbuffer_is_connected(ring))
-        return true;
-    while ((status = loco_ringbuffer_peek(ring, &message, &bytes)) == LOCO_OK) {
+        return READ_NOTHING;
+    while (done < LOCI_KV_TURN
+           && (status = loco_ringbuffer_peek(ring, &message, &bytes)) == LOCO_OK) {
+        if (!loci_ringbuffer_may_release(ring))
+            return done > 0 ? READ_SOME : READ_LATER;
         if (!take_message(kv, message, bytes, &m)) {
             LOCI_LOG(kv->rt, LOCO_LOG_ERROR, "store %s: a message of rank %d makes no sense",
                      kv->ep->name, loco_ringbuffer_writer(ring));
-            return false;
+            return READ_END;
         }
         for (uint32_t i = 0; i < m.n; i++)
             apply(kv, m.kind, &m.record[i]);
         loco_ringbuffer_release(ring, 1);
+        done += 1 + m.n;
     }
-    return status == LOCO_ERR_AGAIN;
+    if (status != LOCO_OK && status != LOCO_ERR_AGAIN)
+        return READ_END;
+    return done > 0 ? READ_SOME : READ_NOTHING;
 }
 
 /* ---- whose turn it is ----
  *
- * One thread at a time reads the rings: the tracker, or a thread that is at the store anyway and
- * sees that a message has come (loci_kv_help). The flag `reading` says so. The tracker takes it for
- * news that another reads: so it does not go to sleep beside one that has had its last look, which
- * a message has missed whose writer saw nobody asleep. */
-
-static bool begin_reading(struct loco_kvstore *kv)
-{
-    return !atomic_exchange(&kv->reading, true);
-}
-
-static void end_reading(struct loco_kvstore *kv)
-{
-    atomic_store_explicit(&kv->reading, false, memory_order_release);
-}
+ * One thread at a time reads the rings: the poller, or a thread that is at the store anyway and
+ * sees that a message has come (loci_kv_help). It has claimed the store's place at the poller
+ * (poller.h). */
 
 static bool has_ended(const struct loco_kvstore *kv, int i)
 {
     return atomic_load_explicit(&kv->ended[i], memory_order_relaxed);
 }
 
-static void read_rings(struct loco_kvstore *kv)
+static enum reading read_and_note(struct loco_kvstore *kv, int i)
 {
+    enum reading read = read_ring(kv, kv->readers[i]);
+
+    if (read == READ_END)
+        atomic_store_explicit(&kv->ended[i], true, memory_order_relaxed);
+    /* Only where releases are stores: over lanes, two threads' could overtake each other. */
+    if (kv->rt->ops->synchronous)
+        atomic_store_explicit(&kv->next[i], read == READ_END ? NULL
+                              : loci_ringbuffer_next(kv->readers[i]), memory_order_relaxed);
+    return read;
+}
+
+enum loci_served loci_kv_read_rings(struct loco_kvstore *kv)
+{
+    enum loci_served served = LOCI_SERVED_NOTHING;
+
     for (int i = 0; i < kv->nreaders; i++) {
         if (has_ended(kv, i))
             continue;
-        if (!read_ring(kv, kv->readers[i])) {
-            atomic_store_explicit(&kv->ended[i], true, memory_order_relaxed);
-            atomic_fetch_sub_explicit(&kv->unended, 1, memory_order_relaxed);
+        switch (read_and_note(kv, i)) {
+        case READ_SOME: served = LOCI_SERVED_SOME; break;
+        case READ_LATER: served = served == LOCI_SERVED_SOME ? served : LOCI_SERVED_LATER; break;
+        default: break;
         }
-        /* Only where releases are stores: over lanes, two threads' could overtake each other. */
-        if (kv->rt->ops->synchronous)
-            atomic_store_explicit(&kv->next[i], has_ended(kv, i) ? NULL
-                                  : loci_ringbuffer_next(kv->readers[i]), memory_order_relaxed);
     }
+    return served;
 }
 
-/* In total order, here and in loci_kv_read_passing: who begins to read sees the visitor, or is
- * seen. */
+/* ---- visitors ----
+ *
+ * A visitor has the index's lock, for as long as the program likes, and the poller must not wait
+ * for that. In total order: who begins to read sees the visitor, or is seen. The poller leaves what
+ * has come until the last visitor has gone, who calls it; and no other visitor comes meanwhile, or
+ * visits that overlap would keep it out for ever. It says so before it looks at the visitors for
+ * the last time, and they look at that after they have gone. */
+
+/* Whether what has come may be read now. */
+static bool may_read(struct loco_kvstore *kv)
+{
+    if (atomic_load(&kv->visitors) > 0) {
+        atomic_store(&kv->kept_out, true);
+        if (atomic_load(&kv->visitors) > 0)
+            return false;
+    }
+    if (atomic_load_explicit(&kv->kept_out, memory_order_relaxed))
+        atomic_store(&kv->kept_out, false);
+    return true;
+}
+
+static void leave_visitors(struct loco_kvstore *kv)
+{
+    if (atomic_fetch_sub(&kv->visitors, 1) == 1 && atomic_load(&kv->kept_out))
+        loci_polled_call(kv->polled);
+}
+
 void loci_kv_visit(struct loco_kvstore *kv)
 {
     unsigned rounds = 0;
 
+    if (kv->polled == NULL)
+        return;
     atomic_fetch_add(&kv->visitors, 1);
-    while (atomic_load(&kv->reading))
+    while (atomic_load(&kv->kept_out)) {
+        leave_visitors(kv);
+        while (atomic_load(&kv->kept_out))
+            loci_wait_round(kv->rt, &rounds);
+        atomic_fetch_add(&kv->visitors, 1);
+    }
+    while (loci_polled_is_claimed(kv->polled))
         loci_wait_round(kv->rt, &rounds);
 }
 
 void loci_kv_visited(struct loco_kvstore *kv)
 {
-    atomic_fetch_sub(&kv->visitors, 1);
+    if (kv->polled != NULL)
+        leave_visitors(kv);
 }
 
 void loci_kv_read_passing(struct loco_kvstore *kv)
 {
-    if (!begin_reading(kv))
+    if (!loci_polled_claim(kv->polled))
         return;
     if (atomic_load(&kv->visitors) == 0)
-        read_rings(kv);
-    end_reading(kv);
+        loci_kv_read_rings(kv);
+    loci_polled_free(kv->polled);
 }
 
-/* ---- the thread's loop ---- */
+/* ---- at the poller ---- */
 
-/* 1: to be stopped, or a ring has something, or somebody reads. */
-static int has_news(void *arg)
+static bool look(void *arg)
 {
     struct loco_kvstore *kv = arg;
 
-    if (atomic_load_explicit(&kv->stop, memory_order_acquire) || atomic_load(&kv->reading))
-        return 1;
+    /* Visitors keep it out: the last of them calls. Others wait until it has been in, whether there
+     * is still something to be read or not. */
+    if (atomic_load(&kv->kept_out))
+        return atomic_load(&kv->visitors) == 0;
     for (int i = 0; i < kv->nreaders; i++)
         if (!has_ended(kv, i) && loci_ringbuffer_is_connected(kv->readers[i])
             && loci_ringbuffer_has_news(kv->readers[i]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-/* This thread sleeps, or does not any more: who writes one of these rings, or stops it, rings. */
+static enum loci_served serve(void *arg)
+{
+    struct loco_kvstore *kv = arg;
+
+    return may_read(kv) ? loci_kv_read_rings(kv) : LOCI_SERVED_NOTHING;
+}
+
 static void announce(void *arg, int change)
 {
     struct loco_kvstore *kv = arg;
@@ -177,39 +231,26 @@ static void announce(void *arg, int change)
         loci_ringbuffer_announce(kv->readers[i], change);
 }
 
-static int whoever_dies(void *arg)
-{
-    (void)arg;
-    return LOCO_OK;
-}
-
-static void track(void *arg)
-{
-    struct loco_kvstore *kv = arg;
-    const struct loci_reason why = {
-        .what = "messages about keys", .peer = -1, .broken = whoever_dies,
-        .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_SYNC, .announce = announce,
-    };
-    unsigned rounds = 0;
-
-    while (atomic_load_explicit(&kv->unended, memory_order_relaxed) > 0
-           && !atomic_load_explicit(&kv->stop, memory_order_acquire)) {
-        loci_wait(kv->rt, &why, has_news, kv);
-        if (!begin_reading(kv)) {
-            loci_wait_round(kv->rt, &rounds);
-            continue;
-        }
-        read_rings(kv);
-        end_reading(kv);
-        rounds = 0;
-    }
-}
-
 /* ---- its life ---- */
+
+static void take_ring(struct loco_kvstore *kv, int rank)
+{
+    loco_ringbuffer_t *ring = kv->ring[rank];
+
+    if (rank == kv->ep->group.rank) {
+        loci_ringbuffer_wake_later(ring);
+        return;
+    }
+    kv->readers[kv->nreaders++] = ring;
+    loci_ringbuffer_ring_with(ring, loci_polled_number(kv->polled));
+}
 
 int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, size_t bytes)
 {
-    int size = kv->ep->group.size, status = LOCO_OK;
+    static const struct loci_polled_ops ops = {
+        .look = look, .serve = serve, .announce = announce,
+    };
+    int size = kv->ep->group.size, status;
     char name[24];
 
     if (size == 1)
@@ -220,27 +261,22 @@ int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, siz
     kv->next = calloc((size_t)size, sizeof kv->next[0]);
     if (kv->ring == NULL || kv->readers == NULL || kv->ended == NULL || kv->next == NULL)
         return LOCO_ERR_NO_MEMORY;
+    status = loci_poller_add(kv->rt, &ops, kv, &kv->polled);
     for (int rank = 0; rank < size && status == LOCO_OK; rank++) {
         snprintf(name, sizeof name, "tracker%d", rank);
         status = loco_ringbuffer_create(kv->rt, kv->ep->name, name, group, rank, bytes,
                                         LOCO_RINGBUFFER_SLEEP, &kv->ring[rank]);
-        if (status == LOCO_OK && rank != kv->ep->group.rank)
-            kv->readers[kv->nreaders++] = kv->ring[rank];
-        if (status == LOCO_OK && rank == kv->ep->group.rank)
-            loci_ringbuffer_wake_later(kv->ring[rank]);
+        if (status == LOCO_OK)
+            take_ring(kv, rank);
     }
-    atomic_init(&kv->unended, kv->nreaders);
-    return status == LOCO_OK ? loci_worker_start(kv->rt, "loco-kv", track, kv, &kv->worker)
-           : status;
+    if (status == LOCO_OK)
+        loci_polled_begin(kv->polled);
+    return status;
 }
 
 void loci_kv_tracker_close(struct loco_kvstore *kv)
 {
-    if (kv->worker != NULL) {
-        atomic_store_explicit(&kv->stop, true, memory_order_release);
-        loci_ring_self(kv->rt);
-        loci_worker_join(kv->worker);
-    }
+    loci_poller_remove(kv->polled);
     for (int rank = 0; kv->ring != NULL && rank < kv->ep->group.size; rank++)
         loco_ringbuffer_destroy(kv->ring[rank]);
     free(kv->ring);

@@ -9,7 +9,7 @@
  *
  * Who writes what. Under the key's lock: the inserter its own place, all of it; the updater value
  * and sum (version) of a place anywhere; the deleter the meta word of a place anywhere, to invalid.
- * The index of a process: its tracker thread, by the messages of others, and its own inserters and
+ * The index of a process: its poller, by the messages of others, and its own inserters and
  * deleters. The owner of a place alone takes and gives it (kv_value.c).
  *
  *   insert   take the lock; the key is not in the index. Write value, sum and meta, not valid, to a

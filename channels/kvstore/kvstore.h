@@ -13,8 +13,8 @@
 #include "kv_index.h"
 #include "move/rma.h"
 #include "names/endpoint.h"
+#include "threads/poller.h"
 #include "wait.h"
-#include "worker.h"
 
 /* A word: where a value is, which of the values that were there, whether it is valid. From the
  * top: rank, place in that rank's region, counter, bit 0. In the index it is always valid. */
@@ -27,6 +27,7 @@
 
 #define LOCI_KV_BATCH 250       /* keys in one message */
 #define LOCI_KV_LOOKS 4         /* rings that one who passes by looks at */
+#define LOCI_KV_TURN 64u         /* records of a ring, after which others have their turn */
 #define LOCI_KV_HEADER 8        /* bytes of a message before its records */
 #define LOCI_KV_MESSAGE (LOCI_KV_HEADER + LOCI_KV_BATCH * sizeof(struct loci_kv_record))
 
@@ -77,12 +78,10 @@ struct loco_kvstore {
     _Atomic(const unsigned char *) *next;   /* where the next message will be; NULL: not to be
                                              * read by who passes by */
     int nreaders;
-    _Atomic int unended;
-    _Atomic bool reading;               /* somebody reads them */
+    struct loci_polled *polled;         /* its place at the poller; who reads them has claimed it */
     _Atomic int visitors;               /* threads that iterate, with the index's lock */
+    _Atomic bool kept_out;              /* the poller, by them, from messages that have come */
     _Atomic unsigned looks;             /* so many looks were taken by who passed by */
-    struct loci_worker *worker;
-    _Atomic bool stop;
 };
 
 /* ---- words ---- */
@@ -143,7 +142,9 @@ static inline int loci_kv_lock_of(const struct loco_kvstore *kv, uint64_t key)
 
 int loci_kv_tracker_open(struct loco_kvstore *kv, const loco_group_t *group, size_t bytes);
 void loci_kv_tracker_close(struct loco_kvstore *kv);
-/* Read what has come, if nobody does. */
+/* Read a part of what has come; by who has claimed the store's place at the poller. */
+enum loci_served loci_kv_read_rings(struct loco_kvstore *kv);
+/* The same, if nobody does. */
 void loci_kv_read_passing(struct loco_kvstore *kv);
 
 /* For threads that are at the store: if something has come, that. In the way of each get, so it is

@@ -49,16 +49,18 @@
  *
  * Torn words. Software that stands for a device may copy a word byte by byte, the lower addresses
  * first. A header is there when its last byte is, which is never 0. Of ASLEEP only its lowest byte
- * changes, with less than 256 sleepers. The other words grow, and may not seem to be more than they
- * are. One that the network writes and a CPU reads (WANTED, RELEASED) is seen with new lower bytes
- * below old higher ones, which is never more than the new value, where the lowest byte comes first
- * in memory. One that a CPU writes and the network reads (PROGRESS) would be seen there with old
- * lower bytes below new higher ones: 0x1f8 where 0x0f8 becomes 0x100. So its highest byte is at the
- * lowest address: of two bytes the lower one is read later, and the whole is never more than the
- * value at the end.
+ * changes once there are sleepers, less than 256. The other words grow, and may not seem to be more
+ * than they are. One that the network writes and a CPU reads (WANTED, RELEASED) is seen with new
+ * lower bytes below old higher ones, which is never more than the new value, where the lowest byte
+ * comes first in memory. One that a CPU writes and the network reads (PROGRESS) would be seen there
+ * with old lower bytes below new higher ones: 0x1f8 where 0x0f8 becomes 0x100. So its highest byte
+ * is at the lowest address: of two bytes the lower one is read later, and the whole is never more
+ * than the value at the end.
  *
  * Sleep is the same game: the writer writes 3, then reads ASLEEP on the same lane; the reader
  * changes ASLEEP, then looks again. Who sees the other asleep rings (wait.h).
+ * An ASLEEP with a number is of the process's poller, which is then rung for the channel of that
+ * number (poller.h). It is there before anything is announced, and is not changed any more.
  *
  * If the writer stops between its writes, 3 has not been placed or all has: a reader sees whole
  * batches, then the death. If a reader stops, the writer, who asks in each look who lives, does

@@ -21,7 +21,8 @@
 
 /* Words of each reader, on cache lines of their own (two: lines are fetched in pairs). */
 enum {
-    LOCI_RING_ASLEEP = 0,       /* by the reader: how many of its threads sleep, or are about to */
+    LOCI_RING_ASLEEP = 0,       /* by the reader: how many of its threads sleep, or are about to;
+                                   in the upper half what to ring with (loci_ring_for) */
     LOCI_RING_WANTED = 128,     /* by the writer: it waits for the release of all before that */
     LOCI_RING_PROGRESS = 256,   /* by the reader: all before that is released (_progress) */
     LOCI_RING_WORDS = 384
@@ -65,7 +66,8 @@ struct loco_ringbuffer {
     pthread_mutex_t reading;            /* _receive's; and setting `source` */
     _Atomic uint64_t released;          /* position */
     uint64_t shown;                     /* up to here messages have been shown */
-    uint64_t told;                      /* as far as the writer was told */
+    uint64_t told;                      /* as far as the writer was told, */
+    loco_ack_t telling;                 /* which may be under way */
     _Atomic bool ended;                 /* the writer is dead, and this has been said */
 };
 
@@ -117,6 +119,12 @@ static inline bool loci_ringbuffer_is_connected(const struct loco_ringbuffer *rb
 
 /* A reader's part of struct loci_reason's `announce`, for who waits for rings and other things. */
 void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change);
+
+/* A reader's, before it announces anything: those who wake it ring with that number. */
+void loci_ringbuffer_ring_with(struct loco_ringbuffer *rb, uint32_t number);
+/* A reader's: whether releasing a message would wait for nothing. Over lanes it tells the writer,
+ * by this thread's, of which it leaves the others room. */
+bool loci_ringbuffer_may_release(struct loco_ringbuffer *rb);
 
 /* Whether a look has something to say; from any thread. */
 bool loci_ringbuffer_has_news(struct loco_ringbuffer *rb);

@@ -7,6 +7,9 @@
 #include "ringbuffer.h"
 #include "wait.h"
 
+#define TELLING_ONE 4               /* releases that a thread tells at a time, to one writer */
+#define TELLING_ALL (LOCI_SLOTS / 2)    /* and to all */
+
 /* ---- what has come ---- */
 
 /* Which ring this reader reads: the writer's, where it can be mapped. */
@@ -117,6 +120,13 @@ void loci_ringbuffer_announce(struct loco_ringbuffer *rb, int change)
     loci_cpu_fetch_add(words + LOCI_RING_ASLEEP, (uint64_t)(int64_t)change);
 }
 
+void loci_ringbuffer_ring_with(struct loco_ringbuffer *rb, uint32_t number)
+{
+    unsigned char *words = loci_mem_ptr(loci_ring_state(rb, rb->rank));
+
+    loci_cpu_fetch_add(words + LOCI_RING_ASLEEP, (uint64_t)number << 32);
+}
+
 static void one_announces(void *arg, int change)
 {
     loci_ringbuffer_announce(arg, change);
@@ -147,7 +157,6 @@ static void set_released(struct loco_ringbuffer *rb, uint64_t position)
 {
     struct loci_mem *state = loci_ring_state(rb, rb->rank);
     unsigned char *words = loci_mem_ptr(state);
-    loco_ack_t ack = LOCO_ACK_INIT;
 
     /* Release: what was read is read. */
     loci_store64(words + LOCI_RING_PROGRESS, loci_ring_progress(position));
@@ -157,9 +166,31 @@ static void set_released(struct loco_ringbuffer *rb, uint64_t position)
         && loci_ring_has_come(header_at(rb, source_of(rb), position)))
         return;
     rb->told = position;
+    rb->telling = (loco_ack_t)LOCO_ACK_INIT;
     /* A dead writer needs not be told. */
     if (loco_sst_set(rb->acks, LOCI_RING_RELEASED, position) == LOCO_OK)
-        loco_sst_push_ack(rb->acks, LOCI_RING_RELEASED, 1, rb->writer, &ack);
+        loco_sst_push_ack(rb->acks, LOCI_RING_RELEASED, 1, rb->writer, &rb->telling);
+}
+
+bool loci_ringbuffer_may_release(struct loco_ringbuffer *rb)
+{
+    struct loci_thread *self;
+    int all = 0, there = 0, peer = rb->ep->group.peer[rb->writer];
+
+    if (rb->rt->ops->synchronous)
+        return true;
+    self = loci_self(rb->rt);
+    if (self == NULL || loco_ack_test(rb->rt, &rb->telling) == LOCO_IN_PROGRESS)
+        return false;
+    for (int i = 0; i < LOCI_SLOTS; i++) {
+        const struct loci_slot *slot = &self->slot[i];
+
+        if (atomic_load_explicit(&slot->seq, memory_order_relaxed) == 0)
+            continue;
+        all++;
+        there += slot->lane->peer->index == peer;
+    }
+    return there < TELLING_ONE && all < TELLING_ALL;
 }
 
 int loco_ringbuffer_release(loco_ringbuffer_t *rb, int n)

@@ -398,6 +398,15 @@ static bool needs_no_look(struct loco_ringbuffer *rb, int rank, uint64_t arg)
            || !loci_ring_alive(rb, rank);
 }
 
+/* Of whom ASLEEP was read. */
+static int wake_reader(struct loco_ringbuffer *rb, int rank, uint64_t asleep)
+{
+    if ((uint32_t)asleep == 0)
+        return LOCO_OK;
+    return unless_dead(loci_ring_for(rb->rt, rb->ep->group.peer[rank],
+                                     (uint32_t)(asleep >> 32)));
+}
+
 /* Sleepers whose words are not mapped (or not yet). */
 static int wake_by_lane(struct loco_ringbuffer *rb)
 {
@@ -411,8 +420,7 @@ static int wake_by_lane(struct loco_ringbuffer *rb)
     if (status == LOCO_OK)
         status = read_words(rb, LOCI_RING_ASLEEP, needs_no_look, 0);
     for (int i = 0; i < rb->size && status == LOCO_OK; i++)
-        if (rb->reader[i].answer != 0)
-            status = unless_dead(loci_ring(rb->rt, rb->ep->group.peer[i]));
+        status = wake_reader(rb, i, rb->reader[i].answer);
     pthread_mutex_unlock(&rb->lock);
     return status;
 }
@@ -434,8 +442,8 @@ int loci_ringbuffer_wake(struct loco_ringbuffer *rb)
             continue;
         if (words == NULL)
             far = true;
-        else if (loci_load64_total(words + LOCI_RING_ASLEEP) != 0)
-            status = unless_dead(loci_ring(rb->rt, rb->ep->group.peer[i]));
+        else
+            status = wake_reader(rb, i, loci_load64_total(words + LOCI_RING_ASLEEP));
     }
     return status == LOCO_OK && far ? wake_by_lane(rb) : status;
 }

@@ -28,7 +28,7 @@ extern "C" {
  * | _window_...        | the same   | close, wait: until all is done | |
  * | _iterate, _stats   | yes        | iterate keeps back inserts and deletes | |
  * | _create            | of other names | no | |
- * | _destroy           | with nothing | until its thread ends | |
+ * | _destroy           | with nothing | until messages under way are read, for moments | |
  *
  * The store is linearizable: every call takes effect at one instant between its begin and its
  * return. It is so for each value of insert_many and get_many, not for all of one call together.
@@ -49,8 +49,8 @@ extern "C" {
  *
  * Memory at each member, for K keys in all, of which it has room for C: values C * (16 + size,
  * rounded up to 8; above 8 bytes 24 + size), of network memory; index 16 bytes / 0.75 for each key
- * that all have room for, touched as it fills. Each store has one thread at each
- * member, for the others' messages, asleep while there are none; it never calls MPI.
+ * that all have room for, touched as it fills. All stores of a process have one
+ * thread there together, for the others' messages, asleep while there are none; it never calls MPI.
  *
  * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
  * (channels/kvstore/kvstore.c, kv_index.c).

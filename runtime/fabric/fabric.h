@@ -269,9 +269,10 @@ struct loci_fabric_ops {
     int (*touch)(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
                  unsigned char *packed);
 
-    /* Ring LOCI_BELL_ANY of that peer's process: wakes its sleepers, once at least.
+    /* Ring LOCI_BELL_ANY of that peer's process: wakes its sleepers, once at least; with a number
+     * that is not 0, its poller instead (loci_ring_for).
      * Nullable; LOCO_ERR_AGAIN: cannot, a control message does it. Reliable. */
-    int (*ring)(struct loci_fabric *fabric, struct loci_peer *peer);
+    int (*ring)(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 
     /* Map the bells of that peer's process, whose peer->bells is NULL; nullable. peer_add says of
      * which that is so: those who ring this process's, too. NULL: not now. */

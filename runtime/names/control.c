@@ -110,6 +110,17 @@ int loci_control_parse(const void *message, size_t len, struct loci_control *out
     return LOCO_OK;
 }
 
+/* The number is told as that of an endpoint, which is not 0. */
+static void rung(struct loco_runtime *rt, const struct loci_control *m)
+{
+    uint32_t number = (uint32_t)(m->to - 1);
+
+    if (number != 0)
+        loci_ring_poller(rt, rt->bells, number);
+    else
+        loci_ring_self(rt);
+}
+
 void loci_control_receive(struct loco_runtime *rt, int peer, const void *message, size_t len)
 {
     struct loci_control m;
@@ -125,7 +136,7 @@ void loci_control_receive(struct loco_runtime *rt, int peer, const void *message
         return;
     }
     if (m.type == LOCI_CONTROL_RING)
-        loci_ring_self(rt);
+        rung(rt, &m);
     else
         loci_names_receive(rt, peer, &m);
 }
@@ -177,7 +188,7 @@ void loci_control_gone(const struct loci_control *asked, struct loci_control *m)
     memcpy(m->name, asked->name, sizeof m->name);
 }
 
-int loci_control_ring(struct loco_runtime *rt, int peer)
+int loci_control_ring(struct loco_runtime *rt, int peer, uint32_t number)
 {
     struct loci_control m;
 
@@ -188,7 +199,8 @@ int loci_control_ring(struct loco_runtime *rt, int peer)
     m.len = (uint32_t)loci_control_len(0);
     /* Of no endpoint: what the check of all messages wants. */
     m.size = 1;
-    m.from = m.to = 1;
+    m.from = 1;
+    m.to = UINT64_C(1) + number;
     memcpy(m.name, "bell", sizeof "bell");
     loci_control_seal(&m);
     return rt->ops->control_send(rt->fabric, loci_peer(rt, peer), &m, m.len);

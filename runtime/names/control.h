@@ -20,7 +20,8 @@ enum loci_control_type {
     LOCI_CONTROL_REJECT,        /* mine differs from yours; it looks so */
     LOCI_CONTROL_GONE,          /* you need not wait for the one of mine that you named: it has
                                    been destroyed, or knows that it differs */
-    LOCI_CONTROL_RING,          /* wake your sleepers; says nothing of any endpoint */
+    LOCI_CONTROL_RING,          /* wake your sleepers, or your poller for a channel; says
+                                   nothing of any endpoint */
     LOCI_CONTROL_LEAVE,         /* your keys are used no more by the one of mine that you sent
                                    them to, nor by those before it */
     LOCI_CONTROL_SEEK,          /* a join, for the second time: if you have none of this name, say
@@ -76,8 +77,8 @@ void loci_control_seal(struct loci_control *m);
 int loci_control_parse(const void *message, size_t len, struct loci_control *out,
                        const char **why);
 
-/* Wake the sleepers of a peer by a message to its service thread. */
-int loci_control_ring(struct loco_runtime *rt, int peer);
+/* Wake the sleepers of a peer by a message to its service thread; `number`: loci_ring_for. */
+int loci_control_ring(struct loco_runtime *rt, int peer, uint32_t number);
 
 /* endpoint_join.c: handle a message that was parsed, in the service thread. */
 void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_control *message);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "errand.h"
+#include "threads/errand.h"
 #include "run.h"
 
 enum { QUICK = 10 };

@@ -352,8 +352,7 @@ static void read_message(loco_kvstore_t *kv, unsigned char *ring, const struct l
     for (int i = 0; i < 1000 && loci_load64(ring + loci_ring_place(rb, at)) != 0
          && atomic_load(&rb->released) <= at && !atomic_load(&kv->ended[0]); i++)
         loci_kv_read_passing(kv);
-    if (atomic_exchange(&kv->ended[0], false))
-        atomic_store(&kv->unended, 1);
+    atomic_store(&kv->ended[0], false);
 }
 
 /* Nothing but words of places that there are; they are removed, so that others come. */

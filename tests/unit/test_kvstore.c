@@ -11,7 +11,9 @@
 #include <loco/loco.h>
 
 #include "kvstore/kv_value.h"
+#include "streams/ringbuffer.h"
 #include "run.h"
+#include "tasks.h"
 
 #define LARGEST LOCO_KVSTORE_VALUE_MAX
 
@@ -524,6 +526,156 @@ static int idle_body(loco_runtime_t *rt, int rank, void *arg)
 Test(kvstore, sleeps_while_there_is_nothing_to_do)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, idle_body, NULL), 0);
+}
+
+/* ---- many stores ---- */
+
+#define STORES 1000
+
+static int make_small(loco_runtime_t *rt, int number, loco_kvstore_t **kv)
+{
+    const loco_kvstore_options_t options = { .value_bytes = 8, .capacity = 4, .locks = 1,
+                                             .tracker_bytes = 4096 };
+    char name[16];
+
+    snprintf(name, sizeof name, "s%d", number);
+    return loco_kvstore_create(rt, "many", name, loco_everyone(rt), &options, kv);
+}
+
+/* All of them work, by one thread more; destroyed in any order, and none is left then. */
+static int thousand_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    static loco_kvstore_t *kv[STORES];
+    int before = tasks_count();
+    uint64_t mine = (uint64_t)rank, other = 1 - mine, value;
+
+    (void)arg;
+    for (int i = 0; i < STORES; i++)
+        CHECK_OK(make_small(rt, i, &kv[i]));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(tasks_count(), before + 1);
+    MEET();
+    for (int i = 0; i < STORES; i += 10)
+        CHECK_OK(loco_kvstore_insert(kv[(i * 7 + rank) % STORES], mine, &mine, sizeof mine));
+    MEET();
+    for (int i = 0; i < STORES; i += 10) {
+        CHECK_OK(loco_kvstore_get(kv[(i * 7 + 1 - rank) % STORES], other, &value, sizeof value));
+        CHECK_EQ(value, other);
+    }
+    CHECK_EQ(tasks_count(), before + 1);
+    MEET();
+    for (int i = 0; i < STORES; i++)
+        loco_kvstore_destroy(kv[(i * (rank == 0 ? 7 : 13)) % STORES]);
+    CHECK_EQ(tasks_count(), before);
+    MEET();
+    return 0;
+}
+
+Test(kvstore, a_thousand_have_one_thread, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, thousand_body, NULL), 0);
+}
+
+/* ---- a store takes turns with the others ---- */
+
+#define UNHEARD 300
+
+/* Messages that change nothing, and that nobody waits for. */
+static int turns_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct loci_kv_message m = { .kind = LOCI_KV_FREE, .n = 1 };
+    loco_kvstore_t *kv;
+    uint64_t after;
+
+    (void)arg;
+    CHECK_OK(make(rt, 8, 10, &kv));
+    m.record[0].word = LOCI_KV_VALID;
+    while (rank == 1 && !loci_polled_claim(kv->polled))
+        ;
+    MEET();
+    for (int i = 0; i < UNHEARD && rank == 0; i++)
+        CHECK_OK(loci_kv_tell(kv, &m, false));
+    MEET();
+    if (rank == 1) {
+        loco_ringbuffer_t *ring = kv->readers[0];
+        const uint64_t before = atomic_load(&ring->released), one = loci_ring_space(24);
+
+        CHECK_EQ(loci_kv_read_rings(kv), LOCI_SERVED_SOME);
+        after = atomic_load(&ring->released);
+        CHECK(after > before && after <= before + LOCI_KV_TURN * one);
+        loci_polled_free(kv->polled);
+        /* Nobody rings again. */
+        for (int64_t start = run_now(); loci_ringbuffer_has_news(ring);)
+            CHECK(run_now() - start < RUN_PATIENCE);
+        CHECK_EQ(atomic_load(&ring->released), before + UNHEARD * one);
+    }
+    MEET();
+    loco_kvstore_destroy(kv);
+    return 0;
+}
+
+Test(kvstore, reads_all_in_several_turns, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, turns_body, NULL), 0);
+}
+
+/* ---- visits that overlap ---- */
+
+struct overlap {
+    loco_kvstore_t *kv;
+    _Atomic int *over;
+};
+
+/* Until the other visitor has come, too, or the whole is over. */
+static int stay_for_the_other(void *ctx, uint64_t key)
+{
+    struct overlap *o = ctx;
+
+    (void)key;
+    for (int i = 0; i < 200 && atomic_load(&o->kv->visitors) < 2 && atomic_load(o->over) == 0; i++)
+        usleep(100);
+    return 1;
+}
+
+static int visit_until_over(void *arg, int thread)
+{
+    struct overlap *o = arg;
+    int64_t start = run_now();
+
+    (void)thread;
+    while (atomic_load(o->over) == 0) {
+        CHECK(run_now() - start < RUN_PATIENCE);
+        loco_kvstore_iterate(o->kv, stay_for_the_other, o);
+    }
+    return 0;
+}
+
+/* Threads of rank 0 visit, and there is always one; what rank 1 inserts comes into its index. */
+static int overlap_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct overlap o = { .over = arg };
+
+    CHECK_OK(make(rt, 8, 100, &o.kv));
+    if (rank == 0) {
+        uint64_t key = 1000;
+
+        CHECK_OK(loco_kvstore_insert(o.kv, key, &key, sizeof key));
+    }
+    MEET();
+    if (rank == 0)
+        CHECK_EQ(run_threads(3, visit_until_over, &o), 0);
+    for (uint64_t key = 0; key < 30 && rank == 1; key++)
+        CHECK_OK(loco_kvstore_insert(o.kv, key, &key, sizeof key));
+    if (rank == 1)
+        atomic_store(o.over, 1);
+    MEET();
+    loco_kvstore_destroy(o.kv);
+    return 0;
+}
+
+Test(kvstore, visits_that_overlap_let_messages_in, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, overlap_body, (void *)run_counter()), 0);
 }
 
 /* ---- what cannot be made ---- */

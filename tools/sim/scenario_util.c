@@ -186,7 +186,13 @@ int64_t sim_patience(const struct sim_run *run)
 
 int sim_ready(const struct sim_run *run, struct sim_seat *seat)
 {
-    int status = loco_runtime_wait_ready(seat->rt, sim_patience(run));
+    return sim_ready_below(run, seat, NULL);
+}
+
+int sim_ready_below(const struct sim_run *run, struct sim_seat *seat, const char *name)
+{
+    int status = name == NULL ? loco_runtime_wait_ready(seat->rt, sim_patience(run))
+                 : loco_runtime_wait_ready_below(seat->rt, name, sim_patience(run));
 
     if (!is_lossy(run))
         return sim_check(run, status, "wait_ready");

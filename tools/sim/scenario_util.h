@@ -76,6 +76,7 @@ struct loco_exchange sim_exchange(struct sim_seat *seat);
 /* Wait until the endpoints made so far are connected; for so long at most where messages may be
  * lost. Then all are, or all are told. */
 int sim_ready(const struct sim_run *run, struct sim_seat *seat);
+int sim_ready_below(const struct sim_run *run, struct sim_seat *seat, const char *name);
 int64_t sim_patience(const struct sim_run *run);
 /* The end of a body, before it destroys what others may still use: its writes are placed, and all
  * that have not stopped have come as far. Returns what the body does, for what its parts came

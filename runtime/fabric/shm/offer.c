@@ -170,14 +170,17 @@ static struct shm_offers *offers_of(struct shm_peer *p)
            : map_page(p);
 }
 
-int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer)
+int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number)
 {
     struct shm_peer *p = peer->fabric_data;
     struct shm_offers *offers = p == NULL ? NULL : offers_of(p);
 
     if (offers == NULL)
         return LOCO_ERR_AGAIN;
-    loci_ring_bell(shm_of(fabric)->rt, &offers->bells.bell[LOCI_BELL_ANY]);
+    if (number != 0)
+        loci_ring_poller(shm_of(fabric)->rt, &offers->bells, number);
+    else
+        loci_ring_bell(shm_of(fabric)->rt, &offers->bells.bell[LOCI_BELL_ANY]);
     return LOCO_OK;
 }
 

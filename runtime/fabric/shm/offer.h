@@ -77,7 +77,7 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
  * nothing. Returns whether there was something. */
 int loci_shm_help(struct loci_fabric *fabric);
 /* fabric.h's `ring`: by the page, if the peer has one. */
-int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 /* Whether that peer and this process ring each other's bells (fabric.h). */
 bool loci_shm_rings(struct shm_peer *p);
 struct loci_bells *loci_shm_bells(struct loci_fabric *fabric, struct loci_peer *peer);

@@ -127,6 +127,17 @@ static struct loci_peer *sender_of(struct sim_process *p, const struct sim_lette
     return NULL;
 }
 
+static void ring_here(struct loco_runtime *rt, const struct sim_letter *letter)
+{
+    uint32_t number;
+
+    memcpy(&number, letter->bytes, sizeof number);
+    if (number != 0)
+        loci_ring_poller(rt, rt->bells, number);
+    else
+        loci_ring_self(rt);
+}
+
 static void handle(struct sim_process *p, const struct sim_letter *letter)
 {
     struct loci_peer *from = sender_of(p, letter);
@@ -144,7 +155,7 @@ static void handle(struct sim_process *p, const struct sim_letter *letter)
     case SIM_TIDY:
         break;
     case SIM_RING:
-        loci_ring_self(p->rt);
+        ring_here(p->rt, letter);
         break;
     case SIM_GOODBYE:
         loci_peer_gone(p->rt, from, LOCI_PEER_LEFT, "it has closed its runtime");
@@ -258,8 +269,8 @@ void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
 bool loci_sim_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
-int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
-int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
 int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
@@ -339,23 +350,25 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
 }
 
 /* A message that is not lost, and that the service thread takes when it comes to it. */
-int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer)
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number)
 {
     struct sim_process *p = sim_process_of(fabric);
 
     loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
     p->counts.messages++;
-    loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_RING, NULL,
-                         0);
+    loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_RING,
+                         &number, sizeof number);
     return LOCO_OK;
 }
 
 /* On one node: the bell itself, in memory that is shared. */
-int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer)
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number)
 {
     struct sim_process *p = sim_process_of(fabric), *to = sim_peer_process(p, peer);
 
-    if (to->rt != NULL)
+    if (to->rt != NULL && number != 0)
+        loci_ring_poller(p->rt, to->rt->bells, number);
+    else if (to->rt != NULL)
         loci_ring_bell(p->rt, &to->rt->bells->bell[LOCI_BELL_ANY]);
     return LOCO_OK;
 }

@@ -741,8 +741,8 @@ void loci_sim_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer);
 bool loci_sim_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer);
 int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, const void *message,
                           size_t len);
-int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer);
-int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer);
+int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
+int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
 const struct loci_fabric_ops loci_fabric_sim = {

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "worker.h"
+#include "threads/worker.h"
 #include "world.h"
 
 #define WORKER_THREAD 59        /* in traces: not one of a scenario's own */

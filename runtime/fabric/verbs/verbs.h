@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "runtime.h"
-#include "errand.h"
+#include "threads/errand.h"
 #include "device.h"
 
 /* The fabric of RDMA devices, over reliable connections.

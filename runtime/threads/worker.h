@@ -4,8 +4,8 @@
 
 #include "runtime.h"
 
-/* A thread of a channel's own, which works on what others send. Its function ends by itself when
- * the channel tells it to, by means of the channel's. All signals are blocked in it, and it must
+/* A thread of the runtime's own: channels share one (poller.h). Its function ends by itself when it
+ * is told to, by means of whoever started it. All signals are blocked in it, and it must
  * not call MPI: it waits on network memory alone. In a simulation it is a fiber. */
 
 struct loci_worker;
