@@ -511,7 +511,7 @@ static inline bool loci_window_unlock_now(struct loco_window *win, int rank)
     struct loci_rw target;
 
     if (!loci_window_is_in(win, LOCI_EPOCH_ONE_LOCK) || !loci_window_has(win, rank)
-        || win->deferred_runs != 0
+        || (win->deferred_runs | win->gathering) != 0
         || atomic_load_explicit(&win->target[rank].epoch, memory_order_relaxed)
            != LOCI_EPOCH_LOCKED_QUICK)
         return false;
@@ -546,7 +546,8 @@ static inline bool loci_window_unlock_all_now(struct loco_window *win)
 {
     struct loci_rw group = loci_window_lock_of_group(win);
 
-    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED) || win->deferred_runs != 0)
+    if (!loci_window_is_in(win, LOCI_EPOCH_LOCKED)
+        || (win->deferred_runs | win->gathering) != 0)
         return false;
     loci_rw_give_mapped(win->rt, win->target[0].control + group.offset, &group, LOCI_RW_ALL);
     atomic_store_explicit(&win->state, 0, memory_order_relaxed);
