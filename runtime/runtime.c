@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-#include "asymmetric.h"
 #include "living.h"
 #include "memory/memory.h"
+#include "move/asymmetric.h"
 #include "names/endpoint.h"
 #include "observe/observe.h"
 #include "place.h"

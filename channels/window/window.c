@@ -412,7 +412,7 @@ static int agree(struct loco_window *win, const struct loco_exchange *exchange, 
 
 /* Where the parts of a window lie: all that grows with its members is in one piece with it. */
 struct layout {
-    size_t control, peers, words, vectors, by_device, end;
+    size_t control, peers, words, vectors, rights, end;
 };
 
 static struct layout layout_of(size_t n)
@@ -423,8 +423,8 @@ static struct layout layout_of(size_t n)
     l.peers = l.control + rounded(n * sizeof(struct loci_mem));
     l.words = l.peers + rounded(n * sizeof(int));
     l.vectors = l.words + rounded(n * LOCI_WINDOW_WORDS * sizeof(_Atomic uint64_t));
-    l.by_device = l.vectors + rounded(n * sizeof(uint32_t));
-    l.end = l.by_device + rounded(n * sizeof(_Atomic bool));
+    l.rights = l.vectors + rounded(n * sizeof(uint32_t));
+    l.end = l.rights + rounded(n * sizeof(struct loci_acc_right));
     return l;
 }
 
@@ -471,7 +471,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     };
     win->free_words = (_Atomic uint64_t *)(p + l.words);
     win->atomic_vectors = (uint32_t *)(p + l.vectors);
-    win->by_device = (_Atomic bool *)(p + l.by_device);
+    win->rights = (struct loci_acc_right *)(p + l.rights);
     win->kind = spec->kind;
     win->one_thread = spec->one_thread;
     win->under_way = -1;

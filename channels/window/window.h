@@ -13,7 +13,9 @@
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
  *   LOCI_WINDOW_SINGLES  whether they may be atomics             window_acc_way.h
  *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
- *                        device's atomics                        window_acc.c
+ *                        device's atomics                        window_acc_right.h
+ *   LOCI_WINDOW_YIELD    whose such lock this member is to give
+ *                        back                                    window_acc_right.h
  *   LOCI_WINDOW_ASKED    who asks the holder of that lock         window_flat.c
  *   LOCI_WINDOW_INSIDE   where this member is at atomics         window_acc_way.h
  *   LOCI_WINDOW_REGIONS  head of the tree of attached regions    window_tree.h
@@ -33,9 +35,9 @@
 #include <loco/region.h>
 #include <loco/window.h>
 
-#include "asymmetric.h"
 #include "living.h"
 #include "locks/rw_word.h"
+#include "move/asymmetric.h"
 #include "move/rma.h"
 #include "runtime.h"
 #include "window/acc/reduce.h"
@@ -47,6 +49,7 @@
 #define LOCI_WINDOW_SINGLES 136
 #define LOCI_WINDOW_VECTORS 144
 #define LOCI_WINDOW_ASKED 152
+#define LOCI_WINDOW_YIELD 160
 #define LOCI_WINDOW_REGIONS 192
 #define LOCI_WINDOW_INSIDE 256
 #define LOCI_WINDOW_ROWS 320
@@ -95,6 +98,16 @@ struct loci_deferred;
 /* Accumulates that are gathered; gather/gather.h. */
 struct loci_gather;
 
+/* What this process knows of the lock in place of the device's atomics; window_acc_right.c. */
+struct loci_acc_right {
+    _Atomic uint32_t state;         /* whether it holds it for them, and how many threads do */
+    _Atomic uint32_t vectors;       /* elements of vectors that these did, since it has it */
+    _Atomic uint32_t left;          /* single elements to take the lock until it has it again */
+    _Atomic uint32_t done;          /* elements of vectors that took the lock since then */
+    _Atomic uint32_t backoff;
+    _Atomic uint32_t brief;         /* not 0: it is given back at once, and `left` becomes this */
+};
+
 struct loco_window {
     /* What the inline paths look at, a cache line. */
     struct loco_runtime *rt;
@@ -109,12 +122,13 @@ struct loco_window {
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
     _Atomic bool singles;               /* and all members know that they are, for good */
+    bool announces;                     /* this one's, which may be revoked, have begun */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
     bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
     const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
     _Atomic uint64_t *inside;           /* LOCI_WINDOW_INSIDE of this member, where its atomics may
-                                           be revoked; NULL: or it is not known yet */
+                                           be revoked, and a light store is enough; or NULL */
     struct loco_group group;            /* group.peer is in this allocation */
 
     enum loco_window_kind kind;
@@ -135,8 +149,7 @@ struct loco_window {
 
     /* In the nic domain. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
-    _Atomic bool *by_device;            /* [group.size]: accumulates of this process may be atomics
-                                           of the fabric there */
+    struct loci_acc_right *rights;      /* [group.size] */
 
     void *memory;                       /* all this is in */
     struct loci_living living;
@@ -607,17 +620,23 @@ static inline uint64_t loci_window_singles(const struct loco_window *win, int ra
     return loci_load64(win->target[rank].control + LOCI_WINDOW_SINGLES);
 }
 
+/* window_acc_way.c: loci_window_atomics_begin() where a light store may not be enough yet. */
+bool loci_window_announce(struct loco_window *win, int rank, _Atomic uint64_t **inside);
+
 /* Whether atomics are the way at that member, which is valid, and will stay so until
  * loci_window_atomics_end(): no call in between. False: the slow path finds out. Implies
  * win->atomics. */
 static inline __attribute__((always_inline)) bool
-loci_window_atomics_begin(const struct loco_window *win, int rank, _Atomic uint64_t **inside)
+loci_window_atomics_begin(struct loco_window *win, int rank, _Atomic uint64_t **inside)
 {
     *inside = win->inside;
-    if (*inside == NULL)
+    if (*inside == NULL) {
         /* Pairs with the release that sets it: the words of all members, then this. */
-        return atomic_load_explicit(&win->singles, memory_order_acquire);
-    loci_store_frequent(win->rt, *inside, (uint64_t)rank + 1);
+        if (atomic_load_explicit(&win->singles, memory_order_acquire))
+            return true;
+        return win->announces && loci_window_announce(win, rank, inside);
+    }
+    loci_store_light(*inside, (uint64_t)rank + 1);
     if (loci_singles_way(loci_window_singles(win, rank)) != LOCI_SINGLES_LOCK)
         return true;
     atomic_store_explicit(*inside, 0, memory_order_relaxed);
@@ -769,7 +788,7 @@ static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, 
 /* One integer of 8 bytes and the operations that counters and tickets are made of: the atomic that
  * window_acc.c would choose, inline. False: nothing was done, loco_window_accumulate does it. */
 static inline __attribute__((always_inline)) bool
-loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op, uint64_t offset,
+loci_window_fetch_word(struct loco_window *win, int rank, enum loco_op op, uint64_t offset,
                        const void *operand, void *result)
 {
     _Atomic uint64_t *word, *inside;
@@ -795,7 +814,7 @@ loci_window_fetch_word(const struct loco_window *win, int rank, enum loco_op op,
 }
 
 /* The same of loco_window_compare_swap. */
-static inline bool loci_window_swap_word(const struct loco_window *win, int rank, uint64_t offset,
+static inline bool loci_window_swap_word(struct loco_window *win, int rank, uint64_t offset,
                                          const void *expected, const void *desired, void *result)
 {
     _Atomic uint64_t *word = loci_window_word(win, rank, offset), *inside;

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "asymmetric.h"
 #include "member.h"
+#include "move/asymmetric.h"
 #include "wait.h"
 #include "window/window.h"
 
@@ -266,6 +266,50 @@ static int refused_body(struct member *m)
 Test(window_ways, where_it_is_refused_atomics_stay, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(member_run(RUN_SHM, 3, refused_body, NULL, NULL), 0);
+}
+
+/* ---- over devices ---- */
+
+/* Whether this process has the right to the device's atomics at rank 0. */
+static bool has_right(loco_window_t *win)
+{
+    return (atomic_load(&win->rights[0].state) & 1) != 0;
+}
+
+/* Member 1 gives its right back when its vectors prevail, and asks member 2 for that one's. */
+static int rights_body(struct member *m)
+{
+    loco_window_t *win;
+
+    CHECK_OK(make(m, &win));
+    CHECK_OK(add_many(m, win, 1, m->rank == 0 ? 0 : 3));
+    CHECK_EQ(has_right(win), m->rank != 0);
+    CHECK_OK(run_meet(m->rt));
+    CHECK_OK(add_many(m, win, VECTOR, m->rank == 1 ? 5 : 0));
+    CHECK_EQ(has_right(win), m->rank != 0);     /* given back, and taken again with member 2 */
+    CHECK_OK(run_meet(m->rt));
+    for (int i = 0; i < 10000 && m->rank == 2 && has_right(win); i++) {
+        CHECK_OK(add(m, win, 1));
+        usleep(1000);
+    }
+    CHECK_EQ(has_right(win), m->rank == 1);
+    CHECK_OK(run_meet(m->rt));
+    CHECK_OK(add_many(m, win, VECTOR, m->rank == 1 ? 20 : 0));
+    CHECK(!has_right(win));
+    CHECK_OK(run_meet(m->rt));
+    CHECK_OK(add_many(m, win, 1, m->rank == 1 ? 200 : 0));
+    CHECK_EQ(has_right(win), m->rank == 1);
+    CHECK_OK(run_meet(m->rt));
+    if (m->rank == 0)
+        CHECK_EQ(((uint64_t *)loco_window_base(win))[VECTOR - 1], 25);
+    CHECK_OK(run_meet(m->rt));
+    CHECK_OK(end(win));
+    return 0;
+}
+
+Test(window_ways, rights_to_the_device_are_given_back, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(member_run(RUN_WEAK, 3, rights_body, NULL, NULL), 0);
 }
 
 /* ---- the fence ---- */

@@ -66,6 +66,9 @@ static int do_word(struct user *u, int thread, uint64_t number)
     else
         TRY(u->run, accumulate(u, LOCO_TYPE_U64, ops[op], WORD, &arg,
                                op == LINEAR_WRITE ? NULL : &result, 1));
+    /* Without a result it may not have been applied. */
+    if (op == LINEAR_WRITE)
+        TRY(u->run, loco_window_flush(u->win, u->s->target));
     loci_history_return(&u->s->history, at, 1, result);
     return SIM_FINE;
 }
@@ -326,7 +329,8 @@ static void drop(struct sim_run *run)
 
 /* As good as no patience: tickets of its locks are passed and skipped all the time. */
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_LOCK_PATIENCE=3us",
-                                        "LOCO_LOCK_PASS=2us", NULL };
+                                        "LOCO_LOCK_PASS=2us", "LOCO_ACC_SINGLES=2",
+                                        "LOCO_ACC_VECTORS=9", NULL };
 
 extern const struct sim_scenario sim_scenario_window_acc;
 const struct sim_scenario sim_scenario_window_acc = {

@@ -18,10 +18,8 @@
  * of the CPU take, at each member, the one that the program's accumulates there ask for, and never
  * both at once: window_acc_way.h.
  *
- * In place of the device's atomics there is a second lock of each member, LOCI_WINDOW_VECTORS: a
- * vector takes it EXCLUSIVE, as long as nobody has it SHARED. Who takes atomics there has it
- * SHARED, from its first one on and for good (by_device[], private), so a vector that finds it so
- * takes it SHARED, too. It is not the lock of the elements that never are atomics.
+ * In place of the device's atomics there is a second lock of each member, LOCI_WINDOW_VECTORS, by
+ * the same reasons: window_acc_right.h. It is not the lock of the elements that never are atomics.
  *
  * Lock and atomics are left out where the target is locked exclusively by this process, which has
  * one thread: nobody else can be there. (Of a single element the device's atomic stays: it is one
@@ -43,6 +41,7 @@
 #include "window_acc.h"
 #include "window_acc_chain.h"
 #include "window_acc_copy.h"
+#include "window_acc_right.h"
 #include "window_acc_run.h"
 #include "window_acc_way.h"
 
@@ -71,7 +70,7 @@ int loci_acc_enter(struct loco_window *win, int rank, bool *locked)
 
 /* Give it back: what was written is visible to whoever has it next. Where that is an atomic of the
  * fabric, it goes by the lane that the writes took, and is executed after them (LOCO_ORDER). */
-static int give_back(struct loco_window *win, int rank, const struct loci_rw *lock)
+int loci_acc_give_back(struct loco_window *win, int rank, const struct loci_rw *lock)
 {
     int status = LOCO_OK, released;
 
@@ -90,7 +89,7 @@ int loci_acc_leave(struct loco_window *win, int rank, bool locked)
     if (!locked)
         return LOCO_OK;
     loci_flat_serve(win, rank);
-    return give_back(win, rank, &lock);
+    return loci_acc_give_back(win, rank, &lock);
 }
 
 /* The same as loci_acc_enter(), or it is done by who has the lock: *done. */
@@ -409,91 +408,67 @@ static int accumulate_by_device(struct loco_window *win, int rank,
     return status == LOCO_OK ? done : status;
 }
 
-/* ---- from the lock to the device's atomics ---- */
-
-static struct loci_rw vectors_lock(struct loco_window *win, int rank)
-{
-    return loci_window_rw(win, rank, &win->control[rank], LOCI_WINDOW_VECTORS,
-                          LOCI_WINDOW_VECTORS_WORD,
-                          "the accumulates of vectors at a window's member");
-}
-
-/* The lock, just taken SHARED, stays so for good; once, if threads meet here: it counts its
- * holders. */
-static int keep_shared(struct loco_window *win, int rank, const struct loci_rw *lock)
-{
-    if (!atomic_exchange_explicit(&win->by_device[rank], true, memory_order_acq_rel))
-        return LOCO_OK;
-    return loci_rw_release(win->rt, lock, LOCI_RW_SHARED);
-}
-
-/* This process may take atomics there from now on: whoever had the lock has done with its
- * vector. */
-int loci_acc_go_device(struct loco_window *win, int rank)
-{
-    struct loci_rw lock = vectors_lock(win, rank);
-    int status;
-
-    if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
-        return LOCO_OK;
-    status = loci_rw_acquire(win->rt, &lock, LOCI_RW_SHARED, LOCI_RW_ACCUMULATES);
-    return status == LOCO_OK ? keep_shared(win, rank, &lock) : status;
-}
-
-/* LOCI_WINDOW_LONG elements or more, all of them at multiples of 8: none is for the other lock. */
-static bool is_vector(const struct loco_window *win, int rank, const struct loco_accumulate *acc)
+/* How many elements the lock would be for that excludes the device's atomics: all of them are at
+ * multiples of 8, and none is for the other lock. Else 0. */
+static size_t words_of(const struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
     uint64_t base = win->target[rank].mem.key.base;
     size_t bytes = 0;
 
     if (win->kind == LOCO_WINDOW_DYNAMIC)
-        return false;
+        return 0;
     for (size_t i = 0; i < acc->nspans; i++) {
         if (((base + acc->spans[i].offset) & 7) != 0)
-            return false;
+            return 0;
         bytes += acc->spans[i].len;
     }
-    return bytes >= 8 * LOCI_WINDOW_LONG;
+    return bytes / 8;
 }
 
-/* By the lock, for as long as nobody takes atomics there; else LOCO_ERR_AGAIN. */
-static int combine_vector(struct loco_window *win, int rank, const struct loco_accumulate *acc)
+/* By that lock, *done; or it has become the right to the device's atomics. */
+static int combine_words(struct loco_window *win, int rank, const struct loco_accumulate *acc,
+                         size_t n, bool *done)
 {
-    struct loci_rw lock = vectors_lock(win, rank);
+    struct loci_rw lock = loci_acc_vectors_lock(win, rank);
     enum loci_rw_mode held;
-    int status, left;
+    int status = loci_acc_is_far(&lock) ? loci_acc_by_chain(win, rank, acc, &lock, &held)
+                                        : LOCO_ERR_AGAIN;
+    bool by_chain = status == LOCO_OK;
+    int left;
 
-    if (atomic_load_explicit(&win->by_device[rank], memory_order_acquire))
-        return LOCO_ERR_AGAIN;
-    if (!is_vector(win, rank, acc)) {
-        status = loci_acc_go_device(win, rank);
-        return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
-    }
-    status = loci_acc_is_far(&lock) ? loci_acc_by_chain(win, rank, acc, &lock, &held)
-                                    : LOCO_ERR_AGAIN;
-    if (status == LOCO_OK && held == LOCI_RW_EXCLUSIVE)
-        return LOCO_OK;
     if (status == LOCO_ERR_AGAIN)
         status = loci_rw_acquire_either(win->rt, &lock, LOCI_RW_ACCUMULATES, &held);
     if (status != LOCO_OK)
         return status;
-    if (held != LOCI_RW_EXCLUSIVE) {
-        status = keep_shared(win, rank, &lock);
-        return status == LOCO_OK ? LOCO_ERR_AGAIN : status;
-    }
+    if (held != LOCI_RW_EXCLUSIVE)
+        return loci_acc_right_keep(win, rank, n);
+    *done = true;
+    loci_acc_right_locked(win, rank, n);
+    if (by_chain)
+        return LOCO_OK;
     status = loci_acc_by_copy(win, rank, acc);
-    left = give_back(win, rank, &lock);
+    left = loci_acc_give_back(win, rank, &lock);
     return status == LOCO_OK ? left : status;
 }
 
 /* Elements of 8 bytes where members are on several nodes. */
 static int accumulate_words(struct loco_window *win, int rank, const struct loco_accumulate *acc)
 {
+    size_t n = words_of(win, rank, acc);
     int status = loci_window_send(win);
+    bool locks, done = false;
+    int ended;
 
     if (status == LOCO_OK)
-        status = combine_vector(win, rank, acc);
-    return status == LOCO_ERR_AGAIN ? accumulate_by_device(win, rank, acc) : status;
+        status = loci_acc_right_begin(win, rank, n, &locks);
+    if (status == LOCO_ERR_AGAIN)
+        status = locks && n > 0 ? combine_words(win, rank, acc, n, &done)
+                                : loci_acc_right_take(win, rank);
+    if (status != LOCO_OK || done)
+        return status;
+    status = accumulate_by_device(win, rank, acc);
+    ended = loci_acc_right_end(win, rank);
+    return status == LOCO_OK ? ended : status;
 }
 
 /* LOCO_ERR_AGAIN: it goes at once, behind what was gathered, and puts that waited. */

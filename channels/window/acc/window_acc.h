@@ -24,8 +24,8 @@ int loci_acc_leave(struct loco_window *win, int rank, bool locked);
 /* Under the lock, one element of at most 8 bytes. LOCO_ERR_AGAIN: the target is not waiting. */
 int loci_acc_update_by_target(struct loco_window *win, int rank, uint64_t offset, size_t size,
                               struct loci_op *op, uint64_t *old);
-/* This process may take atomics of the device there from now on. */
-int loci_acc_go_device(struct loco_window *win, int rank);
+/* Give back one of a target's locks of accumulates, behind what was written under it. */
+int loci_acc_give_back(struct loco_window *win, int rank, const struct loci_rw *lock);
 
 static inline bool loci_acc_is_for_device(const struct loco_window *win,
                                           const struct loci_type *type)

@@ -11,6 +11,7 @@
 #include "window/window.h"
 #include "window_acc.h"
 #include "window_acc_chain.h"
+#include "window_acc_right.h"
 #include "window_acc_run.h"
 #include "window_acc_way.h"
 #include "window_flat.h"
@@ -117,19 +118,17 @@ static int swap_if_locked(struct loco_window *win, int rank, uint64_t offset, si
     return status;
 }
 
-/* The caller has checked the element. */
+/* ---- where members are on several nodes ---- */
+
 static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
                              const void *expected, const void *desired, void *result)
 {
     struct loci_acc_run run;
     size_t len = 8;
-    int status = loci_window_send(win);
+    int status;
 
     loci_acc_run_open(win, &run);
-    if (status == LOCO_OK)
-        status = loci_acc_go_device(win, rank);
-    if (status == LOCO_OK)
-        status = loci_acc_run_add(win, rank, offset, &len, &run);
+    status = loci_acc_run_add(win, rank, offset, &len, &run);
     if (status == 0)
         return swap_if_locked(win, rank, offset, len, expected, desired, result);
     if (status < 0)
@@ -139,6 +138,59 @@ static int swap_if_by_device(struct loco_window *win, int rank, uint64_t offset,
     if (status == LOCO_OK)
         memcpy(result, run.old, 8);
     return status;
+}
+
+/* By the lock that excludes the device's atomics, *done; or it has become the right to these. */
+static int swap_word_locked(struct loco_window *win, int rank, uint64_t offset,
+                            const void *expected, const void *desired, void *result, bool *done)
+{
+    struct loci_rw lock = loci_acc_vectors_lock(win, rank);
+    unsigned char old[8];
+    struct loco_span read = { old, offset, 8 };
+    struct loci_acc_chain chain;
+    enum loci_rw_mode held;
+    int status = loci_acc_is_far(&lock)
+                 ? loci_acc_chain_take(&chain, win, rank, &lock, &read, 1, &held) : LOCO_ERR_AGAIN;
+    bool by_chain = status == LOCO_OK;
+    int left;
+
+    if (status == LOCO_ERR_AGAIN)
+        status = loci_rw_acquire_either(win->rt, &lock, LOCI_RW_ACCUMULATES, &held);
+    if (status != LOCO_OK)
+        return status;
+    if (held != LOCI_RW_EXCLUSIVE)
+        return loci_acc_right_keep(win, rank, 1);
+    *done = true;
+    loci_acc_right_locked(win, rank, 1);
+    if (by_chain)
+        return swap_if_held(&chain, 8, expected, desired, old, result);
+    status = swap_by_copy(win, rank, offset, 8, expected, desired, old);
+    left = loci_acc_give_back(win, rank, &lock);
+    if (status == LOCO_OK)
+        memcpy(result, old, 8);
+    return status == LOCO_OK ? left : status;
+}
+
+/* The caller has checked the element. */
+static int swap_word(struct loco_window *win, int rank, uint64_t offset, const void *expected,
+                     const void *desired, void *result)
+{
+    bool aligned = win->kind != LOCO_WINDOW_DYNAMIC
+                   && ((win->target[rank].mem.key.base + offset) & 7) == 0;
+    bool locks, done = false;
+    int status = loci_window_send(win), ended;
+
+    if (status == LOCO_OK)
+        status = loci_acc_right_begin(win, rank, 1, &locks);
+    if (status == LOCO_ERR_AGAIN)
+        status = locks && aligned
+                 ? swap_word_locked(win, rank, offset, expected, desired, result, &done)
+                 : loci_acc_right_take(win, rank);
+    if (status != LOCO_OK || done)
+        return status;
+    status = swap_if_by_device(win, rank, offset, expected, desired, result);
+    ended = loci_acc_right_end(win, rank);
+    return status == LOCO_OK ? ended : status;
 }
 
 int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_id,
@@ -165,7 +217,7 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
         if (status != LOCO_OK)
             return status;
         if (loci_acc_is_for_device(win, type))
-            return swap_if_by_device(win, rank, offset, expected, desired, result);
+            return swap_word(win, rank, offset, expected, desired, result);
         if (win->mapped_by_all)
             p = loci_mem_map(win->rt, &win->target[rank].mem);
         if (p == NULL && win->atomics)

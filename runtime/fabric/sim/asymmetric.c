@@ -7,7 +7,7 @@
 
 #include "config.h"
 
-#include "asymmetric.h"
+#include "move/asymmetric.h"
 #include "world.h"
 
 static uint32_t draw(struct sim_world *w, uint32_t n)

@@ -21,7 +21,7 @@
  * CPUs. To register takes a grace period of the kernel, about 20 ms, once; a thread of its own
  * waits for that. It is refused by kernels before 4.16 and by some seccomp filters. */
 
-#include "move/access.h"
+#include "access.h"
 #include "runtime.h"
 
 enum loci_asymmetric {
@@ -52,17 +52,19 @@ static inline void loci_store_light(_Atomic uint64_t *word, uint64_t value)
 }
 #endif
 
-/* The frequent side's, with what it needs: until this process has registered, a full fence. */
-static inline void loci_store_frequent(struct loco_runtime *rt, _Atomic uint64_t *word,
+/* The frequent side's, with what it needs: until this process has registered, a full fence. True:
+ * loci_store_light() is enough from now on. */
+static inline bool loci_store_frequent(struct loco_runtime *rt, _Atomic uint64_t *word,
                                        uint64_t value)
 {
     if (atomic_load_explicit(&rt->asymmetric, memory_order_relaxed) == LOCI_ASYMMETRIC_READY) {
         loci_store_light(word, value);
-        return;
+        return true;
     }
     (void)atomic_exchange_explicit(word, value, memory_order_seq_cst);
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
+    return false;
 }
 
 #endif
