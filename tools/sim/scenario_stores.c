@@ -270,7 +270,7 @@ const struct sim_scenario sim_scenario_stores = {
     .name = "stores",
     .about = "several key-value stores, served by one thread, are used, visited and destroyed at "
              "any time: none waits for another",
-    .processes = 3, .threads = 3, .rounds = 3, .processes_min = 1,
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .free = drop,
 };
