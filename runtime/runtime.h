@@ -58,9 +58,6 @@ struct loci_host {
      * any process, for at most `ns` (or LOCO_FOREVER); may return before. */
     void (*sleep)(void *ctx, _Atomic uint32_t *word, uint32_t seen, int64_t ns);
     void (*wake)(void *ctx, _Atomic uint32_t *word);
-    /* Nullable. All threads of all processes that have registered so have a full fence between what
-     * they do before this call and what they do after it. False: cannot. */
-    bool (*fence)(void *ctx);
     /* Nullable. A wait begins that is not over at the first look: for this. */
     void (*waits)(void *ctx, const char *what);
     /* Which of the job's processes on this node this is, from 1: they take devices in turn. 0: not

@@ -5,7 +5,6 @@
 #include "config.h"
 
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/random.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "move/asymmetric.h"
 #include "observe/observe.h"
 #include "runtime.h"
 #include "wait.h"
@@ -67,24 +67,12 @@ static void system_wake(void *ctx, _Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-static bool system_fence(void *ctx)
-{
-    (void)ctx;
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
-}
-
-bool loci_fence_register(void)
-{
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-}
-
 const struct loci_host loci_host_system = {
     .now = system_now,
     .random = system_random,
     .idle = system_idle,
     .sleep = system_sleep,
     .wake = system_wake,
-    .fence = system_fence,
 };
 
 int64_t loci_now(struct loco_runtime *rt)
@@ -254,6 +242,7 @@ static bool is_in_flight(struct loco_runtime *rt)
 static void announce(struct loco_runtime *rt, const struct loci_reason *why, struct clock *clock)
 {
     clock->announced = true;
+    loci_asymmetric_state(rt);          /* in case those who end it are threads of this process */
     atomic_fetch_add_explicit(&rt->bells->bell[why->bell].asleep, 1, memory_order_seq_cst);
     if (why->watched == NULL)
         return;
@@ -282,9 +271,8 @@ static bool all_ring(const struct loco_runtime *rt, const struct loci_reason *wh
 /* Whether it is certain to be rung: the fence, once, if the wait has lasted long enough. */
 static bool is_fenced(struct loco_runtime *rt, struct clock *clock)
 {
-    if (!clock->fenced && rt->host.fence != NULL
-        && clock->waited >= FENCE_AFTER * rt->tunables.nap_after)
-        clock->fenced = rt->host.fence(rt->host.ctx);
+    if (!clock->fenced && clock->waited >= FENCE_AFTER * rt->tunables.nap_after)
+        clock->fenced = loci_fence_heavy(rt);
     return clock->fenced;
 }
 
@@ -293,14 +281,12 @@ static int64_t least(int64_t a, int64_t b)
     return a == LOCO_FOREVER || (b != LOCO_FOREVER && b < a) ? b : a;
 }
 
-/* For how long at most. */
-static int64_t sleep_for(struct loco_runtime *rt, const struct loci_reason *why, void *arg,
-                         unsigned deaths, struct clock *clock)
+/* For how long at most. `certain`: it is rung when the wait is over. */
+static int64_t sleep_for(const struct loco_runtime *rt, const struct loci_reason *why, void *arg,
+                         bool certain, const struct clock *clock)
 {
-    int64_t ns = LOCO_FOREVER;
+    int64_t ns = certain ? LOCO_FOREVER : LOCI_NAP;
 
-    if (why->announce == NULL && !(all_ring(rt, why, clock, deaths) && is_fenced(rt, clock)))
-        ns = LOCI_NAP;
     if (why->doze != NULL)
         ns = least(ns, why->doze(arg));
     if (!clock->told && rt->log.level >= LOCO_LOG_INFO)
@@ -315,17 +301,18 @@ static int sleep_once(struct loco_runtime *rt, const struct loci_reason *why, lo
 {
     _Atomic uint32_t *bell = &rt->bells->bell[why->bell].rings;
     uint32_t rings = atomic_load_explicit(bell, memory_order_acquire);
-    int64_t ns;
+    bool certain = why->announce != NULL;
     int status;
 
     if (why->announce != NULL)
         why->announce(arg, 1);
     else if (why->bell != LOCI_BELL_ANY && !clock->announced)
         announce(rt, why, clock);
-    ns = sleep_for(rt, why, arg, deaths, clock);
+    if (why->announce == NULL && all_ring(rt, why, clock, deaths))
+        certain = is_fenced(rt, clock);
     status = ready(arg);
     if (status == 0 && atomic_load_explicit(&rt->deaths, memory_order_acquire) == deaths)
-        rt->host.sleep(rt->host.ctx, bell, rings, ns);
+        rt->host.sleep(rt->host.ctx, bell, rings, sleep_for(rt, why, arg, certain, clock));
     if (why->announce != NULL)
         why->announce(arg, -1);
     return status;

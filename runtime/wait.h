@@ -2,7 +2,7 @@
 #ifndef LOCI_WAIT_H
 #define LOCI_WAIT_H
 
-#include "bell.h"
+#include "move/bell.h"
 #include "inbox.h"
 #include "runtime.h"
 
@@ -32,7 +32,7 @@ struct loci_reason {
     /* Who ends this wait signals this bell of this process (bell.h); LOCI_BELL_ANY: nobody does. */
     enum loci_bell_kind bell;
     const struct loci_mem *watched;     /* nullable: they signal all who wait for a change there */
-    int64_t (*doze)(void *arg);         /* nullable: how long it may sleep at most now, ns */
+    int64_t (*doze)(void *arg);         /* nullable: how long it may sleep now, ns, after a look */
 };
 
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
@@ -90,7 +90,5 @@ uint64_t loci_random(struct loco_runtime *rt);
 
 /* The production host: CLOCK_MONOTONIC, getrandom, sched_yield. */
 extern const struct loci_host loci_host_system;
-/* Take part in its fence. False: this process cannot. */
-bool loci_fence_register(void);
 
 #endif

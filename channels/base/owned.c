@@ -129,7 +129,8 @@ static int push_to(struct loci_owned *o, int rank, size_t first, size_t n, loco_
     uint64_t offset = o->offset + 8 * first;
 
     if (n == 1)
-        return loci_write64(o->ep->rt, theirs, offset, loci_load64(from), ack);
+        return loci_write64_signalled(o->ep->rt, theirs, offset, loci_load64(from), ack,
+                                      LOCI_BELL_SST);
     if (to == NULL && loci_mem_map(o->ep->rt, theirs) != NULL)
         to = copy_at(o, rank);
     if (to == NULL)
@@ -151,7 +152,8 @@ static int push_locked(struct loci_owned *o, size_t first, size_t n, const int *
         if (rank == o->owner)
             continue;
         one = push_to(o, rank, first, n, &o->pushes);
-        loci_signal(o->ep->rt, o->ep->group.peer[rank], LOCI_BELL_SST);
+        if (n != 1)
+            loci_signal(o->ep->rt, o->ep->group.peer[rank], LOCI_BELL_SST);
         status = status == LOCO_OK ? one : status;
     }
     return status;

@@ -45,7 +45,8 @@ struct rw_wait {
     uint64_t read, expected;
     uint64_t last;                      /* as it was seen last; ~0: not yet */
     uint64_t taken;                     /* as it was when it was taken */
-    uint64_t seen;                      /* as it was at the last look */
+    uint64_t seen;                      /* as it was at the last look, */
+    bool fresh;                         /* and that was the last time it was to look */
     int64_t next_look, interval;
     /* once somebody is dead */
     unsigned deaths;
@@ -374,11 +375,14 @@ static int take(struct rw_wait *w, uint64_t *word)
     return 0;
 }
 
-/* Naps, unless whoever is in the way rings when it goes. */
+/* Naps, unless whoever is in the way rings when it goes, as a look has just shown: one from before
+ * a ring says nothing, the ring is spent. */
 static int64_t doze(void *arg)
 {
     const struct rw_wait *w = arg;
 
+    if (!w->fresh)
+        return LOOK_LATEST;
     return w->rw->rings && w->has_ticket && (w->seen & loci_rw_conflicts(w->mode)) != 0
            ? LOCO_FOREVER : LOCI_NAP;
 }
@@ -395,6 +399,7 @@ static int is_ours(void *arg)
         return 1;
     }
     status = look(w, &word);
+    w->fresh = status == 1;
     if (status != 1)
         return status;
     if (!swapped_in(w)) {

@@ -75,7 +75,7 @@
 
 #include <stdint.h>
 
-#include "bell.h"
+#include "move/bell.h"
 #include "move/rma.h"
 #include "runtime.h"
 

@@ -342,8 +342,8 @@ static int grant(struct loco_ticket_lock *lock, unsigned ticket, uint64_t name)
     if (name < 1 || name > (uint64_t)array->ep->group.size)
         return LOCO_ERR_PROTOCOL;
     theirs = loci_endpoint_mem(array->ep, (int)name - 1, LOCI_TICKET_GRANTS);
-    status = loci_write64(lock->rt, theirs, lock->grant, (uint64_t)ticket + 1, &ack);
-    loci_signal(lock->rt, array->ep->group.peer[name - 1], LOCI_BELL_TICKET);
+    status = loci_write64_signalled(lock->rt, theirs, lock->grant, (uint64_t)ticket + 1, &ack,
+                                    LOCI_BELL_TICKET);
     /* That it died while it waited is for those behind it to find out. */
     return status == LOCO_ERR_PEER_DEAD ? LOCO_OK : status;
 }

@@ -336,9 +336,8 @@ static int announce_end(struct loco_queue *q, uint64_t closed)
     for (int i = 0; status == LOCO_OK && i < (int)q->size; i++) {
         loco_ack_t ack = LOCO_ACK_INIT;
 
-        status = loci_write64(q->rt, loci_endpoint_mem(q->ep, i, LOCI_QUEUE_MEMBER),
-                              LOCI_QUEUE_CLOSED_AT, closed, &ack);
-        loci_signal(q->rt, q->ep->group.peer[i], LOCI_BELL_QUEUE);
+        status = loci_write64_signalled(q->rt, loci_endpoint_mem(q->ep, i, LOCI_QUEUE_MEMBER),
+                                        LOCI_QUEUE_CLOSED_AT, closed, &ack, LOCI_BELL_QUEUE);
         if (status == LOCO_ERR_PEER_DEAD)
             status = LOCO_OK;
     }

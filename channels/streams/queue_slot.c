@@ -438,7 +438,7 @@ static int give_on(struct loci_queue_turn *turn, uint64_t desired, loco_ack_t *a
     int status = LOCO_OK;
 
     if (slot != NULL)
-        loci_store64(slot + turn->offset, desired);
+        loci_store64_signalled(rt, slot + turn->offset, desired);
     else
         status = loci_post_swap_unwaited(rt, turn->mem, turn->offset, turn->word, desired, ack);
     wake_sleepers(turn);

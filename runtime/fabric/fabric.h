@@ -153,7 +153,7 @@ struct loci_address {
     uint32_t version;           /* of this record and of the control messages; 0: no process, it
                                  * could not open its runtime */
     int32_t service; /* the thread that serves its runtime, for the kernel; 0: not told */
-    uint32_t rings;             /* it rings the bells of its node (bell.h); else 0 */
+    uint32_t unused;
     uint64_t service_start;     /* its start time */
     uint64_t label;             /* random, public: part of names, tells runtimes of one identity */
     uint64_t secret[2];         /* random: who knows it may talk to this process; secret.h */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bell.h"
+#include "move/bell.h"
 #include "names.h"
 
 /* ---- hashes and names ---- */

@@ -53,7 +53,7 @@ static int introduce(struct loco_runtime *rt, struct loci_peer *peer)
 
     if (peer->index != LOCI_SELF)
         status = rt->ops->peer_add(rt->fabric, peer);
-    if (loci_bells_known(rt, peer->index) == &rt->no_bells || rt->address.rings == 0)
+    if (loci_bells_known(rt, peer->index) == &rt->no_bells)
         atomic_store_explicit(&rt->unheard, true, memory_order_release);
     peer->introduced = status;
     peer->reachable = status == LOCO_OK;

@@ -127,7 +127,6 @@ struct sleeper {
     int announced, sleeps, look_at;     /* the look that finds something; counts down */
     int64_t longest;
     bool change_bell;           /* between the announcement and the second look */
-    int fences;
     struct loci_bell *bell;     /* by which it is to sleep, and to be found asleep; NULL: ANY */
 };
 
@@ -279,12 +278,6 @@ Test(wait, sleeps_after_some_time_and_looks_before_it_does, .timeout = 10)
     cr_assert_eq(s.sleeps, 0);
 }
 
-static bool count_fence(void *ctx)
-{
-    ((struct sleeper *)ctx)->fences++;
-    return true;
-}
-
 static int64_t for_300_ns(void *arg)
 {
     (void)arg;
@@ -295,9 +288,9 @@ static void set_up_bells(struct loco_runtime *rt, struct sleeper *s)
 {
     set_up(rt, &s->f);
     rt->host.sleep = fake_sleep;
-    rt->host.fence = count_fence;
     rt->tunables.nap_after = 20000;
     s->bell = &rt->bells->bell[LOCI_BELL_QUEUE];
+    atomic_store(&rt->asymmetric, LOCI_ASYMMETRIC_READY);
     atomic_store(&self.bells, rt->bells);
     atomic_store(&other.bells, &rt->no_bells);
 }
@@ -311,14 +304,13 @@ Test(wait, naps_and_then_sleeps_until_it_is_rung, .timeout = 10)
         .what = "test", .peer = -1, .timeout_ns = LOCO_FOREVER, .bell = LOCI_BELL_QUEUE,
     };
 
-    /* Naps need no fence, and it is asked for once. */
+    /* At first it naps. */
     set_up_bells(&rt, &s);
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert(s.sleeps > 0 && s.fences == 0, "%d sleeps", s.sleeps);
+    cr_assert(s.sleeps > 0);
     cr_assert_eq(s.longest, LOCI_NAP);
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert_eq(s.fences, 1);
     cr_assert_eq(s.longest, LOCO_FOREVER);
     cr_assert_eq(atomic_load(&s.bell->asleep), 0);
     /* A limit of time, and one of its own. */
@@ -352,23 +344,23 @@ Test(wait, only_naps_where_not_all_ring, .timeout = 10)
     set_up_bells(&rt, &s);
     atomic_store(&rt.unheard, true);
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    cr_assert_eq(s.longest, LOCI_NAP);
     set_up_bells(&rt, &s);
     rt.ops = &device;
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    cr_assert_eq(s.longest, LOCI_NAP);
     set_up_bells(&rt, &s);
     atomic_store(&rt.deaths, 1);
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    cr_assert_eq(s.longest, LOCI_NAP);
     set_up_bells(&rt, &s);
     atomic_store(&other.bells, NULL);       /* they cannot be mapped */
     why.watched = &there;
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert(s.fences == 0 && s.longest == LOCI_NAP);
+    cr_assert_eq(s.longest, LOCI_NAP);
 }
 
 static int wakes;

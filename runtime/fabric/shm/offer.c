@@ -42,7 +42,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bell.h"
+#include "move/bell.h"
 #include "memory/memfile.h"
 #include "move/access.h"
 #include "offer.h"
@@ -105,7 +105,6 @@ void loci_shm_offers_open(struct shm_fabric *f, struct loci_address *mine)
     f->offers_fd = -1;
     if (f->rt->tunables.offers == LOCI_OFFERS_NEVER)
         return;
-    mine->rings = loci_fence_register();
     f->offers_fd = loci_memfile("loco-offers", sizeof(struct shm_offers), false);
     if (f->offers_fd < 0 || fstat(f->offers_fd, &file) != 0)
         return;
@@ -186,7 +185,7 @@ int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t n
 
 bool loci_shm_rings(struct shm_peer *p)
 {
-    return has_page(p) && p->peer->address.rings != 0 && p->fabric->rt->address.rings != 0;
+    return has_page(p);
 }
 
 struct loci_bells *loci_shm_bells(struct loci_fabric *fabric, struct loci_peer *peer)

@@ -3,7 +3,7 @@
 /* Asymmetric fences where memory is simulated. Every other access is sequentially consistent
  * (hooks.h); loci_store_light() is not, as on a CPU with a store buffer: what it stores may stay
  * with its fiber, unseen, past later loads. It is seen by all from the fiber's next store or atomic
- * on, or once another fiber makes all registered processes fence. */
+ * on, when it waits, or once another fiber makes all registered processes fence. */
 
 #include "config.h"
 

@@ -279,7 +279,6 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     struct sim_process *p = rt->host.ctx;
 
     mine->node = p->world->config->one_node ? 1 : 1 + (uint64_t)p->rank;
-    mine->rings = 1;
     p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
     return LOCO_OK;

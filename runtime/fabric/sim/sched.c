@@ -348,6 +348,7 @@ void loci_sim_block(enum sim_state state)
     struct sim_world *w = loci_sim_world;
     struct sim_fiber *f = w->current;
 
+    loci_sim_drain(f);                  /* nothing stays in a store buffer for long */
     f->state = state;
     f->slice = 0;
     if (state == SIM_IDLE)

@@ -84,13 +84,6 @@ static struct loci_thread *host_self(void *ctx)
     return f->context;
 }
 
-/* Steps are in one order as it is. */
-static bool host_fence(void *ctx)
-{
-    (void)ctx;
-    return true;
-}
-
 static void host_waits(void *ctx, const char *what)
 {
     ((struct sim_process *)ctx)->world->current->waits_for = what;
@@ -184,7 +177,6 @@ static int open_runtime(struct sim_process *p, const struct loco_exchange *excha
     const struct loci_host host = {
         .ctx = p, .now = host_now, .random = host_random, .idle = host_idle, .self = host_self,
         .waits = host_waits, .sleep = host_sleep, .wake = host_wake,
-        .fence = host_fence,
     };
     const struct loco_bootstrap boot = {
         .identity = SIM_IDENTITY + (uint64_t)p->rank,

@@ -4,6 +4,8 @@
 
 /* Waking those who sleep in loci_wait(): see bell.c. */
 
+#include "asymmetric.h"
+#include "move/rma.h"
 #include "runtime.h"
 
 void loci_signal_slow(struct loco_runtime *rt, int peer, enum loci_bell_kind kind);
@@ -20,6 +22,16 @@ static inline struct loci_bells *loci_bells_known(const struct loco_runtime *rt,
 /* The same, mapped now where that has not been done; NULL: it cannot be. */
 struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer);
 
+/* Between such a store and the look at who sleeps: the sleeper's affair, once this process takes
+ * part in its fence. */
+static inline void loci_before_signal(const struct loco_runtime *rt)
+{
+    if (atomic_load_explicit(&rt->asymmetric, memory_order_relaxed) == LOCI_ASYMMETRIC_READY)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
 /* After a store or an atomic that may end a wait of that peer's process (its index; LOCI_SELF: of
  * another thread), for those who wait with that kind of bell. Costs a load where nobody sleeps; no
  * fence (bell.c). */
@@ -27,9 +39,41 @@ static inline void loci_signal(struct loco_runtime *rt, int peer, enum loci_bell
 {
     struct loci_bells *bells = loci_bells_known(rt, peer);
 
-    atomic_signal_fence(memory_order_seq_cst);
+    loci_before_signal(rt);
     if (bells == NULL || atomic_load_explicit(&bells->bell[kind].asleep, memory_order_relaxed) != 0)
         loci_signal_slow(rt, peer, kind);
+}
+
+/* Store a word that somebody may sleep for, with release order; a signal follows. In simulation
+ * others may see it as late as on a CPU with a store buffer. */
+static inline void loci_store64_signalled(struct loco_runtime *rt, void *word, uint64_t value)
+{
+#ifdef LOCO_SIM
+    if (atomic_load_explicit(&rt->asymmetric, memory_order_relaxed) == LOCI_ASYMMETRIC_READY) {
+        loci_store_light(word, value);
+        return;
+    }
+#endif
+    (void)rt;
+    loci_store64(word, value);
+}
+
+/* loci_write64(), and then the signal to the process whose memory that is. */
+static inline int loci_write64_signalled(struct loco_runtime *rt, struct loci_mem *mem,
+                                         uint64_t offset, uint64_t value, loco_ack_t *ack,
+                                         enum loci_bell_kind kind)
+{
+    unsigned char *p = loci_mem_ptr(mem);
+    int status = LOCO_OK;
+
+    if (p != NULL) {
+        LOCI_COUNT_MEM(rt, writes, mem);
+        loci_store64_signalled(rt, p + offset, value);
+    } else {
+        status = loci_post_write64(rt, mem, offset, value, ack);
+    }
+    loci_signal(rt, mem->peer, kind);
+    return status;
 }
 
 /* The same for whichever members of `group` wait for a change of words in the memory of `host`,
@@ -39,7 +83,7 @@ static inline void loci_signal_watchers(struct loco_runtime *rt, int host,
 {
     struct loci_bells *bells = loci_bells_known(rt, host);
 
-    atomic_signal_fence(memory_order_seq_cst);
+    loci_before_signal(rt);
     if (bells == NULL)
         bells = loci_bells_of(rt, host);
     if (bells == NULL || atomic_load_explicit(&bells->watchers[kind], memory_order_relaxed) != 0)

@@ -6,17 +6,17 @@
  * process whose bell it is, by atomics. `watchers`: any process that has the bells mapped, by
  * atomics.
  *
- *   sleeper    rings read, asleep + 1 (and watchers + 1), fence of all, look, sleep while `rings`
- *              is what was read, look; rings read, look, sleep ... ; asleep - 1
+ *   sleeper    rings read, asleep + 1 (and watchers + 1), fence of all, look, sleep while
+ *              `rings` is what was read, look; rings read, look, sleep ... ; asleep - 1
  *   signaller  the store or atomic that ends the wait (the cause), then `asleep` read, and if
  *              that is not 0: rings + 1, wake
  *
  * No sleeper is missed. Two fences would do: one between asleep + 1 and the look, one between the
  * cause and the read of `asleep`; one of the two reads then comes after the other's write. But
- * signallers are in a hurry, and there are few sleepers. So the sleeper makes both: membarrier(2),
- * MEMBARRIER_CMD_GLOBAL_EXPEDITED, has every CPU that runs a thread of a registered process execute
- * a full fence before it returns; a thread that is not running has one where the kernel switches to
- * it or away from it. So at each signaller there is a moment, during that call, before which all
+ * signallers are in a hurry, and there are few sleepers. So the sleeper makes both
+ * (asymmetric.h): loci_fence_heavy() has every CPU that runs a thread of a registered process
+ * execute a full fence before it returns; a thread that is not running has one where the kernel
+ * switches to it or away from it. Until its process has registered a signaller fences itself. So at each signaller there is a moment, during that call, before which all
  * that it does in the order of its program is seen by what the sleeper does after the call, and
  * after which it sees what the sleeper has done before. Where the signaller's read of `asleep`
  * comes after that moment it sees the sleeper, and rings. Where it comes before, so does the cause,
@@ -26,12 +26,11 @@
  * That it sleeps while `rings` is what was read before the look is the futex's affair: a ring in
  * between changes it. A ring has release order and is after the cause: who reads it sees the cause.
  *
- * The kernel knows no boundaries there: users, namespaces and control groups do not matter. A
- * process must have registered, though, which an old kernel, or what confines it, may refuse. Each
- * tells the others in its address whether it has (`rings`); while a process knows one that has not,
- * is of another machine or cannot map its bells (rt->unheard), its waits look now and then. The
- * same where a device writes what is waited for, which does not ring, and once somebody is dead:
- * much is then told by time.
+ * The kernel knows no boundaries there: users, namespaces and control groups do not matter. Where
+ * it refuses that fence to the sleeper, its waits look now and then. So do those of a process that
+ * knows one which is of another machine, or cannot map its bells (rt->unheard); where a device
+ * writes what is waited for, which does not ring; and once somebody is dead, for much is then told
+ * by time.
  *
  * A wait that has not lasted long does not ask for the fence: it interrupts all who run. It looks
  * now and then, and is rung for all but always: a cause and a read that change places do so within
@@ -89,6 +88,7 @@ struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer)
 
     if (bells != NULL || !loci_peer_alive(rt, peer) || rt->ops->bells == NULL)
         return bells;
+    loci_asymmetric_state(rt);          /* whoever signals takes part in the fence, soon */
     bells = rt->ops->bells(rt->fabric, p);
     if (bells == NULL
         || atomic_compare_exchange_strong_explicit(&p->bells, &none, bells, memory_order_release,
