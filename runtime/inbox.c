@@ -7,8 +7,6 @@
 #include "inbox.h"
 #include "memory/memory.h"
 
-#define BITS 64
-
 void loci_inbox_open(struct loco_runtime *rt)
 {
     pthread_mutex_init(&rt->inbox.lock, NULL);
@@ -34,32 +32,39 @@ int loci_inbox_prepare(struct loco_runtime *rt, struct loci_inbox_part *part,
             atomic_store_explicit(&inbox->word, loci_mem_ptr(&inbox->mem), memory_order_release);
     }
     if (status == LOCO_OK) {
-        part->bit = UINT64_C(1) << inbox->made++ % BITS;
+        part->bit = UINT64_C(1) << inbox->made++ % LOCI_INBOX_BITS;
         *key = inbox->mem.key;
     }
     pthread_mutex_unlock(&inbox->lock);
     return status;
 }
 
+static struct loci_inbox_part **list_of(struct loci_inbox *inbox, uint64_t bits)
+{
+    return &inbox->parts[__builtin_ctzll(bits)];
+}
+
 /* What was left for it until now is looked for, too: its bit may have been taken. */
 void loci_inbox_add(struct loco_runtime *rt, struct loci_inbox_part *part)
 {
+    struct loci_inbox_part **list = list_of(&rt->inbox, part->bit);
+
     pthread_mutex_lock(&rt->inbox.lock);
-    part->next = rt->inbox.parts;
-    rt->inbox.parts = part;
+    part->next = *list;
+    part->link = list;
+    if (part->next != NULL)
+        part->next->link = &part->next;
+    *list = part;
     pthread_mutex_unlock(&rt->inbox.lock);
     loci_cpu_fetch_or(atomic_load_explicit(&rt->inbox.word, memory_order_relaxed), part->bit);
 }
 
 void loci_inbox_remove(struct loco_runtime *rt, struct loci_inbox_part *part)
 {
-    struct loci_inbox_part **link = &rt->inbox.parts;
-
     pthread_mutex_lock(&rt->inbox.lock);
-    while (*link != NULL && *link != part)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = part->next;
+    *part->link = part->next;
+    if (part->next != NULL)
+        part->next->link = part->link;
     pthread_mutex_unlock(&rt->inbox.lock);
 }
 
@@ -74,9 +79,10 @@ int loci_inbox_serve(struct loco_runtime *rt)
     /* Acquire: pairs with the origins' release when they set the bits. */
     bits = loci_cpu_exchange(atomic_load_explicit(&inbox->word, memory_order_relaxed), 0)
            | atomic_load_explicit(&inbox->again, memory_order_relaxed);
-    for (struct loci_inbox_part *part = inbox->parts; part != NULL; part = part->next)
-        if ((bits & part->bit) != 0 && part->serve(part))
-            again |= part->bit;
+    for (; bits != 0; bits &= bits - 1)
+        for (struct loci_inbox_part *part = *list_of(inbox, bits); part != NULL; part = part->next)
+            if (part->serve(part))
+                again |= part->bit;
     atomic_store_explicit(&inbox->again, again, memory_order_relaxed);
     pthread_mutex_unlock(&inbox->lock);
     return 1;

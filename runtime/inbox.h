@@ -17,7 +17,7 @@
 
 /* Of a channel, which keeps it. */
 struct loci_inbox_part {
-    struct loci_inbox_part *next;
+    struct loci_inbox_part *next, **link;   /* of those that have the same bit */
     uint64_t bit;
     /* Do what was left. By one thread at a time, for all parts; it may not wait for peers. True: not
      * all can be done now, ask again. */

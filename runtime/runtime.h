@@ -214,6 +214,7 @@ struct loci_extent {
 /* ---- the runtime ---- */
 
 /* What peers have left for this process's channels; inbox.h. */
+#define LOCI_INBOX_BITS 64
 struct loci_inbox_part;
 struct loci_inbox {
     _Atomic(unsigned char *) word;  /* NULL: there is none yet, or no more */
@@ -221,7 +222,7 @@ struct loci_inbox {
     pthread_mutex_t lock;           /* all that follows; held while parts are asked */
     struct loci_mem mem;
     uint64_t made;                  /* parts so far */
-    struct loci_inbox_part *parts;
+    struct loci_inbox_part *parts[LOCI_INBOX_BITS];
 };
 
 struct loco_runtime {
