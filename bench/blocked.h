@@ -2,8 +2,7 @@
 #ifndef BLOCKED_H
 #define BLOCKED_H
 
-/* Rounds of a wait that one process, the waiter, begins and another ends: what both programs,
- * blocked and blocked_mpi, measure. */
+/* Rounds of a wait that one process, the waiter, begins and another ends. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@ struct blocked_kind {
 
 struct blocked_shared;
 
-/* What both map, zeroed: anonymous shared memory, or memory of a window. */
+/* What both map, zeroed. */
 size_t blocked_bytes(void);
 
 struct blocked_options {

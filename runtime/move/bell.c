@@ -16,12 +16,13 @@
  * signallers are in a hurry, and there are few sleepers. So the sleeper makes both
  * (asymmetric.h): loci_fence_heavy() has every CPU that runs a thread of a registered process
  * execute a full fence before it returns; a thread that is not running has one where the kernel
- * switches to it or away from it. Until its process has registered a signaller fences itself. So at each signaller there is a moment, during that call, before which all
- * that it does in the order of its program is seen by what the sleeper does after the call, and
- * after which it sees what the sleeper has done before. Where the signaller's read of `asleep`
- * comes after that moment it sees the sleeper, and rings. Where it comes before, so does the cause,
- * and the sleeper's look sees that. For the compiler alone cause and read are kept in order.
- * `asleep` stays up while the sleeper looks again, so one call is enough for one wait.
+ * switches to it or away from it. Until its process has registered a signaller fences itself. So
+ * at each signaller there is a moment, during that call, before which all that it does in the order
+ * of its program is seen by what the sleeper does after the call, and after which it sees what the
+ * sleeper has done before. Where the signaller's read of `asleep` comes after that moment it sees
+ * the sleeper, and rings. Where it comes before, so does the cause, and the sleeper's look sees
+ * that. For the compiler alone cause and read are kept in order. `asleep` stays up while the
+ * sleeper looks again, so one call is enough for one wait.
  *
  * That it sleeps while `rings` is what was read before the look is the futex's affair: a ring in
  * between changes it. A ring has release order and is after the cause: who reads it sees the cause.
