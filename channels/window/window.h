@@ -122,13 +122,12 @@ struct loco_window {
     bool mapped_by_all;                 /* control blocks: each member has mapped each */
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
     _Atomic bool singles;               /* and all members know that they are, for good */
-    bool announces;                     /* this one's, which may be revoked, have begun */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
     bool no_locks;
     bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
     const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
     _Atomic uint64_t *inside;           /* LOCI_WINDOW_INSIDE of this member, where its atomics may
-                                           be revoked, and a light store is enough; or NULL */
+                                           be revoked; NULL: or it is not known yet */
     struct loco_group group;            /* group.peer is in this allocation */
 
     enum loco_window_kind kind;
@@ -620,27 +619,23 @@ static inline uint64_t loci_window_singles(const struct loco_window *win, int ra
     return loci_load64(win->target[rank].control + LOCI_WINDOW_SINGLES);
 }
 
-/* window_acc_way.c: loci_window_atomics_begin() where a light store may not be enough yet. */
-bool loci_window_announce(struct loco_window *win, int rank, _Atomic uint64_t **inside);
-
 /* Whether atomics are the way at that member, which is valid, and will stay so until
  * loci_window_atomics_end(): no call in between. False: the slow path finds out. Implies
- * win->atomics. */
+ * win->atomics. No call in here, either: what is kept across one would be stored, and the atomic
+ * waits for stores. */
 static inline __attribute__((always_inline)) bool
 loci_window_atomics_begin(struct loco_window *win, int rank, _Atomic uint64_t **inside)
 {
     *inside = win->inside;
-    if (*inside == NULL) {
+    if (__builtin_expect(*inside == NULL, false))
         /* Pairs with the release that sets it: the words of all members, then this. */
-        if (atomic_load_explicit(&win->singles, memory_order_acquire))
-            return true;
-        return win->announces && loci_window_announce(win, rank, inside);
+        return atomic_load_explicit(&win->singles, memory_order_acquire);
+    loci_store_frequent(win->rt, *inside, (uint64_t)rank + 1);
+    if (loci_singles_way(loci_window_singles(win, rank)) == LOCI_SINGLES_LOCK) {
+        atomic_store_explicit(*inside, 0, memory_order_relaxed);
+        return false;
     }
-    loci_store_light(*inside, (uint64_t)rank + 1);
-    if (loci_singles_way(loci_window_singles(win, rank)) != LOCI_SINGLES_LOCK)
-        return true;
-    atomic_store_explicit(*inside, 0, memory_order_relaxed);
-    return false;
+    return true;
 }
 
 static inline void loci_window_atomics_end(_Atomic uint64_t *inside)
@@ -774,14 +769,12 @@ loci_window_combine(struct loco_window *win, int rank, const struct loci_combine
     return true;
 }
 
-/* A word of 8 bytes that is aligned, at a window whose elements may be atomics; else NULL. */
+/* A word of 8 bytes that is aligned; else NULL. */
 static inline _Atomic uint64_t *loci_window_word(const struct loco_window *win, int rank,
                                                  uint64_t offset)
 {
-    unsigned char *p = NULL;
+    unsigned char *p = loci_window_direct(win, rank, offset, sizeof(uint64_t));
 
-    if (win->atomics)
-        p = loci_window_direct(win, rank, offset, sizeof(uint64_t));
     return ((uintptr_t)p & 7) == 0 ? (_Atomic uint64_t *)(void *)p : NULL;
 }
 

@@ -52,19 +52,19 @@ static inline void loci_store_light(_Atomic uint64_t *word, uint64_t value)
 }
 #endif
 
-/* The frequent side's, with what it needs: until this process has registered, a full fence. True:
- * loci_store_light() is enough from now on. */
-static inline bool loci_store_frequent(struct loco_runtime *rt, _Atomic uint64_t *word,
+/* The frequent side's, with what it needs: until this process has registered, a full fence. */
+static inline void loci_store_frequent(struct loco_runtime *rt, _Atomic uint64_t *word,
                                        uint64_t value)
 {
-    if (atomic_load_explicit(&rt->asymmetric, memory_order_relaxed) == LOCI_ASYMMETRIC_READY) {
+    int state = atomic_load_explicit(&rt->asymmetric, memory_order_relaxed);
+
+    if (__builtin_expect(state == LOCI_ASYMMETRIC_READY, true)) {
         loci_store_light(word, value);
-        return true;
+        return;
     }
     (void)atomic_exchange_explicit(word, value, memory_order_seq_cst);
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
-    return false;
 }
 
 #endif

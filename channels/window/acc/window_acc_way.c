@@ -45,18 +45,6 @@ static uint64_t atomics_after(const struct loco_window *win, uint64_t word)
     return with_backoff(LOCI_SINGLES_ATOMICS, backoff);
 }
 
-bool loci_window_announce(struct loco_window *win, int rank, _Atomic uint64_t **inside)
-{
-    *inside = (_Atomic uint64_t *)(void *)((unsigned char *)loci_mem_ptr(
-        &win->control[win->group.rank]) + LOCI_WINDOW_INSIDE);
-    if (loci_store_frequent(win->rt, *inside, (uint64_t)rank + 1))
-        win->inside = *inside;          /* the inline paths can do it from now on */
-    if (loci_singles_way(loci_load64(word_at(win, rank))) != LOCI_SINGLES_LOCK)
-        return true;
-    loci_window_atomics_end(*inside);
-    return false;
-}
-
 static int make_always(struct loco_window *win, int rank)
 {
     struct loci_rw lock = loci_window_acc_lock(win, rank);
@@ -209,8 +197,14 @@ static int enter_atomics(struct loco_window *win, int rank, struct loci_acc_way 
     way->atomics = true;
     if (atomic_load_explicit(&win->singles, memory_order_acquire))
         return LOCO_OK;
-    win->announces = true;
-    return loci_window_announce(win, rank, &way->inside) ? LOCO_OK : LOCO_ERR_AGAIN;
+    way->inside = (_Atomic uint64_t *)(void *)((unsigned char *)loci_mem_ptr(
+        &win->control[win->group.rank]) + LOCI_WINDOW_INSIDE);
+    win->inside = way->inside;          /* from now on the inline paths can do this */
+    loci_store_frequent(win->rt, way->inside, (uint64_t)rank + 1);
+    if (loci_singles_way(loci_load64(word_at(win, rank))) != LOCI_SINGLES_LOCK)
+        return LOCO_OK;
+    loci_window_atomics_end(way->inside);
+    return LOCO_ERR_AGAIN;
 }
 
 static int try_to_enter(struct loco_window *win, int rank, size_t n, struct loci_acc_way *way)
