@@ -97,6 +97,8 @@ struct ompi_osc_loco_hints {
 struct ompi_osc_loco_known {
     const struct ompi_datatype_t *type;     /* predefined, as the operation is; NULL: none */
     const struct ompi_op_t *op;
+    enum loco_type element;                 /* the library's for both */
+    enum loco_op operation;
     struct loci_combine how;
 };
 

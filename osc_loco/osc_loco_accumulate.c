@@ -311,12 +311,6 @@ static __attribute__((noinline)) int run_plain(struct ompi_win_t *win, const voi
                                    (size_t)count, origin, result) == LOCO_OK)
         return MPI_SUCCESS;
     ompi_osc_loco_enter();
-    if (window_of(module)->gathering != 0 && result == NULL && ack == NULL) {
-        status = loci_window_gather(window_of(module), target, element->type, op, offset, origin,
-                                    (size_t)count * element->extent);
-        if (status == LOCO_OK)
-            return ompi_osc_loco_leave(LOCO_OK);
-    }
     status = accumulate_span(module, target, element->type, op, offset,
                              (size_t)count * element->extent, origin, result, ack);
     (void)ompi_osc_loco_leave(LOCO_OK);
@@ -387,6 +381,8 @@ static void know(struct ompi_osc_loco_module *module, const struct ompi_datatype
         return;
     known->type = type;
     known->op = mpi_op;
+    known->element = element->type;
+    known->operation = op;
 }
 
 static inline bool run_known(const struct ompi_win_t *win, const void *origin, int origin_count,
@@ -403,6 +399,28 @@ static inline bool run_known(const struct ompi_win_t *win, const void *origin, i
            && loci_window_combine(window_of(module), target, &known->how,
                                   ompi_osc_loco_offset(module, target, disp),
                                   (size_t)target_count, origin);
+}
+
+/* Of a window whose accumulates are being gathered: LOCO_ERR_AGAIN where this one is not to be. */
+static inline int run_gathered(const struct ompi_win_t *win, const void *origin, int origin_count,
+                               const struct ompi_datatype_t *origin_type, int target,
+                               ptrdiff_t disp, int target_count,
+                               const struct ompi_datatype_t *target_type,
+                               const struct ompi_op_t *op)
+{
+    const struct ompi_osc_loco_module *module = ompi_osc_loco_module(win);
+    const struct ompi_osc_loco_known *known = &module->known;
+    int status;
+
+    if (target_type != known->type || op != known->op
+        || origin_type != target_type || origin_count != target_count)
+        return LOCO_ERR_AGAIN;
+    ompi_osc_loco_enter();
+    status = loci_window_gather(window_of(module), target, known->element, known->operation,
+                                ompi_osc_loco_offset(module, target, disp), origin,
+                                (size_t)target_count << known->how.shift);
+    (void)ompi_osc_loco_leave(LOCO_OK);
+    return status;
 }
 
 static int accumulate(const void *origin, int origin_count, struct ompi_datatype_t *origin_type,
@@ -469,6 +487,16 @@ int ompi_osc_loco_accumulate(const void *origin, int origin_count,
                              int target_count, struct ompi_datatype_t *target_type,
                              struct ompi_op_t *op, struct ompi_win_t *win)
 {
+    if (window_of(ompi_osc_loco_module(win))->gathering != 0) {
+        int status = run_gathered(win, origin, origin_count, origin_type, target, disp,
+                                  target_count, target_type, op);
+
+        if (status == LOCO_OK)
+            return MPI_SUCCESS;
+        if (status != LOCO_ERR_AGAIN)
+            return ompi_osc_loco_told(win, ompi_osc_loco_class(status), "MPI_Accumulate", target,
+                                      disp, target_count, target_type, op);
+    }
     if (run_known(win, origin, origin_count, origin_type, target, disp, target_count, target_type,
                   op))
         return MPI_SUCCESS;

@@ -4,6 +4,8 @@
 
 #include "config.h"
 
+#include <stdlib.h>
+
 #include "inbox.h"
 #include "memory/memory.h"
 
@@ -16,6 +18,8 @@ void loci_inbox_open(struct loco_runtime *rt)
 void loci_inbox_close(struct loco_runtime *rt)
 {
     atomic_store_explicit(&rt->inbox.word, NULL, memory_order_relaxed);
+    free(rt->inbox.room);
+    rt->inbox.room = NULL;
     pthread_mutex_destroy(&rt->inbox.lock);
 }
 
@@ -66,6 +70,16 @@ void loci_inbox_remove(struct loco_runtime *rt, struct loci_inbox_part *part)
     if (part->next != NULL)
         part->next->link = part->link;
     pthread_mutex_unlock(&rt->inbox.lock);
+}
+
+void *loci_inbox_room(struct loco_runtime *rt, size_t len)
+{
+    if (rt->inbox.room_len >= len)
+        return rt->inbox.room;
+    free(rt->inbox.room);
+    rt->inbox.room = malloc(len);
+    rt->inbox.room_len = rt->inbox.room != NULL ? len : 0;
+    return rt->inbox.room;
 }
 
 /* Who asks a part may wait in there for this process alone, and come here again: nothing then. */

@@ -6,8 +6,9 @@
  *
  * One word of pool memory, the inbox, which peers map. Whoever has left something, where the
  * channel's protocol says, sets the bit of that channel's part in it (release: what was left). Any
- * thread that waits looks at the word in each round, one load where nothing is there; if there is
- * something it takes all bits and asks the parts that have one of them. Bits are shared by parts
+ * thread that waits looks at the word in each round, one load where nothing is there, and so does
+ * the service thread when it is rung for (loci_control_ring); if there is something it takes all
+ * bits and asks the parts that have one of them. Bits are shared by parts
  * whose number is the same modulo 64: those look in vain.
  *
  * Nobody ever needs it: peers do themselves what is not done for them in time. */
@@ -19,8 +20,8 @@
 struct loci_inbox_part {
     struct loci_inbox_part *next, **link;   /* of those that have the same bit */
     uint64_t bit;
-    /* Do what was left. By one thread at a time, for all parts; it may not wait for peers. True: not
-     * all can be done now, ask again. */
+    /* Do what was left. By one thread at a time, for all parts; it may not wait for peers, and may
+     * be the service thread. True: not all can be done now, ask again. */
     bool (*serve)(struct loci_inbox_part *part);
 };
 
@@ -35,6 +36,9 @@ int loci_inbox_prepare(struct loco_runtime *rt, struct loci_inbox_part *part,
 /* It is asked from now on; it is not any more, and is not being asked. */
 void loci_inbox_add(struct loco_runtime *rt, struct loci_inbox_part *part);
 void loci_inbox_remove(struct loco_runtime *rt, struct loci_inbox_part *part);
+
+/* For a part that is being asked: memory that nobody else uses meanwhile; NULL: there is none. */
+void *loci_inbox_room(struct loco_runtime *rt, size_t len);
 
 /* Whether there was something. */
 int loci_inbox_serve(struct loco_runtime *rt);

@@ -223,6 +223,8 @@ struct loci_inbox {
     struct loci_mem mem;
     uint64_t made;                  /* parts so far */
     struct loci_inbox_part *parts[LOCI_INBOX_BITS];
+    void *room;                     /* loci_inbox_room(), */
+    size_t room_len;
 };
 
 struct loco_runtime {

@@ -325,15 +325,24 @@ static inline int loci_window_send(struct loco_window *win)
 }
 
 /* In each synchronization call: the same, and what was gathered (gather/gather.c) is applied. */
-int loci_gather_settle_slow(struct loco_window *win);
-static inline int loci_window_settle(struct loco_window *win)
+int loci_gather_settle_slow(struct loco_window *win, bool meeting);
+static inline int loci_window_settle_as(struct loco_window *win, bool meeting)
 {
     int status = loci_window_send(win), gathered;
 
     if (win->gathering == 0)
         return status;
-    gathered = loci_gather_settle_slow(win);
+    gathered = loci_gather_settle_slow(win, meeting);
     return status == LOCO_OK ? gathered : status;
+}
+static inline int loci_window_settle(struct loco_window *win)
+{
+    return loci_window_settle_as(win, false);
+}
+/* Before all members meet: targets are waited for in any case. */
+static inline int loci_window_settle_to_meet(struct loco_window *win)
+{
+    return loci_window_settle_as(win, true);
 }
 
 /* gather/gather.c: an accumulate of one span without result, as loco_window_accumulate; for windows
@@ -355,6 +364,9 @@ void loci_regions_close(struct loco_window *win);
 void loci_regions_forget(struct loco_window *win);
 int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_t *len, bool again,
                       struct loci_mem *mem);
+/* Where one thread calls: all of it is in the region that was found last, which is attached still.
+ * False: ask the former. */
+bool loci_regions_is_last(const struct loco_window *win, int rank, uint64_t address, size_t len);
 
 /* ---- stores, flushes and the loads behind them ---- */
 

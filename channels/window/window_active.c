@@ -368,7 +368,7 @@ int loco_window_fence(loco_window_t *win, int asserts)
                                 | LOCI_EPOCH_EXPOSED | LOCI_EPOCH_LOCKS, 0,
                            LOCI_EPOCH_ACCESS | LOCI_EPOCH_FENCE, 0) != LOCO_OK)
         return LOCO_ERR_STATE;
-    status = loci_window_settle(win);
+    status = loci_window_settle_to_meet(win);
     take_turn(win, &win->arriver);
     if ((asserts & LOCO_ASSERT_NOPRECEDE) == 0)
         placed = finish_fence_epoch(win, &ordered);

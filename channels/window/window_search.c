@@ -36,7 +36,8 @@ struct loci_regions_view {
     struct loci_mem directory;      /* kind NONE: not asked for yet */
     struct loci_mem chunk[LOCI_TREE_KINDS][LOCI_TREE_CHUNKS];      /* the same */
     struct known *last;             /* found; NULL: none */
-    struct known near;              /* is that where the tree is mapped */
+    struct known near;              /* is that where the tree is mapped, */
+    const unsigned char *stamp;     /* with its entry's; else NULL */
     void *known;                    /* else in here, of tsearch(); no two overlap */
     size_t count;
 };
@@ -90,6 +91,17 @@ static struct known *recall(struct loci_regions_view *view, uint64_t address)
     return view->known != NULL ? overlapping(view, address, 1) : NULL;
 }
 
+/* Of an entry, where it is mapped. */
+static const unsigned char *stamp_of(const struct loci_regions_view *view, uint64_t ref)
+{
+    uint64_t offset;
+    int chunk = loci_tree_chunk(LOCI_TREE_ENTRIES, loci_tree_index(ref), &offset);
+    const unsigned char *entries = chunk < LOCI_TREE_CHUNKS
+                                   ? loci_mem_ptr(&view->chunk[LOCI_TREE_ENTRIES][chunk]) : NULL;
+
+    return entries != NULL ? entries + offset + offsetof(struct loci_tree_entry, stamp) : NULL;
+}
+
 /* What overlaps it is not attached any more. Without memory it is not remembered. */
 static void remember(struct loci_regions_view *view, const struct known *found)
 {
@@ -99,6 +111,7 @@ static void remember(struct loci_regions_view *view, const struct known *found)
     if (loci_mem_ptr(&view->directory) != NULL) {
         view->near = *found;
         view->last = &view->near;
+        view->stamp = stamp_of(view, found->ref);
         return;
     }
     while ((k = overlapping(view, found->key.base, found->key.len)) != NULL)
@@ -373,6 +386,16 @@ int loci_regions_find(struct loco_window *win, int rank, uint64_t address, size_
     if (*len > key.len - (address - key.base))
         *len = (size_t)(key.len - (address - key.base));
     return LOCO_OK;
+}
+
+bool loci_regions_is_last(const struct loco_window *win, int rank, uint64_t address, size_t len)
+{
+    const struct loci_regions_view *view = win->views[rank];
+    const struct known *k = view != NULL ? view->last : NULL;
+
+    return k != NULL && k == &view->near && view->stamp != NULL && contains(&k->key, address)
+           && len <= k->key.len - (address - k->key.base)
+           && loci_tree_is(k->ref, loci_load64(view->stamp));
 }
 
 static void free_view(struct loco_runtime *rt, struct loci_regions_view *view)

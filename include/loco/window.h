@@ -165,7 +165,11 @@ struct loco_accumulate {
 };
 
 /** Accumulate at member `rank`. With `ack` NULL it returns when operand and result may be used,
- * else when posted. LOCO_ERR_ARG: the operation is not defined on the type. */
+ * else when posted. LOCO_ERR_ARG: the operation is not defined on the type.
+ * With one_thread, short accumulates without result and ack, into memory of CREATE or DYNAMIC on
+ * one node, may be gathered behind the first since the last synchronization: until the next call
+ * that synchronizes, sync and flush_local among them, or anything else that goes to that member.
+ * What then turns out not to be reachable any more is that call's error. */
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack);
 

@@ -115,10 +115,12 @@ static void rung(struct loco_runtime *rt, const struct loci_control *m)
 {
     uint32_t number = (uint32_t)(m->to - 1);
 
-    if (number != 0)
+    if (number != 0) {
         loci_ring_poller(rt, rt->bells, number);
-    else
-        loci_ring_self(rt);
+        return;
+    }
+    loci_ring_self(rt);
+    loci_inbox_look(rt);
 }
 
 void loci_control_receive(struct loco_runtime *rt, int peer, const void *message, size_t len)

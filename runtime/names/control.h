@@ -20,8 +20,8 @@ enum loci_control_type {
     LOCI_CONTROL_REJECT,        /* mine differs from yours; it looks so */
     LOCI_CONTROL_GONE,          /* you need not wait for the one of mine that you named: it has
                                    been destroyed, or knows that it differs */
-    LOCI_CONTROL_RING,          /* wake your sleepers, or your poller for a channel; says
-                                   nothing of any endpoint */
+    LOCI_CONTROL_RING,          /* wake your sleepers and look into your inbox, or wake your
+                                   poller for a channel; says nothing of any endpoint */
     LOCI_CONTROL_LEAVE,         /* your keys are used no more by the one of mine that you sent
                                    them to, nor by those before it */
     LOCI_CONTROL_SEEK,          /* a join, for the second time: if you have none of this name, say

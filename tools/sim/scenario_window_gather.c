@@ -139,9 +139,9 @@ static int check_word(const struct user *u, int origin, int target, uint64_t val
     for (int i = from; i <= past->begun; i++)
         if (past->value[i] == value)
             return SIM_FINE;
-    return loci_sim_fail("p%d finds %llx at p%d in the word of p%d, which has synchronized %d calls "
-                         "and made %d", u->rank, (unsigned long long)value, target, origin, from,
-                         past->begun);
+    return loci_sim_fail("p%d finds %llx at p%d in the word of p%d, which has synchronized %d "
+                         "calls and made %d", u->rank, (unsigned long long)value, target, origin,
+                         from, past->begun);
 }
 
 static int look(struct user *u, int origin, int target)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* The origin's side of gathering: batches for each target, handed over, waited for, or applied here.
- * By the one thread that calls. */
+/* The origin's side of gathering: batches for each target, handed over, waited for, or applied
+ * here. By the one thread that calls. */
 
 #include "config.h"
 
@@ -9,15 +9,32 @@
 #include <string.h>
 
 #include "gather.h"
+#include "names/control.h"
 #include "wait.h"
 #include "window/acc/window_acc.h"
 
-#define RECORD_NS 150           /* half of what it takes to apply a record here, more or less */
+#define RECORD_NS 300           /* about what it takes to apply a record here */
 #define CALL_NS 1500            /* the least time that a target is given */
+#define SOON_NS 100             /* for a record, in which a target that is there has applied it */
+#define WORTH_RINGING 64        /* records, for which the target is rung, */
+#define RUNG_NS 100000          /* and has some time to wake up */
+#define RING_NS 200000          /* after which the target is rung for, if others have this core */
 #define TURN_NS 500             /* a round of waiting in which others have this core, counts as */
-#define OTHERS_NS 20000000      /* that they may have it meanwhile */
+#define OTHERS_NS 4000000       /* that they may have it meanwhile; */
+#define FULL_OTHERS_NS 12000000 /* and where many batches are handed over: a turn of each of them */
+#define MEETING_NS 1000000      /* more, where the target will be waited for anyway; */
+#define MEETING_OTHERS_NS 200000000 /* and that others may have it then */
 #define FULL (LOCI_GATHER_BATCH / LOCI_GATHER_RECORD(8))    /* records of a batch, about */
-#define BACKOFF 5               /* of targets in vain one in 2^BACKOFF is given time, at least */
+#ifdef LOCO_SIM
+#define FIRST_DEPTH 1
+#define MOST_DEPTH 4
+#else
+#define FIRST_DEPTH 4           /* batches of a ring at first, */
+#define MOST_DEPTH 64           /* at last, */
+#endif
+#define ALL_DEPTH 512           /* and of all rings of a window */
+#define SPANS 128               /* of one call */
+#define BACKOFF 2               /* at most 2^BACKOFF are left out after one that came in vain */
 
 /* What goes to one target. */
 struct loci_outbox {
@@ -37,7 +54,9 @@ struct loci_outbox {
 
 static unsigned char *batch_of(const struct loci_outbox *o)
 {
-    return loci_mem_ptr(&o->ring) + (o->handed + 1) % LOCI_GATHER_DEPTH * LOCI_GATHER_BATCH;
+    uint64_t slot = (o->handed + 1) % loci_gather_depth(&o->ring);
+
+    return loci_mem_ptr(&o->ring) + slot * LOCI_GATHER_BATCH;
 }
 
 /* ---- life ---- */
@@ -73,18 +92,31 @@ static void find_inbox(struct loco_window *win, int rank, struct loci_outbox *o)
     loci_mem_map(win->rt, &o->inbox);
 }
 
+/* A ring of `depth` batches in the place of the last one, of which all are applied. */
+static int take_ring(struct loco_window *win, struct loci_outbox *o, uint64_t depth)
+{
+    struct loci_mem ring;
+    int status = loci_alloc(win->rt, depth * LOCI_GATHER_BATCH, 0, &ring);
+
+    if (status != LOCO_OK)
+        return status;
+    if (o->ring.key.kind != LOCI_MEM_NONE)
+        loci_free(win->rt, &o->ring);
+    o->ring = ring;
+    loci_copy_in(o->row + LOCI_GATHER_RING, &ring.key, sizeof ring.key);
+    return LOCO_OK;
+}
+
 static int begin(struct loco_window *win, int rank, struct loci_outbox *o)
 {
-    int status = loci_alloc(win->rt, (size_t)LOCI_GATHER_DEPTH * LOCI_GATHER_BATCH, 0, &o->ring);
-
-    if (status != LOCO_OK) {
-        o->ring.key.kind = LOCI_MEM_NONE;
-        return status;
-    }
+    if (win->gather->work == NULL)
+        win->gather->work = malloc(loci_gather_chunk_size() + LOCI_GATHER_ROOM);
+    if (win->gather->work == NULL)
+        return LOCO_ERR_NO_MEMORY;
     o->row = loci_gather_row(win->target[rank].control, win, win->group.rank);
-    loci_copy_in(o->row + LOCI_GATHER_RING, &o->ring.key, sizeof o->ring.key);
-    find_inbox(win, rank, o);
-    return LOCO_OK;
+    if (o->inbox.key.kind == LOCI_MEM_NONE)
+        find_inbox(win, rank, o);
+    return take_ring(win, o, FIRST_DEPTH);
 }
 
 static struct loci_outbox *outbox_of(struct loco_window *win, int rank)
@@ -125,22 +157,29 @@ static int locate_far(const struct loci_gather_way *way, uint64_t offset, size_t
 static int move_far(const struct loci_gather_way *way, enum loci_op_kind kind,
                     const struct loci_piece *pieces, int n, unsigned char *packed)
 {
-    struct loco_span span[LOCI_GATHER_CHUNK];
+    struct loco_span span[SPANS];
+    int status = LOCO_OK;
 
-    for (int i = 0; i < n; i++) {
-        span[i] = (struct loco_span){ packed, pieces[i].at, pieces[i].len };
-        packed += pieces[i].len;
+    for (int i = 0; status == LOCO_OK && i < n;) {
+        size_t spans = 0;
+
+        for (; spans < SPANS && i < n; spans++, i++) {
+            span[spans] = (struct loco_span){ packed, pieces[i].at, pieces[i].len };
+            packed += pieces[i].len;
+        }
+        status = loci_window_move(way->win, way->rank, kind, span, spans, NULL);
     }
-    return loci_window_move(way->win, way->rank, kind, span, (size_t)n, NULL);
+    return status;
 }
 
 /* All that was handed over to that target and not applied. Where the lock's holder is dead nobody
  * will ever apply it. */
 static int apply_here(struct loco_window *win, int rank, struct loci_outbox *o)
 {
-    unsigned char room[LOCI_GATHER_ROOM];
+    unsigned char *work = win->gather->work;
     const struct loci_gather_way way = {
-        .win = win, .rank = rank, .room = room, .locate = locate_far, .move = move_far,
+        .win = win, .rank = rank, .room = work + loci_gather_chunk_size(), .chunk = (void *)work,
+        .locate = locate_far, .move = move_far,
     };
     struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES);
@@ -149,7 +188,7 @@ static int apply_here(struct loco_window *win, int rank, struct loci_outbox *o)
         o->lost = true;
         return status;
     }
-    loci_gather_apply_row(&way, o->row, loci_mem_ptr(&o->ring));
+    loci_gather_apply_row(&way, o->row, loci_mem_ptr(&o->ring), loci_gather_depth(&o->ring));
     o->applied = loci_load64(o->row + LOCI_GATHER_APPLIED);
     return loci_acc_leave(win, rank, true);
 }
@@ -164,16 +203,37 @@ static bool is_applied(struct loci_outbox *o, uint64_t most)
     return o->handed - o->applied <= most;
 }
 
-/* For how long the target is given time for so many records; 0: it has not come too often. */
-static int64_t patience(struct loci_outbox *o, int64_t records)
+/* For how long a target is given time, of ours and of others: as long as it takes to do it here, so
+ * that whoever waits in vain has lost no more than that. Where all of the window will meet, in a
+ * fence, the origin would wait for the target all the same. */
+enum occasion { FULL_RING, MEETING, FLUSH };
+
+struct patience {
+    int64_t own, others;
+};
+
+static struct patience patience(enum occasion occasion, int64_t records)
+{
+    static const struct patience more[] = {
+        [FULL_RING] = { CALL_NS, FULL_OTHERS_NS }, [MEETING] = { MEETING_NS, MEETING_OTHERS_NS },
+        [FLUSH] = { CALL_NS, OTHERS_NS },
+    };
+
+    return (struct patience){
+        more[occasion].own + records * RECORD_NS + (records < WORTH_RINGING ? 0 : RUNG_NS),
+        more[occasion].others,
+    };
+}
+
+/* Whether that target is worth waiting for this time: it came the last time, or some times ago. */
+static bool is_promising(struct loci_outbox *o, enum occasion occasion)
 {
     if (loci_mem_word(&o->inbox) == NULL)
-        return 0;
-    if (o->to_skip > 0) {
-        o->to_skip--;
-        return 0;
-    }
-    return CALL_NS + records * RECORD_NS;
+        return false;
+    if (o->to_skip == 0 || occasion == MEETING)
+        return true;
+    o->to_skip--;
+    return false;
 }
 
 static void learn(struct loci_outbox *o, bool good)
@@ -186,37 +246,52 @@ static void learn(struct loci_outbox *o, bool good)
     o->backoff = o->backoff < BACKOFF ? o->backoff + 1 : BACKOFF;
 }
 
-/* Give the target time to apply all but `most`; whoever waits yields, for the target may be waiting
- * for this core. While others have it, no time of ours is lost. */
-static void give_time(struct loco_window *win, int rank, struct loci_outbox *o, uint64_t most)
+/* Give the target time to apply all but `most` of what was handed over, `records` of them. Whoever
+ * waits yields, for the target may be waiting for this core: while others have it no time of ours
+ * is lost, and if that was all, the target may come the next time. One that does not come soon,
+ * because it computes or has no core, has its service thread do it, if that is worth a message: the
+ * system lets a thread that has slept run before others. */
+static void give_time(struct loco_window *win, int rank, struct loci_outbox *o, uint64_t most,
+                      struct patience left, int64_t records)
 {
-    const int64_t outstanding = (int64_t)(o->handed - o->applied - most) * FULL;
-    int64_t left = patience(o, outstanding < o->records ? outstanding : o->records);
-    int64_t start, last, now;
+    const int64_t ring_at = left.own - CALL_NS - records * SOON_NS;
+    int64_t start = loci_now(win->rt), last = start, now;
+    bool rung = records < WORTH_RINGING;
     unsigned rounds = 0;
 
-    if (left == 0)
-        return;
-    start = last = loci_now(win->rt);
-    while (!is_applied(o, most) && loci_peer_alive(win->rt, win->group.peer[rank])) {
+    while (!is_applied(o, most)) {
+        if (left.own <= 0) {
+            learn(o, false);
+            return;
+        }
+        if (last - start > left.others || !loci_peer_alive(win->rt, win->group.peer[rank]))
+            return;
+        if (!rung && (left.own < ring_at || last - start > RING_NS)) {
+            rung = true;
+            loci_control_ring(win->rt, win->group.peer[rank], 0);
+        }
         loci_wait_round(win->rt, &rounds);
         now = loci_now(win->rt);
-        left -= now - last < TURN_NS ? now - last : TURN_NS;
+        left.own -= now - last < TURN_NS ? now - last : TURN_NS;
         last = now;
-        if (left <= 0 || now - start > OTHERS_NS)
-            break;
     }
-    learn(o, is_applied(o, most));
+    learn(o, true);
 }
 
 /* Until all but `most` of what was handed over is applied. */
-static int wait_for(struct loco_window *win, int rank, struct loci_outbox *o, uint64_t most)
+static int wait_for(struct loco_window *win, int rank, struct loci_outbox *o, uint64_t most,
+                    enum occasion occasion)
 {
+    int64_t records;
+
     if (o->lost)
         return LOCO_ERR_PEER_DEAD;
     if (is_applied(o, most))
         return LOCO_OK;
-    give_time(win, rank, o, most);
+    records = (int64_t)(o->handed - o->applied - most) * FULL;
+    records = records < o->records ? records : o->records;
+    if (is_promising(o, occasion))
+        give_time(win, rank, o, most, patience(occasion, records), records);
     if (is_applied(o, most))
         return LOCO_OK;
     if (!loci_peer_alive(win->rt, win->group.peer[rank])) {
@@ -237,13 +312,13 @@ static int told(struct loci_outbox *o)
     return (int)(int64_t)status;
 }
 
-static int finish(struct loco_window *win, int rank, struct loci_outbox *o)
+static int finish(struct loco_window *win, int rank, struct loci_outbox *o, enum occasion occasion)
 {
     int status = LOCO_OK;
 
     if (o->records > 0) {
         hand_over(o);
-        status = wait_for(win, rank, o, 0);
+        status = wait_for(win, rank, o, 0, occasion);
         if (status == LOCO_OK)
             status = told(o);
         o->records = 0;
@@ -253,7 +328,7 @@ static int finish(struct loco_window *win, int rank, struct loci_outbox *o)
 }
 
 /* All are handed over before one is waited for. */
-int loci_gather_settle_slow(struct loco_window *win)
+int loci_gather_settle_slow(struct loco_window *win, bool meeting)
 {
     struct loci_gather *g = win->gather;
     int status = LOCO_OK, n = g->nopen;
@@ -264,7 +339,7 @@ int loci_gather_settle_slow(struct loco_window *win)
         hand_over(g->out[g->open[i]]);
     for (int i = 0; i < n; i++) {
         struct loci_outbox *o = g->out[g->open[i]];
-        int one = finish(win, g->open[i], o);
+        int one = finish(win, g->open[i], o, meeting ? MEETING : FLUSH);
 
         o->open = false;
         status = status == LOCO_OK ? one : status;
@@ -276,7 +351,7 @@ int loci_gather_drain_slow(struct loco_window *win, int rank)
 {
     struct loci_outbox *o = win->gather->out[rank];
 
-    return o != NULL && o->in_use ? finish(win, rank, o) : LOCO_OK;
+    return o != NULL && o->in_use ? finish(win, rank, o, FLUSH) : LOCO_OK;
 }
 
 /* ---- gathering ---- */
@@ -294,6 +369,25 @@ static void use(struct loco_window *win, int rank, struct loci_outbox *o)
     win->gathering = g->nopen;
 }
 
+static uint64_t most_depth(const struct loco_window *win)
+{
+    uint64_t share = ALL_DEPTH / (uint64_t)win->group.size;
+
+    return share < FIRST_DEPTH ? FIRST_DEPTH : share < MOST_DEPTH ? share : MOST_DEPTH;
+}
+
+/* All batches are handed over: wait for the target, and have more of them from then on. */
+static int make_batch(struct loco_window *win, int rank, struct loci_outbox *o)
+{
+    uint64_t depth = loci_gather_depth(&o->ring);
+    bool grows = 2 * depth <= most_depth(win);
+    int status = wait_for(win, rank, o, grows ? 0 : depth - 1, FULL_RING);
+
+    if (status == LOCO_OK && grows)
+        take_ring(win, o, 2 * depth);   /* the last one does */
+    return status;
+}
+
 /* Room for one more of `size` bytes. */
 static int make_room(struct loco_window *win, int rank, struct loci_outbox *o, size_t size)
 {
@@ -301,9 +395,10 @@ static int make_room(struct loco_window *win, int rank, struct loci_outbox *o, s
         return LOCO_ERR_PEER_DEAD;
     if (8 + o->bytes + size > LOCI_GATHER_BATCH)
         hand_over(o);
-    if (o->bytes > 0 || o->handed - o->applied < LOCI_GATHER_DEPTH)
+    if (o->bytes > 0 || o->handed - o->applied < loci_gather_depth(&o->ring)
+        || is_applied(o, loci_gather_depth(&o->ring) - 1))
         return LOCO_OK;
-    return wait_for(win, rank, o, LOCI_GATHER_DEPTH - 1);
+    return make_batch(win, rank, o);
 }
 
 static void add(struct loci_outbox *o, enum loco_type type, enum loco_op op, uint64_t offset,
@@ -374,10 +469,18 @@ int loci_gather_put(struct loco_window *win, int rank, uint64_t offset, const vo
     return gather(win, rank, o, LOCO_TYPE_BYTE, LOCO_OP_REPLACE, offset, from, len);
 }
 
+static int check_place(struct loco_window *win, int rank, uint64_t offset, size_t len)
+{
+    const struct loco_span span = { NULL, offset, len };
+
+    if (win->kind == LOCO_WINDOW_DYNAMIC && loci_regions_is_last(win, rank, offset, len))
+        return LOCO_OK;
+    return loci_window_check_spans(win, rank, &span, 1);
+}
+
 int loci_window_gather(struct loco_window *win, int rank, enum loco_type type, enum loco_op op,
                        uint64_t offset, const void *operand, size_t len)
 {
-    const struct loco_span span = { NULL, offset, len };
     struct loci_outbox *o;
     int status;
 
@@ -389,6 +492,6 @@ int loci_window_gather(struct loco_window *win, int rank, enum loco_type type, e
         return LOCO_ERR_AGAIN;
     status = loci_window_check(win, rank);
     if (status == LOCO_OK)
-        status = loci_window_check_spans(win, rank, &span, 1);
+        status = check_place(win, rank, offset, len);
     return status == LOCO_OK ? gather(win, rank, o, type, op, offset, operand, len) : status;
 }

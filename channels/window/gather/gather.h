@@ -10,26 +10,29 @@
  * a page. The target reaches its own memory at the speed of a loop. So the first accumulate to a
  * target after a synchronization goes at once, and those behind it are copied to a batch in pool
  * memory, which the target maps. A batch that is full is handed over, and the origin goes on with
- * the next, of LOCI_GATHER_DEPTH; at the next synchronization all are, and waited for.
+ * the next of a ring; at the next synchronization all are, and waited for. A ring that is full
+ * becomes a larger one, when all in it are applied: with more ranks than cores, the target may not
+ * come before this process gives its core away.
  *
  * In every control block, of windows that may gather (offset gather_at):
  *
- *   inbox, bit     which inbox to knock at for this member (inbox.h), and with what; this member
+ *   inbox, bit   which inbox to knock at for this member (inbox.h), and with what; this member
  *   a row of each origin
- *     handed       batches handed over so far                            that origin
- *     applied      of those, how many were applied                       who has the lock
- *     status       the first of what could not be done                   the same; the origin clears
- *     ring         key of LOCI_GATHER_DEPTH batches; number b is at b modulo that   that origin
+ *     handed     batches handed over so far                          that origin
+ *     applied    of those, how many were applied                     who has the lock
+ *     status     the first of what could not be done                 the same; the origin clears it
+ *     ring       key of some batches; number b is at b modulo how many there are; that origin
  *
  * Whoever has the lock of the target's accumulates may apply what was handed over and not applied:
- * the target, of all origins, or an origin, its own. It looks at `applied` under the lock, and writes
- * it before it gives the lock back; so each batch is applied once, in the order of the origin's
- * calls, and no other accumulate comes between two of its elements.
+ * the target, of all origins, or an origin, its own. It looks at `applied` under the lock, and
+ * writes it before it gives the lock back; so each batch is applied once, in the order of the
+ * origin's calls, and no other accumulate comes between two elements of a chunk.
  *
- * The target applies what it finds when it waits (loci_help), and when it gathers or hands over
- * itself, so that members which all accumulate serve each other. Nobody needs it: the origin waits
- * for it about half as long as doing it alone would take, helping others meanwhile, and then takes
- * the lock. Where it waited in vain it does so less often.
+ * The target applies what it finds when it waits (loci_help), and when it gathers itself, so that
+ * members which all accumulate serve each other. Where it does not come soon, its service thread is
+ * rung for. Nobody needs either: the origin waits about as long as doing it alone would take,
+ * helping others meanwhile, and then takes the lock. Where it has waited in vain it leaves that out
+ * some times.
  *
  * What a batch says is checked by who applies it, each word as it was loaded once: bounds, or that
  * the memory is attached, then, too; type, operation and length. By the target memory is touched by
@@ -60,11 +63,14 @@ struct loci_gather {
     struct loco_window *win;
     /* Origin. */
     struct loci_outbox **out;       /* by rank; made on first use */
-    int *open, nopen;               /* ranks whose outbox is in use since the last synchronization */
+    unsigned char *work;            /* to apply batches here; the same */
+    int *open, nopen;               /* ranks whose outbox has been in use since the last
+                                       synchronization */
     /* Target; by the thread that serves the inbox. */
     struct loci_inbox_part part;
     bool added;
-    struct loci_mem *ring;          /* by rank: kind NONE: not known yet */
+    struct loci_memkey attached;    /* DYNAMIC: the last region of this call; len 0: none */
+    struct loci_mem *ring;          /* by rank, as last seen; kind NONE: not seen yet */
 };
 
 /* Bytes of a control block for it, behind the others, of a window of n members. */
@@ -104,8 +110,12 @@ static inline int loci_gather_drain(struct loco_window *win, int rank)
 
 bool loci_gather_serve(struct loci_inbox_part *part);
 
-/* The batches of rows, `from` + 1 to `to`, of a ring; under the lock. */
+/* Apply what was handed over by a row, from this ring of `depth` batches; under the lock. */
 void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
-                           const unsigned char *ring);
+                           const unsigned char *ring, uint64_t depth);
+static inline uint64_t loci_gather_depth(const struct loci_mem *ring)
+{
+    return ring->key.len / LOCI_GATHER_BATCH;
+}
 
 #endif

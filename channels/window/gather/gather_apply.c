@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Applying a batch. It lies in the origin's memory, which others may write to: each word of a record
- * is loaded once, and what was loaded is checked and used. */
+/* Applying batches. They lie in their origin's memory, which others may write to: each word of a
+ * record is loaded once, and what was loaded is checked and used. */
 
 #include "config.h"
 
@@ -9,8 +9,13 @@
 
 #include "gather_apply.h"
 
-#define HEADS 512               /* of lists of elements, by the words that they lie in */
-#define NODES 640               /* of those lists: one for each word of each element */
+#ifdef LOCO_SIM
+#define HEADS_BITS 3
+#else
+#define HEADS_BITS 11           /* of the number of a list of elements, by the words they lie in */
+#endif
+#define HEADS (1 << HEADS_BITS)
+#define NODES (LOCI_GATHER_CHUNK * 5 / 2 + (int)WORDS(LOCI_GATHER_MOST)) /* a word of an element */
 #define WORDS(len) ((len) / 8 + 2)      /* that so many bytes lie in, at most */
 
 struct node {
@@ -18,16 +23,22 @@ struct node {
     uint16_t run, next;         /* an element there; index + 1 of the next node, or 0 */
 };
 
+/* What a record is, but for where it goes and what it brings. */
+struct what {
+    uint64_t word;              /* of the record; 0: none */
+    size_t len;
+    size_t n;                   /* elements */
+    loci_reduce_fn *reduce;     /* NULL: it replaces what was there */
+};
+
 struct item {
-    uint16_t run;
-    uint16_t len;
-    enum loco_type type;
-    enum loco_op op;
+    struct what what;
     const unsigned char *operand;
+    uint16_t run;
 };
 
 /* Some records, in order, and the elements that they are for. */
-struct chunk {
+struct loci_gather_chunk {
     const struct loci_gather_way *way;
     int status;                 /* of the first that was not done */
     int runs, items, nodes;
@@ -42,7 +53,7 @@ struct chunk {
 };
 _Static_assert(LOCI_GATHER_ROOM <= UINT16_MAX + 1, "places have 16 bits");
 
-static void clear(struct chunk *c)
+static void clear(struct loci_gather_chunk *c)
 {
     c->runs = c->items = c->nodes = 0;
     c->bytes = 0;
@@ -50,7 +61,7 @@ static void clear(struct chunk *c)
     memset(c->head, 0, sizeof c->head);
 }
 
-static void note(struct chunk *c, int status)
+static void note(struct loci_gather_chunk *c, int status)
 {
     if (c->status == LOCO_OK)
         c->status = status;
@@ -60,14 +71,13 @@ static void note(struct chunk *c, int status)
 
 static unsigned hash(uint64_t word)
 {
-    return (unsigned)(word * UINT64_C(0x9e3779b97f4a7c15) >> 55);
+    return (unsigned)(word * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HEADS_BITS));
 }
-_Static_assert(HEADS == 1 << (64 - 55), "the hash has as many bits");
 
 enum { NEW = -1, OVERLAPS = -2 };
 
 /* The run of just those bytes; NEW: none has any of them; OVERLAPS. */
-static int find_run(const struct chunk *c, uint64_t at, size_t len)
+static int find_run(const struct loci_gather_chunk *c, uint64_t at, size_t len)
 {
     for (uint64_t word = at / 8; word <= (at + len - 1) / 8; word++)
         for (unsigned n = c->head[hash(word)]; n != 0; n = c->node[n - 1].next) {
@@ -84,7 +94,7 @@ static int find_run(const struct chunk *c, uint64_t at, size_t len)
     return NEW;
 }
 
-static int add_run(struct chunk *c, uint64_t at, size_t len)
+static int add_run(struct loci_gather_chunk *c, uint64_t at, size_t len)
 {
     for (uint64_t word = at / 8; word <= (at + len - 1) / 8; word++) {
         uint16_t *head = &c->head[hash(word)];
@@ -101,43 +111,46 @@ static int add_run(struct chunk *c, uint64_t at, size_t len)
 
 /* ---- doing it ---- */
 
-static unsigned char *copy_of(const struct chunk *c, int run)
+static unsigned char *copy_of(const struct loci_gather_chunk *c, int run)
 {
     return c->way->room + c->place[run];
 }
 
-static int move(const struct chunk *c, enum loci_op_kind kind, int first, int n)
+static int move(const struct loci_gather_chunk *c, enum loci_op_kind kind, int first, int n)
 {
     return c->way->move(c->way, kind, &c->run[first], n, copy_of(c, first));
 }
 
 /* One that cannot be read cannot be combined, but may be replaced. */
-static void read_each(struct chunk *c)
+static void read_each(struct loci_gather_chunk *c)
 {
     for (int i = 0; i < c->runs; i++)
         c->unread[i] = move(c, LOCI_READ, i, 1);
 }
 
-static void combine(struct chunk *c, const struct item *item)
+static void combine(struct loci_gather_chunk *c, const struct item *item)
 {
     uint64_t operand[LOCI_GATHER_MOST / 8];
     unsigned char *copy = copy_of(c, item->run);
+    size_t len = item->what.len;
 
-    if (item->op == LOCO_OP_REPLACE) {
-        loci_copy_out(copy, item->operand, item->len);
+    if (item->what.reduce == NULL) {
+        loci_copy_out(copy, item->operand, len);
         c->unread[item->run] = LOCO_OK;
     } else if (c->unread[item->run] != LOCO_OK) {
         note(c, c->unread[item->run]);
     } else {
-        loci_copy_out(operand, item->operand, item->len);
-        loci_reduce_table[item->type][item->op](copy, operand,
-                                                item->len / loci_type(item->type)->extent);
+        if (len == 8)
+            operand[0] = loci_load64(item->operand);
+        else
+            loci_copy_out(operand, item->operand, len);
+        item->what.reduce(copy, operand, item->what.n);
     }
 }
 
 /* Where one write of all fails, each by itself, which may write again what is there already: the
  * lock is held. */
-static void write_all(struct chunk *c)
+static void write_all(struct loci_gather_chunk *c)
 {
     bool whole = true;
 
@@ -153,7 +166,7 @@ static void write_all(struct chunk *c)
     }
 }
 
-static void do_chunk(struct chunk *c)
+static void do_chunk(struct loci_gather_chunk *c)
 {
     if (c->items == 0)
         return;
@@ -167,67 +180,86 @@ static void do_chunk(struct chunk *c)
 
 /* ---- records ---- */
 
-static void add(struct chunk *c, uint64_t at, const struct item *item)
+static void add(struct loci_gather_chunk *c, uint64_t at, const struct what *what,
+                const unsigned char *operand)
 {
     int run;
 
-    if (c->items == LOCI_GATHER_CHUNK || c->nodes + (int)WORDS(item->len) > NODES)
+    if (c->items == LOCI_GATHER_CHUNK || c->nodes + (int)WORDS(what->len) > NODES)
         do_chunk(c);
-    run = find_run(c, at, item->len);
+    run = find_run(c, at, what->len);
     if (run == OVERLAPS) {
         do_chunk(c);
         run = NEW;
     }
     if (run == NEW)
-        run = add_run(c, at, item->len);
-    c->reads = c->reads || item->op != LOCO_OP_REPLACE;
-    c->item[c->items] = *item;
-    c->item[c->items++].run = (uint16_t)run;
+        run = add_run(c, at, what->len);
+    c->reads = c->reads || what->reduce != NULL;
+    c->item[c->items++] = (struct item){ *what, operand, (uint16_t)run };
 }
 
-/* Whether the words of a record make sense; those behind it are not known if not. */
-static bool read_record(const unsigned char *record, size_t left, struct item *item)
+/* Whether the second word of a record makes sense. Most are as the one before. */
+static bool understand(uint64_t word, struct what *what)
 {
-    uint64_t what = loci_load64(record + 8);
-    const struct loci_type *type = loci_type((enum loco_type)(what & 0xff));
+    enum loco_type type_id = (enum loco_type)(word & 0xff);
+    enum loco_op op = (enum loco_op)(word >> 8 & 0xff);
+    const struct loci_type *type = loci_type(type_id);
+    size_t len = (size_t)(word >> 16);
 
-    *item = (struct item){
-        .type = (enum loco_type)(what & 0xff), .op = (enum loco_op)(what >> 8 & 0xff),
-        .len = (uint16_t)(what >> 16), .operand = record + 16,
+    if (word == what->word && word != 0)
+        return true;
+    what->word = 0;
+    if (len == 0 || len > LOCI_GATHER_MOST || type == NULL || !type->plain
+        || len % type->extent != 0 || op == LOCO_OP_NO_OP || loci_reduce(op, type_id) == NULL)
+        return false;
+    *what = (struct what){
+        word, len, len / type->extent, op == LOCO_OP_REPLACE ? NULL : loci_reduce(op, type_id),
     };
-    return what >> 32 == 0 && item->len > 0 && item->len <= LOCI_GATHER_MOST
-           && LOCI_GATHER_RECORD(item->len) <= left && type != NULL && type->plain
-           && item->len % type->extent == 0 && item->op != LOCO_OP_NO_OP
-           && loci_reduce(item->op, item->type) != NULL;
+    return true;
 }
 
-int loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch)
+size_t loci_gather_chunk_size(void)
+{
+    return sizeof(struct loci_gather_chunk);
+}
+
+void loci_gather_apply_begin(const struct loci_gather_way *way)
+{
+    way->chunk->way = way;
+    way->chunk->status = LOCO_OK;
+    clear(way->chunk);
+}
+
+int loci_gather_apply_end(const struct loci_gather_way *way)
+{
+    do_chunk(way->chunk);
+    return way->chunk->status;
+}
+
+void loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch)
 {
     uint64_t bytes = loci_load64(batch);
     const unsigned char *record = batch + 8;
     size_t left = bytes <= LOCI_GATHER_BATCH - 8 ? bytes : 0;
-    struct chunk c;
+    struct what what = { .word = 0 };
 
-    c.way = way;
-    c.status = left == bytes ? LOCO_OK : LOCO_ERR_PROTOCOL;
-    clear(&c);
+    if (left != bytes)
+        note(way->chunk, LOCO_ERR_PROTOCOL);
     while (left > 0) {
-        struct item item;
         uint64_t at;
         int status;
 
-        if (left < 16 || !read_record(record, left, &item)) {
-            note(&c, LOCO_ERR_PROTOCOL);
+        if (left < 16 || !understand(loci_load64(record + 8), &what)
+            || LOCI_GATHER_RECORD(what.len) > left) {
+            note(way->chunk, LOCO_ERR_PROTOCOL);
             break;
         }
-        status = way->locate(way, loci_load64(record), item.len, &at);
+        status = way->locate(way, loci_load64(record), what.len, &at);
         if (status == LOCO_OK)
-            add(&c, at, &item);
+            add(way->chunk, at, &what, record + 16);
         else
-            note(&c, status);
-        record += LOCI_GATHER_RECORD(item.len);
-        left -= LOCI_GATHER_RECORD(item.len);
+            note(way->chunk, status);
+        record += LOCI_GATHER_RECORD(what.len);
+        left -= LOCI_GATHER_RECORD(what.len);
     }
-    do_chunk(&c);
-    return c.status;
 }

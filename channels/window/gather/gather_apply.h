@@ -19,34 +19,37 @@
 #define LOCI_GATHER_MOST 64                     /* bytes of an operand */
 #define LOCI_GATHER_RECORD(len) (16 + (((len) + 7) & ~(size_t)7))
 
-/* Bytes of a batch, word 0 included; batches that one target has at most; elements that are read or
- * written at once. In simulation few, so that all of them are soon full. */
+/* Bytes of a batch, word 0 included; elements that are read or written at once, for a call of the
+ * system costs as much as some dozen of them. In simulation few, so that all are soon full. */
 #ifdef LOCO_SIM
-#define LOCI_GATHER_BATCH 128
-#define LOCI_GATHER_DEPTH 2
+#define LOCI_GATHER_BATCH 96
 #define LOCI_GATHER_CHUNK 3
 #else
-#define LOCI_GATHER_BATCH 8192
-#define LOCI_GATHER_DEPTH 4
-#define LOCI_GATHER_CHUNK 256
+#define LOCI_GATHER_BATCH 16384
+#define LOCI_GATHER_CHUNK 1024
 #endif
 #define LOCI_GATHER_ROOM ((size_t)LOCI_GATHER_CHUNK * LOCI_GATHER_MOST)
 
-/* How whoever applies a batch reaches the memory, under the lock of the target's accumulates. */
+/* How whoever applies batches reaches the memory, under the lock of the target's accumulates. */
 struct loci_gather_way {
     struct loco_window *win;
     int rank;                                   /* the target */
     unsigned char *room;                        /* LOCI_GATHER_ROOM bytes */
+    struct loci_gather_chunk *chunk;            /* loci_gather_chunk_size() bytes */
     /* Where that is, as `move` wants it: LOCO_OK, LOCO_ERR_RANGE. */
     int (*locate)(const struct loci_gather_way *way, uint64_t offset, size_t len, uint64_t *at);
     /* Between n pieces, as located, and the bytes at `packed` in the room. */
     int (*move)(const struct loci_gather_way *way, enum loci_op_kind kind,
                 const struct loci_piece *pieces, int n, unsigned char *packed);
 };
+size_t loci_gather_chunk_size(void);
 
-/* All that can be done is done, whatever becomes of one record: LOCO_OK, or why the first of those
- * was not that could not. The batch may be a peer's: whatever it says, nothing outside the target's
- * memory is touched, nor outside the batch. */
-int loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch);
+/* Apply some batches: begin, add one after the other, end. All that can be done is done, whatever
+ * becomes of one record; the end says LOCO_OK, or why the first of those was not that could not.
+ * Batches may be a peer's: whatever they say, nothing outside the target's memory is touched, nor
+ * outside the batch. */
+void loci_gather_apply_begin(const struct loci_gather_way *way);
+void loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch);
+int loci_gather_apply_end(const struct loci_gather_way *way);
 
 #endif

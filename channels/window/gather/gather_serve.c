@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "gather.h"
 #include "window/acc/window_acc.h"
@@ -23,6 +24,7 @@ static void free_gather(struct loci_gather *g)
     free(g->out);
     free(g->open);
     free(g->ring);
+    free(g->work);
     free(g);
 }
 
@@ -70,6 +72,13 @@ void loci_gather_open(struct loco_window *win)
     win->gather->added = true;
 }
 
+static void forget_ring(struct loci_gather *g, int origin)
+{
+    if (g->ring[origin].key.kind != LOCI_MEM_NONE)
+        loci_mem_drop(g->win->rt, &g->ring[origin]);
+    g->ring[origin].key.kind = LOCI_MEM_NONE;
+}
+
 void loci_gather_close(struct loco_window *win)
 {
     struct loci_gather *g = win->gather;
@@ -80,8 +89,7 @@ void loci_gather_close(struct loco_window *win)
         loci_inbox_remove(win->rt, &g->part);
     for (int i = 0; i < win->group.size; i++) {
         loci_outbox_free(win, i);
-        if (g->ring[i].key.kind != LOCI_MEM_NONE)
-            loci_mem_drop(win->rt, &g->ring[i]);
+        forget_ring(g, i);
     }
     free_gather(g);
     win->gather = NULL;
@@ -91,16 +99,20 @@ void loci_gather_close(struct loco_window *win)
 
 /* ---- this member's memory ---- */
 
-/* Of DYNAMIC what is attached; it may be several regions that adjoin. regions_lock. */
+/* Of DYNAMIC what is attached; it may be several regions that adjoin. Under regions_lock, so that a
+ * region which was found stays. */
 static int locate_attached(struct loco_window *win, uint64_t address, size_t len)
 {
+    struct loci_memkey *key = &win->gather->attached;
+
     while (len > 0) {
-        struct loci_memkey key;
         uint64_t here;
 
-        if (!loci_tree_find(win->tree, address, &key))
+        if (address - key->base >= key->len && !loci_tree_find(win->tree, address, key)) {
+            key->len = 0;
             return LOCO_ERR_RANGE;
-        here = key.len - (address - key.base);
+        }
+        here = key->len - (address - key->base);
         here = here < len ? here : len;
         address += here;
         len -= here;
@@ -150,61 +162,89 @@ static uint64_t waiting_in(const unsigned char *row)
     return loci_load64(row + LOCI_GATHER_HANDED) - applied;
 }
 
-/* Where the ring of that origin is mapped. It has told its key before it handed anything over.
- * NULL: it cannot be, and the origin does it. */
-static const unsigned char *ring_of(struct loci_gather *g, const unsigned char *row, int origin)
+static bool is_known(const struct loci_gather *g, const unsigned char *row, int origin,
+                     struct loci_memkey *key)
+{
+    const struct loci_mem *mem = &g->ring[origin];
+
+    loci_copy_once(key, row + LOCI_GATHER_RING, sizeof *key);
+    return mem->key.kind != LOCI_MEM_NONE && memcmp(key, &mem->key, sizeof *key) == 0;
+}
+
+/* Before the lock is taken: the ring of that origin, which has handed something over, is mapped,
+ * maybe for some time. Meanwhile the origin may apply all, and take another ring: what is read of
+ * the key here may be of both. */
+static bool find_ring(struct loci_gather *g, const unsigned char *row, int origin)
 {
     struct loci_mem *mem = &g->ring[origin];
     struct loci_memkey key;
 
-    if (mem->key.kind != LOCI_MEM_NONE)
-        return loci_mem_ptr(mem);
-    loci_copy_once(&key, row + LOCI_GATHER_RING, sizeof key);
-    if (key.kind != LOCI_MEM_POOL || key.len != (size_t)LOCI_GATHER_DEPTH * LOCI_GATHER_BATCH
+    if (is_known(g, row, origin, &key))
+        return loci_mem_ptr(mem) != NULL;
+    forget_ring(g, origin);
+    if (key.kind != LOCI_MEM_POOL || key.len < LOCI_GATHER_BATCH || key.len % LOCI_GATHER_BATCH != 0
         || loci_mem_import(g->win->rt, g->win->group.peer[origin], &key, mem) != LOCO_OK) {
         mem->key.kind = LOCI_MEM_NONE;
-        return NULL;
+        return false;
     }
-    return loci_mem_map(g->win->rt, mem);
+    return loci_mem_map(g->win->rt, mem) != NULL;
+}
+
+/* Under the lock: where that ring is, as long as the row says that something was handed over, since
+ * an origin takes another one only when all is applied. NULL: that has changed meanwhile. */
+static const unsigned char *ring_of(struct loci_gather *g, const unsigned char *row, int origin)
+{
+    struct loci_memkey key;
+
+    return is_known(g, row, origin, &key) ? loci_mem_ptr(&g->ring[origin]) : NULL;
 }
 
 void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
-                           const unsigned char *ring)
+                           const unsigned char *ring, uint64_t depth)
 {
     uint64_t applied = loci_load64(row + LOCI_GATHER_APPLIED);
     uint64_t handed = loci_load64(row + LOCI_GATHER_HANDED);
+    int status;
 
     /* No more are handed over before some are applied; a row that says so is not to be trusted. */
-    if (handed - applied > LOCI_GATHER_DEPTH)
+    if (handed - applied > depth)
         return;
-    while (applied != handed) {
-        uint64_t slot = ++applied % LOCI_GATHER_DEPTH;
-        int status = loci_gather_apply(way, ring + slot * LOCI_GATHER_BATCH);
-
-        if (status != LOCO_OK && loci_load64(row + LOCI_GATHER_STATUS) == 0)
-            loci_store64(row + LOCI_GATHER_STATUS, (uint64_t)(int64_t)status);
-        /* Release: all that it did. */
-        loci_store64(row + LOCI_GATHER_APPLIED, applied);
-    }
+    loci_gather_apply_begin(way);
+    while (applied != handed)
+        loci_gather_apply(way, ring + ++applied % depth * LOCI_GATHER_BATCH);
+    status = loci_gather_apply_end(way);
+    if (status != LOCO_OK && loci_load64(row + LOCI_GATHER_STATUS) == 0)
+        loci_store64(row + LOCI_GATHER_STATUS, (uint64_t)(int64_t)status);
+    /* Release: all that was done. */
+    loci_store64(row + LOCI_GATHER_APPLIED, applied);
 }
 
-static void apply_all(struct loci_gather *g, unsigned char *room)
+/* Whether some of it is left. */
+static bool apply_all(struct loci_gather *g, unsigned char *room, void *chunk)
 {
     struct loco_window *win = g->win;
     const struct loci_gather_way way = {
-        .win = win, .rank = win->group.rank, .room = room, .locate = locate_own, .move = move_own,
+        .win = win, .rank = win->group.rank, .room = room, .chunk = chunk, .locate = locate_own,
+        .move = move_own,
     };
+    bool left = false;
 
+    g->attached.len = 0;
     for (int i = 0; i < win->group.size; i++) {
         unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
-        const unsigned char *ring = waiting_in(row) != 0 ? loci_mem_ptr(&g->ring[i]) : NULL;
+        const unsigned char *ring;
 
+        if (waiting_in(row) == 0)
+            continue;
+        ring = ring_of(g, row, i);
         if (ring != NULL)
-            loci_gather_apply_row(&way, row, ring);
+            loci_gather_apply_row(&way, row, ring, loci_gather_depth(&g->ring[i]));
+        left = left || ring == NULL;
     }
+    return left;
 }
 
-/* Before the lock is taken: mapping may take a while. Whether there is something to do. */
+/* Whether there is something to do. */
 static bool look_at_rows(struct loci_gather *g)
 {
     struct loco_window *win = g->win;
@@ -213,25 +253,29 @@ static bool look_at_rows(struct loci_gather *g)
     for (int i = 0; i < win->group.size; i++) {
         unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
 
-        if (waiting_in(row) != 0 && ring_of(g, row, i) != NULL)
+        if (waiting_in(row) != 0 && find_ring(g, row, i))
             found = true;
     }
     return found;
 }
 
-static void serve_with(struct loci_gather *g)
+/* Without memory to work in, origins do it. */
+static bool serve_with(struct loci_gather *g)
 {
-    struct loci_fabric *fabric = g->win->rt->fabric;
-    unsigned char plain[LOCI_GATHER_ROOM], *room = plain;
+    struct loco_runtime *rt = g->win->rt;
+    size_t len = loci_gather_chunk_size();
+    unsigned char *work = loci_inbox_room(rt, len + LOCI_GATHER_ROOM), *room;
 
-    if (g->win->rt->ops->touch != NULL)
-        room = g->win->rt->ops->touch_room(fabric, LOCI_GATHER_ROOM);
-    if (room != NULL)
-        apply_all(g, room);
+    if (work == NULL)
+        return false;
+    room = rt->ops->touch == NULL ? work + len
+           : rt->ops->touch_room(rt->fabric, LOCI_GATHER_ROOM);
+    return room != NULL && apply_all(g, room, work);
 }
 
-/* By any thread that waits, so nothing is waited for here: neither for the lock, whose holder may be
- * an origin that does it itself, nor for that of the regions, which this very thread may have. */
+/* By any thread that waits, so nothing is waited for here: neither for the lock, whose holder may
+ * be an origin that does it itself, nor for that of the regions, which this very thread may
+ * have. */
 bool loci_gather_serve(struct loci_inbox_part *part)
 {
     struct loci_gather *g
@@ -239,7 +283,7 @@ bool loci_gather_serve(struct loci_inbox_part *part)
     struct loco_window *win = g->win;
     struct loci_rw lock = loci_window_acc_lock(win, win->group.rank);
     unsigned char *word = loci_mem_word(lock.mem) + lock.offset;
-    bool dynamic = win->kind == LOCO_WINDOW_DYNAMIC;
+    bool dynamic = win->kind == LOCO_WINDOW_DYNAMIC, left;
 
     if (!look_at_rows(g))
         return false;
@@ -250,9 +294,9 @@ bool loci_gather_serve(struct loci_inbox_part *part)
             pthread_mutex_unlock(&win->regions_lock);
         return true;
     }
-    serve_with(g);
+    left = serve_with(g);
     loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
     if (dynamic)
         pthread_mutex_unlock(&win->regions_lock);
-    return false;
+    return left;
 }

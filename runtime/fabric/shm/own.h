@@ -7,7 +7,7 @@
 /* This process's own memory, touched for its peers: what is not there, or may not be touched so, is
  * a status and no signal; own.c. All under fabric->lock but the last two. */
 
-#define SHM_OWN_SPANS 128               /* of one system call */
+#define SHM_OWN_SPANS 1024              /* of one system call, which takes no more */
 #define SHM_SCRATCH ((size_t)128 << 10) /* bytes */
 
 /* A copy between spans of that memory and bytes that lie packed in a memory file of ours. */

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Windows: accumulates that are gathered, applied by their target or their origin. */
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "member.h"
+#include "window/gather/gather.h"
+
+enum { CELLS = 100, MEMBERS = 4, CALLS = 6000 };
+
+/* ---- what comes of them ---- */
+
+/* Each member has cells of its own at each target, and there is a sum for all. */
+struct part {
+    uint64_t sum, cell[MEMBERS][CELLS];
+};
+
+/* How the model and the window change a cell: none commutes with the next. */
+static int change(struct member *m, loco_window_t *win, int rank, struct part *model)
+{
+    uint64_t k = (uint64_t)rand_r(&m->seed) % CELLS, x = (uint64_t)rand_r(&m->seed) * 2 + 1;
+    uint64_t at = offsetof(struct part, cell) + 8 * ((uint64_t)m->rank * CELLS + k), one = 1;
+    uint64_t *cell = &model->cell[m->rank][k];
+    uint32_t half = (uint32_t)x;
+
+    model->sum++;
+    CHECK_OK(member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_SUM, 0, &one, NULL, 1));
+    switch (rand_r(&m->seed) % 6) {
+    case 0:
+        *cell = x;
+        return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_REPLACE, at, &x, NULL, 1);
+    case 1:
+        *cell *= x;
+        return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_PROD, at, &x, NULL, 1);
+    case 2:
+        memcpy(cell, &half, 4);
+        return member_accumulate(win, rank, LOCO_TYPE_U32, LOCO_OP_REPLACE, at, &half, NULL, 1);
+    case 3:
+        *cell = x << 20;
+        x = *cell;
+        return member_put(win, rank, at, &x, 8);
+    default:
+        *cell += x;
+        return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_SUM, at, &x, NULL, 1);
+    }
+}
+
+/* As it left it, in one of the ways that do not gather. */
+static int look(struct member *m, loco_window_t *win, int rank, const struct part *model)
+{
+    uint64_t k = (uint64_t)rand_r(&m->seed) % CELLS, x = 0;
+    uint64_t at = offsetof(struct part, cell) + 8 * ((uint64_t)m->rank * CELLS + k);
+
+    if (rand_r(&m->seed) % 2 == 0)
+        CHECK_OK(member_get(win, rank, at, &x, 8));
+    else
+        CHECK_OK(member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_NO_OP, at, NULL, &x, 1));
+    CHECK_EQ(x, model->cell[m->rank][k]);
+    return 0;
+}
+
+/* `idle`: this one does not call, and waits for the others. */
+static int many_calls(struct member *m, loco_window_t *win, struct part *model, bool idle)
+{
+    for (int i = 0; i < CALLS && !idle; i++) {
+        int rank = rand_r(&m->seed) % m->n;
+
+        CHECK_OK(change(m, win, rank, &model[rank]));
+        if (i % 1000 == 999)
+            CHECK_EQ(look(m, win, rank, &model[rank]), 0);
+        if (i % 1500 == 1499 && (loci_window_epoch(win, rank) & LOCI_EPOCH_PASSIVE) != 0)
+            CHECK_OK(i % 1000 == 499 ? loco_window_flush(win, rank)
+                                     : loco_window_flush_local_all(win));
+    }
+    return 0;
+}
+
+/* What all members say that they made of this member's part. */
+static int check_parts(struct member *m, loco_window_t *win, struct part *model)
+{
+    const struct part *own = loco_window_base(win);
+    struct part all[MEMBERS];
+
+    for (int rank = 0; rank < m->n; rank++) {
+        uint64_t sum = 0;
+
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &model[rank], sizeof all[0], all));
+        for (int i = 0; i < m->n; i++)
+            sum += all[i].sum;
+        for (int i = 0; rank == m->rank && i < m->n; i++)
+            CHECK_EQ(memcmp(own->cell[i], all[i].cell[i], sizeof own->cell[i]), 0);
+        CHECK(rank != m->rank || own->sum == sum);
+    }
+    return 0;
+}
+
+static int calls_body(struct member *m)
+{
+    bool idle = *(const bool *)m->arg && m->rank != 0;
+    struct part *memory = calloc(1, sizeof *memory), *model = calloc((size_t)m->n, sizeof *model);
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = sizeof *memory, .one_thread = true,
+    };
+    char mine = 0, all[MEMBERS];
+    loco_window_t *win;
+
+    CHECK(memory != NULL && model != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int round = 0; round < 4; round++) {
+        CHECK_OK(round % 2 == 0 ? loco_window_lock_all(win, 0) : loco_window_fence(win, 0));
+        CHECK_EQ(many_calls(m, win, model, idle), 0);
+        CHECK_OK(round % 2 == 0 ? loco_window_unlock_all(win)
+                                : loco_window_fence(win, LOCO_ASSERT_NOSUCCEED));
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+        CHECK_EQ(check_parts(m, win, model), 0);
+        CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    }
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    free(model);
+    return 0;
+}
+
+Test(window_gather, all_are_done_once_and_in_order, .timeout = RUN_SECONDS)
+{
+    bool idle[] = { false, true };
+
+    for (int i = 0; i < 2; i++)
+        for (int n = 1; n <= MEMBERS; n++)
+            cr_assert_eq(member_run(RUN_SHM, n, calls_body, &idle[i], NULL), 0, "%d members", n);
+}
+
+/* ---- nobody needs the target ---- */
+
+/* It computes all the time, and polls what comes last. */
+static int polled_body(struct member *m)
+{
+    enum { WORDS = 3000 };
+    _Atomic uint64_t *memory = calloc(WORDS, 8);
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 8 * WORDS, .one_thread = true,
+    };
+    loco_window_t *win;
+    uint64_t one = 1;
+    int64_t begin;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    begin = run_now();
+    if (m->rank == 1) {
+        while (atomic_load(&memory[WORDS - 1]) == 0)
+            CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+        for (int i = 0; i < WORDS; i++)
+            CHECK_EQ(atomic_load(&memory[i]), 1);
+    } else {
+        for (uint64_t i = 0; i < WORDS; i++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_BOR, 8 * i, &one, NULL, 1));
+        CHECK_OK(loco_window_flush_local(win, 1));
+        CHECK_EQ(win->gathering, 0);
+        CHECK_OK(run_await(m->arg, 1));
+    }
+    atomic_fetch_add((_Atomic int *)m->arg, 1);
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_destroy(win));
+    free((void *)memory);
+    return 0;
+}
+
+Test(window_gather, a_target_that_computes_has_all)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, polled_body, run_counter(), NULL), 0);
+}
+
+/* ---- the end of an epoch without a call of the library's ---- */
+
+/* The inline unlocks and flush leave it to the functions. */
+static int inline_body(struct member *m)
+{
+    uint64_t memory[2] = { 0, 0 }, one = 1;
+    char mine = 0, all[2];
+    loco_window_t *win;
+
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = sizeof memory, .one_thread = true,
+    };
+
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (int way = 0; way < 3 && m->rank == 0; way++) {
+        uint64_t there = 0;
+
+        CHECK_OK(way == 0 ? loco_window_lock(win, LOCO_LOCK_EXCLUSIVE, 1, 0)
+                          : loco_window_lock_all(win, 0));
+        for (int i = 0; i < 10; i++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1));
+        CHECK(win->gathering != 0);
+        CHECK(way == 0 ? !loci_window_unlock_now(win, 1)
+              : way == 1 ? !loci_window_unlock_all_now(win) : !loci_window_flush_now(win, 1));
+        CHECK_OK(way == 0 ? loco_window_unlock(win, 1) : loco_window_unlock_all(win));
+        CHECK_EQ(win->gathering, 0);
+        CHECK_OK(loco_window_lock_all(win, 0));
+        CHECK_OK(member_get(win, 1, 8, &there, 8));
+        CHECK_EQ(there, 10 * ((uint64_t)way + 1));
+        CHECK_OK(loco_window_unlock_all(win));
+    }
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    CHECK_OK(loco_window_destroy(win));
+    return 0;
+}
+
+Test(window_gather, no_epoch_ends_before_it)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, inline_body, NULL, NULL), 0);
+}
+
+/* ---- errors ---- */
+
+/* At the call: bounds, and what is not attached. At the synchronization: what was detached since,
+ * or cannot be written; all else is done. */
+static int errors_body(struct member *m)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t at = (uintptr_t)memory, all[2], one = 1;
+    bool dynamic = *(const bool *)m->arg;
+    const struct loco_window_spec spec = {
+        .kind = dynamic ? LOCO_WINDOW_DYNAMIC : LOCO_WINDOW_CREATE, .base = memory,
+        .size = 3 * page, .one_thread = true,
+    };
+    loco_window_t *win;
+
+    CHECK(memory != MAP_FAILED);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    for (size_t i = 0; dynamic && i < 3; i++)
+        CHECK_OK(loco_window_attach(win, memory + i * page, page));
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &at, 8, all));
+    at = dynamic ? all[1] : 0;
+    CHECK_OK(loco_window_lock_all(win, 0));
+    if (m->rank == 0) {
+        for (uint64_t i = 0; i < 3 * page / 8; i++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, at + 8 * i, &one, NULL,
+                                       1));
+        CHECK_EQ(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, at + 3 * page, &one, NULL,
+                                   1), LOCO_ERR_RANGE);
+        CHECK_EQ(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_MINLOC, at, &one, NULL, 1),
+                 LOCO_ERR_ARG);
+        CHECK_OK(loco_window_flush(win, 1));
+    }
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &one, 8, all));
+    CHECK(m->rank == 0 || *(uint64_t *)(void *)(memory + page) == 1);
+    one = 1;
+    for (uint64_t i = 0; m->rank == 0 && i < 50; i++)
+        CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM,
+                                   at + i % 3 * page + 8 * (i / 3), &one, NULL, 1));
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &one, 8, all));
+    if (m->rank == 1 && dynamic)
+        CHECK_OK(loco_window_detach(win, memory + page));
+    if (m->rank == 1 && !dynamic)
+        CHECK_EQ(mprotect(memory + page, page, PROT_READ), 0);
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &one, 8, all));
+    if (m->rank == 0) {
+        int status = loco_window_flush(win, 1);
+
+        /* The target may have waited in the exchange before. */
+        CHECK(status == (dynamic ? LOCO_ERR_RANGE : LOCO_ERR_SYSTEM) || status == LOCO_OK);
+        CHECK_OK(loco_window_flush(win, 1));
+    }
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &one, 8, all));
+    for (uint64_t i = 0; m->rank == 1 && i < 16; i++) {
+        CHECK_EQ(((uint64_t *)(void *)memory)[i], 2);
+        CHECK_EQ(((uint64_t *)(void *)(memory + 2 * page))[i], 2);
+    }
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_destroy(win));
+    munmap(memory, 3 * page);
+    return 0;
+}
+
+Test(window_gather, errors_are_told)
+{
+    bool dynamic[] = { false, true };
+
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(member_run(RUN_SHM, 2, errors_body, &dynamic[i], NULL), 0);
+}
+
+/* ---- death ---- */
+
+/* Rank 1 dies with batches of rank 0 outstanding, and its own. */
+static int death_body(struct member *m)
+{
+    uint64_t *memory = calloc(CELLS, 8), one = 1;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 8 * CELLS, .one_thread = true,
+    };
+    int status = LOCO_OK;
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (int i = 0; i < 5000 && m->rank < 2; i++)
+        CHECK_OK(member_accumulate(win, 1 - m->rank, LOCO_TYPE_U64, LOCO_OP_SUM,
+                                   8 * ((uint64_t)i % CELLS), &one, NULL, 1));
+    atomic_fetch_add((_Atomic int *)m->arg, 1);
+    CHECK_OK(run_await(m->arg, 3));
+    if (m->rank == 1)
+        _exit(99);
+    for (int64_t begin = run_now(); status == LOCO_OK;) {
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+        status = member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1);
+        status = status == LOCO_OK ? loco_window_flush(win, 1) : status;
+    }
+    CHECK_EQ(status, LOCO_ERR_PEER_DEAD);
+    CHECK_OK(member_accumulate(win, 2 - m->rank, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1));
+    status = loco_window_unlock_all(win);
+    CHECK(status == LOCO_OK || status == LOCO_ERR_PEER_DEAD);
+    CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
+    free(memory);
+    return 0;
+}
+
+Test(window_gather, a_member_dies)
+{
+    int statuses[3];
+
+    member_run(RUN_SHM, 3, death_body, run_counter(), statuses);
+    cr_assert(statuses[0] == 0 && statuses[1] == 99 && statuses[2] == 0);
+}
+
+/* ---- batches that make no sense ---- */
+
+/* Where the words of a batch say that elements are; the memory is guarded. */
+struct guarded {
+    unsigned char before[256], memory[1024], after[256];
+};
+
+static struct guarded guarded;
+
+static int locate(const struct loci_gather_way *way, uint64_t offset, size_t len, uint64_t *at)
+{
+    (void)way;
+    if (offset > sizeof guarded.memory || len > sizeof guarded.memory - offset)
+        return LOCO_ERR_RANGE;
+    *at = (uintptr_t)guarded.memory + offset;
+    return LOCO_OK;
+}
+
+static int move(const struct loci_gather_way *way, enum loci_op_kind kind,
+                const struct loci_piece *pieces, int n, unsigned char *packed)
+{
+    cr_assert(n >= 1 && n <= LOCI_GATHER_CHUNK);
+    for (int i = 0; i < n; i++) {
+        unsigned char *p = (unsigned char *)(uintptr_t)pieces[i].at;
+
+        cr_assert(p >= guarded.memory && pieces[i].len <= LOCI_GATHER_MOST
+                  && p + pieces[i].len <= guarded.after);
+        cr_assert(packed >= way->room
+                  && packed + pieces[i].len <= way->room + LOCI_GATHER_ROOM);
+        memcpy(kind == LOCI_WRITE ? p : packed, kind == LOCI_WRITE ? packed : p, pieces[i].len);
+        packed += pieces[i].len;
+    }
+    return LOCO_OK;
+}
+
+static uint64_t a_word(uint64_t *random, uint64_t what)
+{
+    switch (what % 8) {
+    case 0: return run_random(random);
+    case 1: return run_random(random) % 64 << 16 | run_random(random) % 0x1000;
+    default:
+        return UINT64_C(8) << (run_random(random) % 4) << 16
+               | run_random(random) % LOCO_OP_COUNT << 8 | run_random(random) % LOCO_TYPE_COUNT;
+    }
+}
+
+Test(window_gather, batches_that_make_no_sense)
+{
+    static uint64_t batch[LOCI_GATHER_BATCH / 8], room[LOCI_GATHER_ROOM / 8];
+    struct loci_gather_way way = {
+        .room = (unsigned char *)room, .chunk = malloc(loci_gather_chunk_size()),
+        .locate = locate, .move = move,
+    };
+    int rounds = run_fuzz_rounds(2000), good = 0;
+    uint64_t random = 20261129;
+
+    cr_assert(way.chunk != NULL);
+    for (int i = 0; i < rounds; i++) {
+        for (size_t k = 1; k < sizeof batch / sizeof batch[0]; k++)
+            batch[k] = run_random(&random) % 4 == 0 ? run_random(&random) % 1100
+                       : a_word(&random, k + (uint64_t)i);
+        for (size_t k = 1; k + 2 < sizeof batch / sizeof batch[0]; k += 3) {
+            batch[k] = run_random(&random) % (i % 2 == 0 ? 1000 : 1040);
+            batch[k + 1] = UINT64_C(8) << 16 | (uint64_t)(i % 4 == 0 ? LOCO_OP_SUM : k % 14) << 8
+                           | LOCO_TYPE_U64;
+            if (run_random(&random) % 500 == 0)
+                batch[k + 1] = a_word(&random, k);
+        }
+        batch[0] = i % 5 == 0 ? run_random(&random) : (uint64_t)(i % 400) * 24;
+        loci_gather_apply_begin(&way);
+        loci_gather_apply(&way, (unsigned char *)batch);
+        good += loci_gather_apply_end(&way) == LOCO_OK;
+    }
+    cr_assert(good > rounds / 20 && good < rounds, "%d of %d", good, rounds);
+    for (size_t i = 0; i < sizeof guarded.before; i++)
+        cr_assert(guarded.before[i] == 0 && guarded.after[i] == 0);
+    free(way.chunk);
+}
