@@ -23,6 +23,7 @@ struct past {
 struct state {
     struct sim_state common;
     bool drawn, fences;
+    enum loco_type sum;         /* of the word for all: the device's atomics do one of them */
     enum loco_window_kind kind;
     unsigned char *memory;      /* of all */
     struct past *past;          /* by origin and target */
@@ -102,11 +103,15 @@ static int change(struct user *u, int target)
 
 static int add(struct user *u, int target)
 {
-    uint64_t one = 1;
+    union { uint64_t wide; uint32_t narrow; } one = { 0 };
 
+    if (u->s->sum == LOCO_TYPE_U64)
+        one.wide = 1;
+    else
+        one.narrow = 1;
     u->s->added[target]++;
     u->s->mine[u->rank * u->run->processes + target]++;
-    TRY(u->run, accumulate(u, target, LOCO_TYPE_U64, LOCO_OP_SUM, at(u, target, SUM), &one));
+    TRY(u->run, accumulate(u, target, u->s->sum, LOCO_OP_SUM, at(u, target, SUM), &one));
     return SIM_FINE;
 }
 
@@ -269,6 +274,7 @@ static void choose(struct state *s)
     s->drawn = true;
     s->kind = loci_sim_draw(3) == 0 ? LOCO_WINDOW_DYNAMIC : LOCO_WINDOW_CREATE;
     s->fences = loci_sim_draw(2) == 0;
+    s->sum = loci_sim_draw(2) == 0 ? LOCO_TYPE_U64 : LOCO_TYPE_U32;
 }
 
 static int make(struct user *u, struct sim_seat *seat)

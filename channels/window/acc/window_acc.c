@@ -256,18 +256,21 @@ static int combine_mapped(struct loco_window *win, int rank, const struct loco_a
 
 /* ---- the calls ---- */
 
-/* Nobody else can be there, so several elements are read and written together: an atomic each would
- * take as many round trips of the device. What came before and comes after, atomics of the device
- * as well, is ordered: by the lane here, by the fence of the unlock at others. But other members of
- * this node are read by the CPU, which the atomics of their devices need not be visible to yet. */
-static bool is_alone_with(const struct loco_window *win, int rank,
-                          const struct loco_accumulate *acc)
+bool loci_acc_is_alone(const struct loco_window *win, int rank)
 {
     const struct loco_runtime *rt = win->rt;
     const struct loci_peer *peer = loci_peer(rt, win->group.peer[rank]);
     bool near = rt->ops->maps && peer->address.node == rt->address.node;
 
-    return (rank == win->group.rank || !near) && !loci_acc_needs_lock(win, rank)
+    return (rank == win->group.rank || !near) && !loci_acc_needs_lock(win, rank);
+}
+
+/* So several elements are read and written together: an atomic each would take as many round trips
+ * of the device. */
+static bool is_alone_with(const struct loco_window *win, int rank,
+                          const struct loco_accumulate *acc)
+{
+    return loci_acc_is_alone(win, rank)
            && (acc->nspans > 1 || (acc->nspans == 1 && acc->spans->len > 8));
 }
 

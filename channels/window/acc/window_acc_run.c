@@ -150,8 +150,8 @@ static int run_add(struct loci_acc_run *r, const unsigned char *operand, bool wa
 /* One try for each of the words in `left`; *left becomes those where somebody was faster, whose
  * new values are in old[]. `fresh`: what is there now was the device's to say, so that a word which
  * stays as it is need not be swapped. */
-static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_reduce_fn *reduce,
-                   bool fresh, uint64_t *left)
+static int run_try(struct loci_acc_run *r, loci_acc_change_fn *change, const void *how, bool fresh,
+                   uint64_t *left)
 {
     uint64_t seen[LOCI_ACC_RUN_WORDS], tried = 0, missed = 0;
     struct run_chain chain;
@@ -166,7 +166,7 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
             .result = &seen[k],
         };
 
-        reduce(&op.operand, operand + 8 * k, 1);
+        change(how, (size_t)k, &op.operand);
         if (fresh && op.operand == op.compare)
             continue;
         tried |= UINT64_C(1) << k;
@@ -188,21 +188,50 @@ static int run_try(struct loci_acc_run *r, const unsigned char *operand, loci_re
 
 /* The CPU may see a word of mapped memory as it was before the device's last atomic on it. Then the
  * swap fails, and says what is there. */
-static int run_combine(struct loci_acc_run *r, const unsigned char *operand,
-                       loci_reduce_fn *reduce)
+static int run_change(struct loci_acc_run *r, loci_acc_change_fn *change, const void *how)
 {
     uint64_t left = UINT64_MAX >> (LOCI_ACC_RUN_WORDS - r->n);
     bool fresh = loci_mem_map(r->rt, r->mem) == NULL;
     int status = run_read(r);
 
     for (; status == LOCO_OK && left != 0; fresh = true)
-        status = run_try(r, operand, reduce, fresh, &left);
+        status = run_try(r, change, how, fresh, &left);
     return status;
+}
+
+int loci_acc_run_change(struct loci_acc_run *r, loci_acc_change_fn *change, const void *how)
+{
+    int status = run_change(r, change, how);
+
+    r->n = 0;
+    return status;
+}
+
+int loci_acc_run_sum(struct loci_acc_run *r, const uint64_t *operand)
+{
+    int status = run_add(r, (const unsigned char *)operand, false);
+
+    r->n = 0;
+    return status;
+}
+
+/* An operation and its operands, packed. */
+struct reduction {
+    loci_reduce_fn *reduce;
+    const unsigned char *operand;
+};
+
+static void reduce_word(const void *how, size_t k, uint64_t *word)
+{
+    const struct reduction *reduction = how;
+
+    reduction->reduce(word, reduction->operand + 8 * k, 1);
 }
 
 int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *acc,
                          const unsigned char *operand, unsigned char *result)
 {
+    const struct reduction reduction = { loci_reduce(acc->op, acc->type), operand };
     int status;
 
     if (acc->op == LOCO_OP_NO_OP)
@@ -210,7 +239,7 @@ int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *a
     else if (acc->op == LOCO_OP_SUM && acc->type <= LOCO_TYPE_U64)
         status = run_add(r, operand, result != NULL);
     else
-        status = run_combine(r, operand, loci_reduce(acc->op, acc->type));
+        status = run_change(r, reduce_word, &reduction);
     if (status == LOCO_OK && result != NULL)
         memcpy(result, r->old, 8 * r->n);
     r->n = 0;

@@ -30,8 +30,16 @@ void loci_acc_run_open(struct loco_window *win, struct loci_acc_run *r);
 int loci_acc_run_add(struct loco_window *win, int rank, uint64_t offset, size_t *len,
                      struct loci_acc_run *r);
 
-/* Combine them with the operands; what was there is in `result`, unless that is NULL. The run has
- * no elements then, and takes others. Sums whose results nobody wants may still be in flight. */
+/* What becomes of the run's k-th word. */
+typedef void loci_acc_change_fn(const void *how, size_t k, uint64_t *word);
+
+/* Add operand[k] to each, whatever was there: they may still be in flight. Then, and after the next
+ * two, the run has no elements, and takes others. */
+int loci_acc_run_sum(struct loci_acc_run *r, const uint64_t *operand);
+/* Each becomes what `change` makes of it; that may be asked more than once. */
+int loci_acc_run_change(struct loci_acc_run *r, loci_acc_change_fn *change, const void *how);
+/* Combine them with the operands; what was there is in `result`, unless that is NULL. Sums
+ * whose results nobody wants may still be in flight. */
 int loci_acc_run_combine(struct loci_acc_run *r, const struct loco_accumulate *acc,
                          const unsigned char *operand, unsigned char *result);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "gather.h"
+#include "gather_far.h"
 #include "names/control.h"
 #include "wait.h"
 #include "window/acc/window_acc.h"
@@ -50,6 +51,7 @@ struct loci_outbox {
     uint64_t applied;           /* as last seen */
     size_t bytes;               /* of records in that one */
     int64_t records;            /* since the last synchronization */
+    struct loci_far *far;       /* in the nic domain all that there is; NULL: not used yet */
 };
 
 static unsigned char *batch_of(const struct loci_outbox *o)
@@ -71,6 +73,7 @@ void loci_outbox_free(struct loco_window *win, int rank)
         loci_free(win->rt, &o->ring);
     if (o->inbox.key.kind != LOCI_MEM_NONE)
         loci_mem_drop(win->rt, &o->inbox);
+    free(o->far);
     free(o);
     win->gather->out[rank] = NULL;
 }
@@ -314,7 +317,7 @@ static int told(struct loci_outbox *o)
 
 static int finish(struct loco_window *win, int rank, struct loci_outbox *o, enum occasion occasion)
 {
-    int status = LOCO_OK;
+    int status = o->far != NULL ? loci_far_send(win, rank, o->far) : LOCO_OK;
 
     if (o->records > 0) {
         hand_over(o);
@@ -404,23 +407,28 @@ static int make_room(struct loco_window *win, int rank, struct loci_outbox *o, s
 static void add(struct loci_outbox *o, enum loco_type type, enum loco_op op, uint64_t offset,
                 const void *operand, size_t len)
 {
-    unsigned char *record = batch_of(o) + 8 + o->bytes;
-
-    loci_store64(record, offset);
-    loci_store64(record + 8, (uint64_t)type | (uint64_t)op << 8 | (uint64_t)len << 16);
-    if (len == 8)
-        loci_copy_in(record + 16, operand, 8);
-    else
-        loci_copy_in(record + 16, operand, len);
+    loci_gather_record(batch_of(o) + 8 + o->bytes, type, op, offset, operand, len);
     o->bytes += LOCI_GATHER_RECORD(len);
     o->records++;
+}
+
+static int gather_far(struct loco_window *win, int rank, struct loci_outbox *o,
+                      enum loco_type type, enum loco_op op, uint64_t offset, const void *operand,
+                      size_t len)
+{
+    int status = loci_far_add(win, rank, &o->far, type, op, offset, operand, len);
+
+    return status == LOCO_ERR_NO_MEMORY ? LOCO_ERR_AGAIN : status;
 }
 
 static int gather(struct loco_window *win, int rank, struct loci_outbox *o, enum loco_type type,
                   enum loco_op op, uint64_t offset, const void *operand, size_t len)
 {
-    int status = loci_window_send(win);
+    int status;
 
+    if (win->domain == LOCI_DOMAIN_NIC)
+        return gather_far(win, rank, o, type, op, offset, operand, len);
+    status = loci_window_send(win);
     if (status != LOCO_OK)
         return status;
     if (o->ring.key.kind == LOCI_MEM_NONE && begin(win, rank, o) != LOCO_OK)
@@ -464,7 +472,8 @@ int loci_gather_put(struct loco_window *win, int rank, uint64_t offset, const vo
 {
     struct loci_outbox *o = win->gather->out[rank];
 
-    if (o == NULL || !o->in_use || len > LOCI_GATHER_MOST || len == 0)
+    if (o == NULL || !o->in_use || len > LOCI_GATHER_MOST || len == 0
+        || win->domain == LOCI_DOMAIN_NIC)
         return LOCO_ERR_AGAIN;
     return gather(win, rank, o, LOCO_TYPE_BYTE, LOCO_OP_REPLACE, offset, from, len);
 }

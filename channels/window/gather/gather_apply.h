@@ -19,6 +19,17 @@
 #define LOCI_GATHER_MOST 64                     /* bytes of an operand */
 #define LOCI_GATHER_RECORD(len) (16 + (((len) + 7) & ~(size_t)7))
 
+static inline void loci_gather_record(unsigned char *record, enum loco_type type, enum loco_op op,
+                                      uint64_t offset, const void *operand, size_t len)
+{
+    loci_store64(record, offset);
+    loci_store64(record + 8, (uint64_t)type | (uint64_t)op << 8 | (uint64_t)len << 16);
+    if (len == 8)
+        loci_copy_in(record + 16, operand, 8);
+    else
+        loci_copy_in(record + 16, operand, len);
+}
+
 /* Bytes of a batch, word 0 included; elements that are read or written at once, for a call of the
  * system costs as much as some dozen of them. In simulation few, so that all are soon full. */
 #ifdef LOCO_SIM

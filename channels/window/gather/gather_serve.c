@@ -65,6 +65,11 @@ void loci_gather_prepare(struct loco_window *win)
 
 void loci_gather_open(struct loco_window *win)
 {
+    if (win->domain == LOCI_DOMAIN_NIC && win->one_thread && win->group.size > 1) {
+        win->gather = new_gather(win);
+        win->gathers = win->gather != NULL;
+        return;
+    }
     if (win->gather == NULL || !win->mapped_by_all)
         return;
     win->gathers = win->one_thread && win->group.size > 1;
