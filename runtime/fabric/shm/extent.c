@@ -15,6 +15,9 @@
  * fills a piece now and then, and all of it when called or when there is plenty no more; what
  * programs touch is filled anyway. So nothing is owed for ever.
  *
+ * The first pieces of an extent are filled at once, if they are few: a process that makes a few
+ * channels owes nothing, and its service thread sleeps.
+ *
  * To look at what is left takes the system a tenth of a millisecond. So more is told than is owed,
  * and what is handed out next comes of this reserve, without a look. It was told when there was
  * plenty; who calls promises in has it dropped, too.
@@ -47,6 +50,7 @@
 #define FILL_STEP_LEAST ((size_t)4 << 20)   /* where others may take memory, too: */
 #define FILL_OTHERS 16                      /* so many at once */
 #define PIECE ALIGN                         /* what is committed is a multiple of it */
+#define FEW_BYTES (2 * PIECE)               /* of a new extent are filled at once */
 #define PLENTY 4                            /* owed is at most such a part of what is left; */
 #define PLENTY_NO_MORE 2                    /* where it is such a part, it is filled */
 #define RESERVE_PART 8                      /* beside it such a part of what more may be owed is */
@@ -419,15 +423,17 @@ void loci_shm_settle(struct shm_fabric *f)
 static int commit(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
 {
     int error = ENOMEM, lock;
+    bool few;
 
     if (to <= from)
         return LOCO_OK;
     if (to - from > left_to_us(f))
         return LOCO_ERR_NO_MEMORY;
-    if (promise_of_reserve(f, e, from, to))
+    few = from == 0 && to <= FEW_BYTES;
+    if (!few && promise_of_reserve(f, e, from, to))
         return LOCO_OK;
     lock = loci_turn_take(f->rt, &f->turn);
-    if (lock >= 0 && promise(f, e, from, to)) {
+    if (lock >= 0 && !few && promise(f, e, from, to)) {
         loci_turn_give(lock);
         return LOCO_OK;
     }
