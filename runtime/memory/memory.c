@@ -119,12 +119,16 @@ static int extent_add(struct loco_runtime *rt, size_t len, struct loci_extent **
     extent->number = ++rt->extents_made;
     extent->len = size_of_next(rt, len);
     extent->alone = need > rt->next_extent;
-    extent->piece = calloc(extent->len / COMMIT_STEP, sizeof *extent->piece);
-    if (extent->piece == NULL)
-        goto fail;
     status = create_extent(rt, extent, need);
     if (status != LOCO_OK)
         goto fail;
+    /* Behind it, for it refuses what is too large for this table, too. */
+    extent->piece = calloc(extent->len / COMMIT_STEP, sizeof *extent->piece);
+    if (extent->piece == NULL) {
+        rt->ops->extent_destroy(rt->fabric, extent);
+        status = LOCO_ERR_NO_MEMORY;
+        goto fail;
+    }
     if (extent->len == rt->next_extent && rt->next_extent * 2 <= (size_t)rt->tunables.extent_max)
         rt->next_extent *= 2;
     rt->memory_used += extent->committed;
@@ -139,8 +143,6 @@ static int extent_add(struct loco_runtime *rt, size_t len, struct loci_extent **
     return LOCO_OK;
 fail:
     free(all);
-    if (extent != NULL)
-        free(extent->piece);
     free(extent);
     return status;
 }

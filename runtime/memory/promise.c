@@ -31,17 +31,26 @@
 
 void loci_promises_init(struct loci_promises *p)
 {
-    p->fd = -1;
-    p->mine = 0;
+    atomic_init(&p->fd, -1);
+    atomic_init(&p->mine, 0);
     atomic_init(&p->forbidden, false);
+}
+
+static int fd_of(const struct loci_promises *p)
+{
+    return atomic_load_explicit(&p->fd, memory_order_acquire);
+}
+
+static uint64_t mine_of(const struct loci_promises *p)
+{
+    return atomic_load_explicit(&p->mine, memory_order_relaxed);
 }
 
 void loci_promises_close(struct loci_promises *p)
 {
-    if (p->fd >= 0)
-        close(p->fd);
-    p->fd = -1;
-    p->mine = 0;
+    if (fd_of(p) >= 0)
+        close(fd_of(p));
+    loci_promises_init(p);
 }
 
 static int set_lock(int fd, short type, int64_t from, int64_t len)
@@ -55,32 +64,36 @@ static int set_lock(int fd, short type, int64_t from, int64_t len)
 static bool set_mine(struct loci_promises *p, uint64_t pieces)
 {
     int64_t n = (int64_t)pieces;
+    int fd = fd_of(p);
 
-    if (pieces == p->mine)
+    if (pieces == mine_of(p))
         return true;
     if (pieces >= CALL_AT || atomic_load_explicit(&p->forbidden, memory_order_relaxed))
         return false;
-    if (p->fd < 0)
-        p->fd = loci_turn_open();
-    if (p->fd < 0 || (n > 0 && set_lock(p->fd, F_RDLCK, 0, n) != 0)
-        || set_lock(p->fd, F_UNLCK, n, CALL_AT - n) != 0) {
+    if (fd < 0) {
+        fd = loci_turn_open();
+        atomic_store_explicit(&p->fd, fd, memory_order_release);
+    }
+    if (fd < 0 || (n > 0 && set_lock(fd, F_RDLCK, 0, n) != 0)
+        || set_lock(fd, F_UNLCK, n, CALL_AT - n) != 0) {
         atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
         return false;
     }
-    p->mine = pieces;
+    atomic_store_explicit(&p->mine, pieces, memory_order_relaxed);
     return true;
 }
 
 /* The first time it is looked whether the system shows it. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces)
 {
-    bool first = p->fd < 0;
+    bool first = fd_of(p) < 0;
 
     if (!set_mine(p, pieces))
         return false;
     if (!first || pieces == 0 || loci_promises_of_others(p) != UINT64_MAX)
         return true;
-    loci_promises_close(p);
+    /* Other threads may be using the descriptor. */
+    set_mine(p, 0);
     atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
     return false;
 }
@@ -102,8 +115,8 @@ static uint64_t pieces_in(const char *line, unsigned long long inode)
 uint64_t loci_promises_of_others(const struct loci_promises *p)
 {
     FILE *locks = fopen("/proc/locks", "re");
-    int fd = p->fd >= 0 ? p->fd : loci_turn_open();
-    uint64_t pieces = 0;
+    int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
+    uint64_t pieces = 0, own = mine_of(p);
     size_t bytes = 0;
     struct stat file;
     char line[256];
@@ -118,11 +131,14 @@ uint64_t loci_promises_of_others(const struct loci_promises *p)
     }
     if (locks != NULL)
         fclose(locks);
-    if (fd >= 0 && fd != p->fd)
+    if (fd >= 0 && fd != own_fd)
         close(fd);
-    if (!whole || pieces < p->mine)     /* not even our own lock is shown here */
+    /* Another thread may have changed it meanwhile: the least is subtracted. */
+    if (mine_of(p) < own)
+        own = mine_of(p);
+    if (!whole || pieces < own)         /* not even our own lock is shown here */
         return UINT64_MAX;
-    return pieces - p->mine;
+    return pieces - own;
 }
 
 int loci_promises_call(void)
@@ -140,5 +156,5 @@ bool loci_promises_are_called(const struct loci_promises *p)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = CALL_AT, .l_len = 1 };
 
-    return p->fd >= 0 && fcntl(p->fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    return fd_of(p) >= 0 && fcntl(fd_of(p), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }

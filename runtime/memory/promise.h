@@ -9,8 +9,8 @@
 /* Memory that was handed out and is not filled yet, of all processes of the node that ask in turn
  * (turn.h), in pieces of 2 MiB. */
 struct loci_promises {
-    int fd;                     /* -1: nothing promised yet */
-    uint64_t mine;              /* what the others see */
+    _Atomic int fd;             /* -1: nothing promised yet; then the same until close */
+    _Atomic uint64_t mine;      /* what the others see */
     _Atomic bool forbidden;     /* they could not see it: promise nothing */
 };
 
@@ -21,8 +21,8 @@ void loci_promises_close(struct loci_promises *p);
  * others see what they saw before. One thread at a time. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
 
-/* What others owe. UINT64_MAX: it cannot be told. Together with loci_promises_set() in turn only,
- * if a decision hangs on it. */
+/* What others owe; more, if this process's promises change meanwhile. UINT64_MAX: it cannot be told.
+ * Together with loci_promises_set() in turn only, if a decision hangs on it. */
 uint64_t loci_promises_of_others(const struct loci_promises *p);
 
 /* Call in what others owe: the descriptor keeps calling until it is closed; -1: nobody hears. */

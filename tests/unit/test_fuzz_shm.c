@@ -16,8 +16,6 @@
 #define GUARD 0xa5
 #define ROUNDS 30000
 #define LOOK_EVERY 256              /* rounds between looks at the guards */
-#define SLOTS_AT 256                /* in the page: offer.c */
-#define SLOT_BYTES (sizeof(struct shm_slot) + SHM_SLOT_BODY)
 enum { READY = 2, DONE = 4 };       /* states: offer.c */
 
 struct fuzz {
@@ -49,7 +47,7 @@ static int enter_fuzz(struct fuzz *z, const struct loco_bootstrap *boot, uint64_
     z->base = (uintptr_t)z->guarded + AREA;
     f = shm_of(z->w.rt->fabric);
     NEED(f->offers != NULL);
-    z->slot = (struct shm_slot *)(void *)((unsigned char *)f->offers + SLOTS_AT + SLOT_BYTES);
+    z->slot = (struct shm_slot *)(void *)(f->offers->slots + SHM_SLOT_BYTES);
     peer = loci_peer(z->w.rt, z->w.rt->everyone->peer[1 - z->w.me]);
     z->label = loci_shm_slot_label(&peer->address);
     atomic_store(&z->w.rt->combine, loci_window_combine_offered);
@@ -169,7 +167,7 @@ static int serve(struct fuzz *z)
     struct shm_fabric *f = shm_of(z->w.rt->fabric);
 
     atomic_store(&z->slot->state, z->label | READY);
-    atomic_fetch_add((_Atomic uint64_t *)f->offers, UINT64_C(1) << 4);
+    atomic_fetch_add(&f->offers->bell, UINT64_C(1) << 4);
     for (int i = 0; i < 1000 && atomic_load(&z->slot->state) != (z->label | DONE); i++)
         loci_shm_help(z->w.rt->fabric);
     NEED(atomic_load(&z->slot->state) == (z->label | DONE));

@@ -57,10 +57,11 @@ static unsigned char *secret(size_t len)
 Test(own, copies_many_spans)
 {
     enum { MANY = 3 * SHM_OWN_SPANS + 5 };
-    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 8),
+    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 40 * MANY / PAGE + 1),
                   *packed = loci_shm_scratch(&own_fabric);
     struct shm_span spans[MANY];
 
+    cr_assert(16 + 40 * MANY <= SHM_SCRATCH);
     for (int i = 0; i < MANY; i++)      /* some adjoin, some have no bytes */
         spans[i] = (struct shm_span){ (uintptr_t)memory + 40 * (unsigned)i,
                                       i % 7 == 0 ? 0 : i % 3 == 0 ? 40 : 8 };

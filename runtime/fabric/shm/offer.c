@@ -62,17 +62,11 @@
 enum offer_state { FREE, CLAIMED, READY, TAKEN, DONE };
 #define STATE_MASK UINT64_C(7)
 
-#define SLOTS 16
+#define SLOTS SHM_SLOTS
 #define SLOT_BITS 4                     /* of the bell */
-#define SLOT_BYTES (sizeof(struct shm_slot) + SHM_SLOT_BODY)
+#define SLOT_BYTES SHM_SLOT_BYTES
 #define BODY_BYTES SHM_SLOT_BODY
 _Static_assert(OFFER_MAX <= BODY_BYTES, "an offer fits into a slot");
-
-struct shm_offers {
-    _Alignas(128) _Atomic uint64_t bell;
-    _Alignas(128) struct loci_bells bells;      /* the runtime's: bell.h */
-    _Alignas(128) unsigned char slots[SLOTS * SLOT_BYTES];
-};
 
 struct update {
     struct shm_span span;

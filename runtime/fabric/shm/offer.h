@@ -39,6 +39,16 @@ static inline struct shm_wish loci_shm_wish(const struct shm_slot *slot)
 }
 
 #define SHM_SLOT_BODY (LOCI_STRIDED_STRIPS * sizeof(struct loci_strip) + LOCI_STRIDED_BYTES + 32)
+#define SHM_SLOTS 16
+#define SHM_SLOT_BYTES (sizeof(struct shm_slot) + SHM_SLOT_BODY)
+
+/* The page that a process's peers map. */
+struct shm_offers {
+    _Alignas(128) _Atomic uint64_t bell;
+    _Alignas(128) struct loci_bells bells;      /* the runtime's: bell.h */
+    _Alignas(128) unsigned char slots[SHM_SLOTS * SHM_SLOT_BYTES];
+};
+
 #define SHM_STRIDED 0x100               /* a flag of op: `nspans` strips, packed data; strided.c */
 #define SHM_COMBINE 0x200               /* with it, in place of a kind: `what` */
 
