@@ -56,13 +56,16 @@ static int add(struct member *m, loco_window_t *win, size_t n)
 {
     uint64_t one[VECTOR];
     struct loci_combine how;
+    int status;
 
     for (size_t k = 0; k < VECTOR; k++)
         one[k] = 1;
     if (m->rank % 2 == 1 && loci_window_combine_open(win, LOCO_TYPE_U64, LOCO_OP_SUM, &how)
         && loci_window_combine(win, 0, &how, 0, n, one))
         return LOCO_OK;
-    return member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 0, one, NULL, n);
+    /* Gathered, it would be with others when it goes. */
+    status = member_accumulate(win, 0, LOCO_TYPE_U64, LOCO_OP_SUM, 0, one, NULL, n);
+    return status == LOCO_OK ? loco_window_flush(win, 0) : status;
 }
 
 static int add_many(struct member *m, loco_window_t *win, size_t n, int times)
