@@ -416,9 +416,11 @@ static int gather_far(struct loco_window *win, int rank, struct loci_outbox *o,
                       enum loco_type type, enum loco_op op, uint64_t offset, const void *operand,
                       size_t len)
 {
-    int status = loci_far_add(win, rank, &o->far, type, op, offset, operand, len);
-
-    return status == LOCO_ERR_NO_MEMORY ? LOCO_ERR_AGAIN : status;
+    if (o->far == NULL)
+        o->far = loci_far_new();
+    /* Later such an error is one of those before it, which are lost. */
+    return o->far == NULL ? LOCO_ERR_AGAIN
+                          : loci_far_add(win, rank, o->far, type, op, offset, operand, len);
 }
 
 static int gather(struct loco_window *win, int rank, struct loci_outbox *o, enum loco_type type,
@@ -454,7 +456,7 @@ int loci_gather_accumulate(struct loco_window *win, int rank, enum loco_type typ
 {
     struct loci_outbox *o;
 
-    if (len > LOCI_GATHER_MOST || op == LOCO_OP_NO_OP || !loci_type(type)->plain
+    if (len == 0 || len > LOCI_GATHER_MOST || op == LOCO_OP_NO_OP || !loci_type(type)->plain
         || rank == win->group.rank)
         return pass_by(win, rank);
     o = outbox_of(win, rank);

@@ -194,8 +194,7 @@ static uint64_t address_of(const struct loco_window *win, int rank, uint64_t off
     return win->kind == LOCO_WINDOW_DYNAMIC ? offset : win->target[rank].mem.key.base + offset;
 }
 
-/* Whether each of the elements is in one piece: of regions that adjoin in the middle of a word all
- * know that the lock is its way. */
+/* An element that adjoining regions share has the lock for its way, by whomever: they know that. */
 static bool is_one_piece(struct loco_window *win, int rank, uint64_t offset, size_t len)
 {
     struct loci_mem room, *mem;
@@ -224,7 +223,7 @@ static int add_words(struct loco_window *win, int rank, struct loci_far *far, en
 }
 
 static int add_record(struct loco_window *win, int rank, struct loci_far *far, enum loco_type type,
-                      enum loco_op op, uint64_t offset, const void *operand, size_t len)
+                      enum loco_op op, uint64_t offset, const unsigned char *operand, size_t len)
 {
     uint64_t address = address_of(win, rank, offset);
     int status = is_marked(&far->in_words, address, len) ? send_words(win, rank, far) : LOCO_OK;
@@ -239,17 +238,30 @@ static int add_record(struct loco_window *win, int rank, struct loci_far *far, e
     return LOCO_OK;
 }
 
-int loci_far_add(struct loco_window *win, int rank, struct loci_far **far, enum loco_type type,
+/* Each takes the way that it has alone: by another one it would not be atomic. */
+static int add_each(struct loco_window *win, int rank, struct loci_far *far, enum loco_type type,
+                    enum loco_op op, uint64_t offset, const unsigned char *operand, size_t len)
+{
+    int status = LOCO_OK;
+
+    for (size_t at = 0; status == LOCO_OK && at < len; at += 8)
+        status = (is_one_piece(win, rank, offset + at, 8) ? add_words : add_record)
+                 (win, rank, far, type, op, offset + at, operand + at, 8);
+    return status;
+}
+
+struct loci_far *loci_far_new(void)
+{
+    return calloc(1, sizeof(struct loci_far) + loci_gather_chunk_size());
+}
+
+int loci_far_add(struct loco_window *win, int rank, struct loci_far *far, enum loco_type type,
                  enum loco_op op, uint64_t offset, const void *operand, size_t len)
 {
-    bool words = loci_acc_is_for_device(win, loci_type(type)) && !loci_acc_is_alone(win, rank)
-                 && (address_of(win, rank, offset) & 7) == 0
-                 && is_one_piece(win, rank, offset, len);
-
-    if (*far == NULL)
-        *far = calloc(1, sizeof **far + loci_gather_chunk_size());
-    if (*far == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    return words ? add_words(win, rank, *far, type, op, offset, operand, len)
-                 : add_record(win, rank, *far, type, op, offset, operand, len);
+    if (!loci_acc_is_for_device(win, loci_type(type)) || loci_acc_is_alone(win, rank)
+        || (address_of(win, rank, offset) & 7) != 0)
+        return add_record(win, rank, far, type, op, offset, operand, len);
+    if (is_one_piece(win, rank, offset, len))
+        return add_words(win, rank, far, type, op, offset, operand, len);
+    return add_each(win, rank, far, type, op, offset, operand, len);
 }

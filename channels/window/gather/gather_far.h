@@ -23,8 +23,11 @@
 
 struct loci_far;
 
-/* One of one span, to which nothing objects. LOCO_ERR_NO_MEMORY, or an error of those before it. */
-int loci_far_add(struct loco_window *win, int rank, struct loci_far **far, enum loco_type type,
+/* Empty lists, to be given to free(); NULL without memory. */
+struct loci_far *loci_far_new(void);
+
+/* One of one span that is not empty, to which nothing objects. An error is of those before it. */
+int loci_far_add(struct loco_window *win, int rank, struct loci_far *far, enum loco_type type,
                  enum loco_op op, uint64_t offset, const void *operand, size_t len);
 
 /* All of them are done when it returns, or will never be: the first error. */

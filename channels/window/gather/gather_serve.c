@@ -176,18 +176,31 @@ static bool is_known(const struct loci_gather *g, const unsigned char *row, int 
     return mem->key.kind != LOCI_MEM_NONE && memcmp(key, &mem->key, sizeof *key) == 0;
 }
 
+/* Whether what is in mem->key can be of one ring alone: the origin takes another one, and changes
+ * the key in the row, only after what was handed over before is applied. */
+static bool is_whole(const unsigned char *row, uint64_t handed)
+{
+    return (int64_t)(handed - loci_load64(row + LOCI_GATHER_APPLIED)) > 0;
+}
+
 /* Before the lock is taken: the ring of that origin, which has handed something over, is mapped,
- * maybe for some time. Meanwhile the origin may apply all, and take another ring: what is read of
- * the key here may be of both. */
+ * maybe for some time. Meanwhile the origin may apply all, and take another ring. Its key may then
+ * be half here, and must not be used: extent and file would not be of each other. */
 static bool find_ring(struct loci_gather *g, const unsigned char *row, int origin)
 {
     struct loci_mem *mem = &g->ring[origin];
+    uint64_t handed = loci_load64(row + LOCI_GATHER_HANDED);
     struct loci_memkey key;
 
     if (is_known(g, row, origin, &key))
         return loci_mem_ptr(mem) != NULL;
+    /* Pairs with the release of `applied`, behind which the origin writes the key. */
+    atomic_thread_fence(memory_order_acquire);
+    if (!is_whole(row, handed))
+        return false;
     forget_ring(g, origin);
     if (key.kind != LOCI_MEM_POOL || key.len < LOCI_GATHER_BATCH || key.len % LOCI_GATHER_BATCH != 0
+        || key.base % 8 != 0
         || loci_mem_import(g->win->rt, g->win->group.peer[origin], &key, mem) != LOCO_OK) {
         mem->key.kind = LOCI_MEM_NONE;
         return false;
