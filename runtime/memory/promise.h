@@ -21,8 +21,8 @@ void loci_promises_close(struct loci_promises *p);
  * others see what they saw before. One thread at a time. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
 
-/* What others owe; more, if this process's promises change meanwhile. UINT64_MAX: it cannot be told.
- * Together with loci_promises_set() in turn only, if a decision hangs on it. */
+/* What others owe; more, if this process's promises change meanwhile. UINT64_MAX: it cannot be
+ * told. Together with loci_promises_set() in turn only, if a decision hangs on it. */
 uint64_t loci_promises_of_others(const struct loci_promises *p);
 
 /* Call in what others owe: the descriptor keeps calling until it is closed; -1: nobody hears. */

@@ -57,6 +57,8 @@
 #define RESERVE_MOST 512                    /* told, and so many pieces at most, */
 #define RESERVE_NS INT64_C(5000000000)      /* until nothing of it was used for so long */
 #define SETTLE_NS INT64_C(100000000)        /* from one piece that is filled to the next */
+#define SETTLE_AT_ONCE INT64_C(10000000)    /* of many, until others may have the lock, */
+#define SETTLE_AGAIN INT64_C(1000000)       /* for so long */
 #define CALL_NS INT64_C(1000000000)         /* others get so long to fill what they owe, */
 #define DEAF_NS INT64_C(60000000000)        /* and are not called again so soon if they did not */
 
@@ -409,15 +411,23 @@ void loci_shm_settle(struct shm_fabric *f)
         drop_reserve(f);
     do
         good = settle_one(f);
-    while (all && good && atomic_load(&f->pieces_owed) > 0);
+    while (all && good && atomic_load(&f->pieces_owed) > 0
+           && loci_now(f->rt) - now < SETTLE_AT_ONCE);
     if (!good && !f->settle_failed)
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "memory that windows have cannot be filled: others have "
                  "taken what there was: %m");
     f->settle_failed = !good;
-    f->settle_at = loci_now(f->rt) + SETTLE_NS;
+    f->settle_at = loci_now(f->rt) + (all && good ? SETTLE_AGAIN : SETTLE_NS);
 }
 
 /* ---- committing ---- */
+
+static void add_committed(struct shm_fabric *f, struct shm_extent *e, size_t bytes)
+{
+    pthread_mutex_lock(&f->lock);
+    e->committed += bytes;
+    pthread_mutex_unlock(&f->lock);
+}
 
 /* Commit [from, to). */
 static int commit(struct shm_fabric *f, struct shm_extent *e, size_t from, size_t to)
@@ -438,21 +448,19 @@ static int commit(struct shm_fabric *f, struct shm_extent *e, size_t from, size_
         return LOCO_OK;
     }
     if (is_there(f, e, to - from)) {
+        /* Before its bytes are there: what is owed is what of this is not. */
+        add_committed(f, e, to - from);
         error = fill(f, e, from, to, lock >= 0);
         if (error != 0) {
             give_back(e->fd, from, to);
+            add_committed(f, e, from - to);
             LOCI_LOG(f->rt, LOCO_LOG_ERROR, "%zu bytes of memory cannot be had: %s", to - from,
                      error == ENOMEM && lock < 0 ? "others have taken what there was meanwhile"
                      : strerror(error));
         }
     }
     loci_turn_give(lock);
-    if (error != 0)
-        return LOCO_ERR_NO_MEMORY;
-    pthread_mutex_lock(&f->lock);
-    e->committed += to - from;
-    pthread_mutex_unlock(&f->lock);
-    return LOCO_OK;
+    return error == 0 ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 }
 
 /* ---- files and their mapping ---- */
