@@ -376,15 +376,16 @@ static int take(struct rw_wait *w, uint64_t *word)
 }
 
 /* Naps, unless whoever is in the way rings when it goes, as a look has just shown: one from before
- * a ring says nothing, the ring is spent. */
+ * a ring says nothing, the ring is spent, so another look follows soon. */
 static int64_t doze(void *arg)
 {
     const struct rw_wait *w = arg;
 
+    if (!w->rw->rings)
+        return LOCI_NAP;
     if (!w->fresh)
         return LOOK_LATEST;
-    return w->rw->rings && w->has_ticket && (w->seen & loci_rw_conflicts(w->mode)) != 0
-           ? LOCO_FOREVER : LOCI_NAP;
+    return w->has_ticket && (w->seen & loci_rw_conflicts(w->mode)) != 0 ? LOCO_FOREVER : LOCI_NAP;
 }
 
 static int is_ours(void *arg)

@@ -308,7 +308,7 @@ Test(wait, naps_and_then_sleeps_until_it_is_rung, .timeout = 10)
     set_up_bells(&rt, &s);
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
     cr_assert(s.sleeps > 0);
-    cr_assert_eq(s.longest, LOCI_NAP);
+    cr_assert(s.longest > 0 && s.longest <= LOCI_NAP);
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
     cr_assert_eq(s.longest, LOCO_FOREVER);
@@ -344,23 +344,23 @@ Test(wait, only_naps_where_not_all_ring, .timeout = 10)
     set_up_bells(&rt, &s);
     atomic_store(&rt.unheard, true);
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert_eq(s.longest, LOCI_NAP);
+    cr_assert(s.longest > 0 && s.longest <= LOCI_NAP);
     set_up_bells(&rt, &s);
     rt.ops = &device;
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert_eq(s.longest, LOCI_NAP);
+    cr_assert(s.longest > 0 && s.longest <= LOCI_NAP);
     set_up_bells(&rt, &s);
     atomic_store(&rt.deaths, 1);
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert_eq(s.longest, LOCI_NAP);
+    cr_assert(s.longest > 0 && s.longest <= LOCI_NAP);
     set_up_bells(&rt, &s);
     atomic_store(&other.bells, NULL);       /* they cannot be mapped */
     why.watched = &there;
     s.look_at = 800;
     cr_assert_eq(loci_wait(&rt, &why, looks, &s), LOCO_OK);
-    cr_assert_eq(s.longest, LOCI_NAP);
+    cr_assert(s.longest > 0 && s.longest <= LOCI_NAP);
 }
 
 static int wakes;
