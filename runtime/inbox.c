@@ -14,12 +14,16 @@ void loci_inbox_open(struct loco_runtime *rt)
     pthread_mutex_init(&rt->inbox.lock, NULL);
 }
 
-/* Before its memory goes. */
 void loci_inbox_close(struct loco_runtime *rt)
 {
+    pthread_mutex_lock(&rt->inbox.lock);
     atomic_store_explicit(&rt->inbox.word, NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&rt->inbox.lock);
+}
+
+void loci_inbox_end(struct loco_runtime *rt)
+{
     free(rt->inbox.room);
-    rt->inbox.room = NULL;
     pthread_mutex_destroy(&rt->inbox.lock);
 }
 
@@ -87,11 +91,17 @@ int loci_inbox_serve(struct loco_runtime *rt)
 {
     struct loci_inbox *inbox = &rt->inbox;
     uint64_t bits, again = 0;
+    unsigned char *word;
 
     if (pthread_mutex_trylock(&inbox->lock) != 0)
         return 0;
+    word = atomic_load_explicit(&inbox->word, memory_order_relaxed);
+    if (word == NULL) {
+        pthread_mutex_unlock(&inbox->lock);
+        return 0;
+    }
     /* Acquire: pairs with the origins' release when they set the bits. */
-    bits = loci_cpu_exchange(atomic_load_explicit(&inbox->word, memory_order_relaxed), 0)
+    bits = loci_cpu_exchange(word, 0)
            | atomic_load_explicit(&inbox->again, memory_order_relaxed);
     for (; bits != 0; bits &= bits - 1)
         for (struct loci_inbox_part *part = *list_of(inbox, bits); part != NULL; part = part->next)

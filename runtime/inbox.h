@@ -26,8 +26,10 @@ struct loci_inbox_part {
 };
 
 void loci_inbox_open(struct loco_runtime *rt);
-/* No part is left. */
+/* No part is left: its memory may go. The service thread may still come by. */
 void loci_inbox_close(struct loco_runtime *rt);
+/* Nobody comes by any more. */
+void loci_inbox_end(struct loco_runtime *rt);
 
 /* Give the part its bit, and tell peers where it is to be set: before they may know of the part.
  * LOCO_ERR_NO_MEMORY. */
@@ -40,7 +42,8 @@ void loci_inbox_remove(struct loco_runtime *rt, struct loci_inbox_part *part);
 /* For a part that is being asked: memory that nobody else uses meanwhile; NULL: there is none. */
 void *loci_inbox_room(struct loco_runtime *rt, size_t len);
 
-/* Whether there was something. */
+/* Whether there was something. The second is for threads of the program alone: the service thread
+ * may come by while the runtime closes, and needs the lock to look. */
 int loci_inbox_serve(struct loco_runtime *rt);
 static inline int loci_inbox_look(struct loco_runtime *rt)
 {

@@ -151,7 +151,7 @@ no_names:
 no_peers:
     loci_threads_close(rt);
 no_tunables:
-    loci_inbox_close(rt);
+    loci_inbox_end(rt);
     pthread_mutex_destroy(&rt->poller_lock);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
@@ -186,6 +186,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     rt->fabric = NULL;
     loci_service_close(rt);
     loci_memory_end(rt);
+    loci_inbox_end(rt);
     loci_names_close(rt);
     loco_group_destroy(rt->everyone);
     loci_groups_close(rt);

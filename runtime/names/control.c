@@ -120,7 +120,7 @@ static void rung(struct loco_runtime *rt, const struct loci_control *m)
         return;
     }
     loci_ring_self(rt);
-    loci_inbox_look(rt);
+    loci_inbox_serve(rt);
 }
 
 void loci_control_receive(struct loco_runtime *rt, int peer, const void *message, size_t len)
