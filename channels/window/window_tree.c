@@ -164,9 +164,8 @@ static uint64_t write_node(struct loci_tree *tree, uint32_t level,
     loci_store64(&node->stamp, stamp);
     /* Who has read something of what follows, sees that stamp afterwards. */
     atomic_thread_fence(memory_order_release);
-    loci_copy_in(&node->level, &own->level,
-                 offsetof(struct loci_tree_node, item) - offsetof(struct loci_tree_node, level)
-                 + (size_t)n * sizeof *item);
+    loci_copy_in_raced(&node->level, &own->level, offsetof(struct loci_tree_node, item)
+                       - offsetof(struct loci_tree_node, level) + (size_t)n * sizeof *item);
     return loci_tree_ref(stamp, index);
 }
 

@@ -113,6 +113,23 @@ static inline void loci_copy_in(void *network, const void *from, size_t len)
 #endif
 }
 
+/* The same where others may be reading meanwhile, and will throw away what they have read. Whole,
+ * aligned words. */
+static inline void loci_copy_in_raced(void *network, const void *from, size_t len)
+{
+#ifdef __SANITIZE_THREAD__
+    /* It takes a copy for a race, whatever becomes of it. */
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word;
+
+        memcpy(&word, (const unsigned char *)from + at, 8);
+        loci_store64((unsigned char *)network + at, word);
+    }
+#else
+    loci_copy_in(network, from, len);
+#endif
+}
+
 static inline uint64_t loci_cpu_fetch_add(void *word, uint64_t add)
 {
     return atomic_fetch_add_explicit((_Atomic uint64_t *)word, add, memory_order_seq_cst);
