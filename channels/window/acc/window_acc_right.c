@@ -143,8 +143,11 @@ int loci_acc_right_keep(struct loco_window *win, int rank, size_t n)
             status = ask_others(win, rank);
     }
     /* If threads meet here: the lock counts its holders, and all of them are one. */
-    if (status == LOCO_OK && (state & HELD) != 0)
-        status = loci_rw_release(win->rt, &lock, LOCI_RW_SHARED);
+    if ((state & HELD) != 0) {
+        int released = loci_rw_release(win->rt, &lock, LOCI_RW_SHARED);
+
+        status = status == LOCO_OK ? released : status;
+    }
     if (status != LOCO_OK)
         (void)loci_acc_right_end(win, rank);
     return status;
