@@ -20,7 +20,8 @@
 #define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
 #define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log */
-#define NAP_PART 32                         /* of the time that was waited, a nap */
+#define NAP_PART 32                         /* of the time that was waited, and this, is */
+#define NAP_LEAST INT64_C(20000)            /* a nap; ns */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
 #define FENCE_AFTER 10                      /* times LOCO_NAP_AFTER: a wait that is worth one */
 
@@ -288,7 +289,8 @@ static int64_t sleep_for(const struct loco_runtime *rt, const struct loci_reason
 {
     /* A part of what it has waited: in a line whose members nap, each would else wait for the naps
      * of all in front of it, long after the line had been short. */
-    int64_t ns = certain ? LOCO_FOREVER : least(LOCI_NAP, clock->waited / NAP_PART);
+    int64_t ns = certain ? LOCO_FOREVER
+                 : least(LOCI_NAP, NAP_LEAST + clock->waited / NAP_PART);
 
     if (why->doze != NULL)
         ns = least(ns, why->doze(arg));
