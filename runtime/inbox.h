@@ -42,8 +42,9 @@ void loci_inbox_remove(struct loco_runtime *rt, struct loci_inbox_part *part);
 /* For a part that is being asked: memory that nobody else uses meanwhile; NULL: there is none. */
 void *loci_inbox_room(struct loco_runtime *rt, size_t len);
 
-/* Whether there was something. The second is for threads of the program alone: the service thread
- * may come by while the runtime closes, and needs the lock to look. */
+/* Whether there was something. loci_inbox_look() is for threads of the program only. The service
+ * thread may come while the runtime closes, so it calls loci_inbox_serve(), which takes the lock
+ * before it looks. */
 int loci_inbox_serve(struct loco_runtime *rt);
 static inline int loci_inbox_look(struct loco_runtime *rt)
 {

@@ -98,8 +98,10 @@ int loci_gather_accumulate(struct loco_window *win, int rank, enum loco_type typ
 int loci_gather_put(struct loco_window *win, int rank, uint64_t offset, const void *from,
                     size_t len);
 
-/* Something else goes to that target: what was gathered for it is applied when this returns. */
+/* The window goes: give back what is kept for that target. */
 void loci_outbox_free(struct loco_window *win, int rank);
+
+/* Something else goes to that target: what was gathered for it is applied when this returns. */
 int loci_gather_drain_slow(struct loco_window *win, int rank);
 static inline int loci_gather_drain(struct loco_window *win, int rank)
 {
