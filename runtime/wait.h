@@ -49,7 +49,7 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
  * read after the write), and rings if there is one. One of the two looks comes after the other's
  * act, so no sleeper is missed. Deaths ring all bells. */
 
-#define LOCI_NAP INT64_C(700000)        /* ns, the longest; a millisecond with what the system adds */
+#define LOCI_NAP INT64_C(700000)        /* ns; the longest, 1 ms with timer slack */
 
 /* One round of a loop that cannot be put as a `ready` function: polls and idles.
  * Start with *rounds = 0. */
