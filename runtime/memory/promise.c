@@ -10,16 +10,25 @@
  *
  * Everybody can open that inode, so another user may pretend to owe any amount, or call for ever.
  * Both only make our processes fill at once what they hand out, and wait for a while, once a
- * minute (extent.c): nobody is refused memory because of what a stranger pretends. A child that
- * was forked holds its parent's lock until it ends or executes another program: that is too much
- * rather than too little. */
+ * minute (extent.c): nobody is refused memory because of what a stranger pretends. What a process
+ * of this user owes counts for as long as it holds the lock, whether it answers a call or not: it
+ * may be stopped, or slow, and will touch that memory. /proc/locks does not say whose such a lock
+ * is. /proc/PID/fdinfo does, of each descriptor of a process, and nobody else can put a descriptor
+ * there. To search those takes some milliseconds, so that is done only where what is told would
+ * lead to a refusal.
+ *
+ * A child that was forked holds its parent's lock until it ends or executes another program, and
+ * has the memory until then. Its descriptor shows that lock, too: it is counted twice, but never
+ * beyond what /proc/locks shows in all. That is too much rather than too little. */
 
 #include "config.h"
 
 #include "promise.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,7 +121,7 @@ static uint64_t pieces_in(const char *line, unsigned long long inode)
     return sscanf(last, "%llu", &to) == 1 && to < CALL_AT ? to + 1 : (uint64_t)CALL_AT;
 }
 
-uint64_t loci_promises_of_others(const struct loci_promises *p)
+uint64_t loci_promises_of_others(struct loci_promises *p)
 {
     FILE *locks = fopen("/proc/locks", "re");
     int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
@@ -139,6 +148,156 @@ uint64_t loci_promises_of_others(const struct loci_promises *p)
     if (!whole || pieces < own)         /* not even our own lock is shown here */
         return UINT64_MAX;
     return pieces - own;
+}
+
+/* ---- of this user's processes ---- */
+
+/* What is looked for: a descriptor of that inode, which looks so in a folder of descriptors. */
+struct search {
+    unsigned long long inode;
+    char link[64];
+    size_t link_len;
+};
+
+static bool prepare(struct search *search, int fd)
+{
+    char path[32];
+    struct stat file;
+    ssize_t len;
+
+    if (fd < 0 || fstat(fd, &file) != 0)
+        return false;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    len = readlink(path, search->link, sizeof search->link);
+    if (len <= 0)
+        return false;
+    search->inode = (unsigned long long)file.st_ino;
+    search->link_len = (size_t)len;
+    return true;
+}
+
+static FILE *open_text(int folder, const char *name)
+{
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+    FILE *text = fd >= 0 ? fdopen(fd, "r") : NULL;
+
+    if (text == NULL && fd >= 0)
+        close(fd);
+    return text;
+}
+
+static DIR *open_folder(int parent, const char *name)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+
+    if (folder == NULL && fd >= 0)
+        close(fd);
+    return folder;
+}
+
+/* A program that runs with this user's rights, but was started by somebody else, may have been
+ * given a descriptor by them. */
+static bool is_started_by_user(int process)
+{
+    FILE *status = open_text(process, "status");
+    unsigned real = 0, effective = 0;
+    bool found = false;
+    char line[256];
+
+    if (status == NULL)
+        return false;
+    while (!found && fgets(line, sizeof line, status) != NULL)
+        found = sscanf(line, "Uid: %u %u", &real, &effective) == 2;
+    fclose(status);
+    return found && real == geteuid() && effective == geteuid();
+}
+
+/* "lock:" and then as in /proc/locks. */
+static uint64_t pieces_of_descriptor(const struct search *search, int process, const char *number)
+{
+    uint64_t pieces = 0;
+    char line[256];
+    FILE *info;
+
+    snprintf(line, sizeof line, "fdinfo/%.20s", number);
+    info = open_text(process, line);
+    if (info == NULL)
+        return 0;
+    while (fgets(line, sizeof line, info) != NULL)
+        if (strncmp(line, "lock:", 5) == 0)
+            pieces += pieces_in(line + 5, search->inode);
+    fclose(info);
+    return pieces;
+}
+
+static uint64_t pieces_of_process(const struct search *search, int process, int but)
+{
+    DIR *folder = open_folder(process, "fd");
+    const struct dirent *entry;
+    uint64_t pieces = 0;
+    char link[64];
+
+    if (folder == NULL)
+        return 0;
+    while ((entry = readdir(folder)) != NULL) {
+        ssize_t len = readlinkat(dirfd(folder), entry->d_name, link, sizeof link);
+
+        if (len == (ssize_t)search->link_len && memcmp(link, search->link, (size_t)len) == 0
+            && atoi(entry->d_name) != but)
+            pieces += pieces_of_descriptor(search, process, entry->d_name);
+    }
+    closedir(folder);
+    return pieces;
+}
+
+static bool is_this_process(const char *number)
+{
+    char self[32];
+    ssize_t len = readlink("/proc/self", self, sizeof self);
+
+    return len > 0 && (size_t)len == strlen(number) && memcmp(self, number, (size_t)len) == 0;
+}
+
+/* UINT64_MAX: it cannot be told. */
+static uint64_t search_all(const struct search *search, int own_fd)
+{
+    DIR *proc = open_folder(AT_FDCWD, "/proc");
+    const struct dirent *entry;
+    uint64_t pieces = 0;
+    struct stat owner;
+
+    if (proc == NULL)
+        return UINT64_MAX;
+    while ((entry = readdir(proc)) != NULL) {
+        int process;
+
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        process = openat(dirfd(proc), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (process < 0)
+            continue;
+        if (fstat(process, &owner) == 0 && owner.st_uid == geteuid()
+            && is_started_by_user(process))
+            pieces += pieces_of_process(search, process,
+                                        is_this_process(entry->d_name) ? own_fd : -1);
+        close(process);
+    }
+    closedir(proc);
+    return pieces;
+}
+
+uint64_t loci_promises_of_user(struct loci_promises *p)
+{
+    uint64_t all = loci_promises_of_others(p), pieces = UINT64_MAX;
+    int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
+    struct search search;
+
+    if (all > 0 && prepare(&search, fd))
+        pieces = search_all(&search, own_fd);
+    if (fd >= 0 && fd != own_fd)
+        close(fd);
+    return pieces < all ? pieces : all;
 }
 
 int loci_promises_call(void)

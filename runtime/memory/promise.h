@@ -23,7 +23,10 @@ bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
 
 /* What others owe; more, if this process's promises change meanwhile. UINT64_MAX: it cannot be
  * told. Together with loci_promises_set() in turn only, if a decision hangs on it. */
-uint64_t loci_promises_of_others(const struct loci_promises *p);
+uint64_t loci_promises_of_others(struct loci_promises *p);
+/* The same of those that are this user's: nobody else can make it more. A descriptor of this
+ * process that a child has inherited counts, too. Takes some milliseconds. */
+uint64_t loci_promises_of_user(struct loci_promises *p);
 
 /* Call in what others owe: the descriptor keeps calling until it is closed; -1: nobody hears. */
 int loci_promises_call(void);

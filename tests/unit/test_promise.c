@@ -62,9 +62,14 @@ static int open_runtime(const struct loco_bootstrap *boot, loco_runtime_t **rt)
 
 /* ---- others that owe ---- */
 
+#define NOBODY 65534
+
+/* The last two are deaf, too: another user, and one with this user's rights. */
+enum who { ANSWERS, DEAF, STRANGER, STARTED_BY_STRANGER };
+
 /* A process that owes so many pieces until it is called, or, where it is deaf, until it is killed;
  * *answered becomes 1 when it has heard, a little before it owes nothing. */
-static pid_t owe(uint64_t pieces, bool deaf, _Atomic int *answered)
+static pid_t owe(uint64_t pieces, enum who who, _Atomic int *answered)
 {
     int tell[2];
     char word = 0;
@@ -77,10 +82,11 @@ static pid_t owe(uint64_t pieces, bool deaf, _Atomic int *answered)
         struct loci_promises p;
 
         loci_promises_init(&p);
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || !loci_promises_set(&p, pieces)
-            || write(tell[1], &word, 1) != 1)
+        if (!loci_promises_set(&p, pieces) || (who == STRANGER && setuid(NOBODY) != 0)
+            || (who == STARTED_BY_STRANGER && setresuid(NOBODY, 0, 0) != 0)
+            || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || write(tell[1], &word, 1) != 1)
             _exit(1);
-        while (deaf || !loci_promises_are_called(&p))
+        while (who != ANSWERS || !loci_promises_are_called(&p))
             usleep(1000);
         usleep(50000);
         atomic_store(answered, 1);
@@ -118,8 +124,8 @@ static int tells(const struct loco_bootstrap *boot, void *arg)
     NEED(loci_promises_of_others(&mine) == 0);
     NEED(loci_promises_set(&mine, 7));
     NEED(loci_promises_of_others(&mine) == 0);
-    first = owe(100, true, answered);
-    second = owe(30, false, answered);
+    first = owe(100, DEAF, answered);
+    second = owe(30, ANSWERS, answered);
     NEED(first > 0 && second > 0);
     NEED(loci_promises_of_others(&mine) == 130);
     NEED(loci_promises_set(&mine, 3) && loci_promises_set(&mine, 1000));
@@ -249,7 +255,7 @@ static int fills_at_once(const struct loco_bootstrap *boot, void *arg)
 
     (void)arg;
     NEED(apart() && answered != MAP_FAILED);
-    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE / 2, false, answered);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE / 2, ANSWERS, answered);
     NEED(pid > 0 && open_runtime(boot, &rt) == LOCO_OK);
     NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
     NEED(is_full(rt, &mem) && atomic_load(answered) == 0);
@@ -275,7 +281,7 @@ static int owes_its_share(const struct loco_bootstrap *boot, void *arg)
 
     (void)arg;
     NEED(apart() && answered != MAP_FAILED);
-    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE / 4 - SHARE, true, answered);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE / 4 - SHARE, DEAF, answered);
     NEED(pid > 0 && open_runtime(boot, &rt) == LOCO_OK);
     for (int i = 0; i < TIMES; i++)
         NEED(loci_alloc(rt, EACH * PIECE, PIECE, &mem[i]) == LOCO_OK);
@@ -303,7 +309,7 @@ static int calls_in(const struct loco_bootstrap *boot, void *arg)
 
     (void)arg;
     NEED(apart() && answered != MAP_FAILED);
-    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, false, answered);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, ANSWERS, answered);
     NEED(pid > 0 && open_runtime(boot, &rt) == LOCO_OK);
     NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
     NEED(atomic_load(answered) == 1);
@@ -318,7 +324,74 @@ Test(promise, of_others_is_called_in_before_it_is_taken, .timeout = 60)
     run_alone(calls_in);
 }
 
-/* Who only pretends costs a second a minute, and nobody's memory. */
+/* Whose they are is told apart, however often a child has inherited one. */
+static int knows_whose(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    struct loci_promises mine;
+    pid_t stranger, own;
+
+    (void)boot;
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED);
+    loci_promises_init(&mine);
+    stranger = owe(1000, STRANGER, answered);
+    NEED(stranger > 0 && loci_promises_of_others(&mine) == 1000);
+    NEED(loci_promises_of_user(&mine) == 0);
+    NEED(loci_promises_set(&mine, 7) && loci_promises_of_user(&mine) == 0);
+    NEED(end(stranger) == 0);
+    stranger = owe(1000, STARTED_BY_STRANGER, answered);
+    NEED(stranger > 0 && loci_promises_of_others(&mine) == 1000);
+    NEED(loci_promises_of_user(&mine) == 0 && end(stranger) == 0);
+    own = owe(30, DEAF, answered);      /* with a descriptor of ours, which is not its own */
+    NEED(own > 0 && loci_promises_of_user(&mine) == 30);
+    stranger = owe(1000, STRANGER, answered);
+    NEED(stranger > 0 && loci_promises_of_user(&mine) >= 30);
+    NEED(loci_promises_of_user(&mine) <= 30 + 7);
+    NEED(end(own) == 0 && loci_promises_of_user(&mine) == 0);
+    NEED(end(stranger) == 0);
+    loci_promises_close(&mine);
+    return 0;
+}
+
+Test(promise, is_known_by_whom_it_was_made, .timeout = 60)
+{
+    run_alone(knows_whose);
+}
+
+/* What a process of this user owes is not taken from it because it does not answer, now or later,
+ * nor because strangers do not either. */
+static int spares_the_stopped(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    pid_t own, stranger;
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED);
+    NEED(open_runtime(boot, &rt) == LOCO_OK);
+    stranger = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, STRANGER, answered);
+    NEED(stranger > 0 && loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    loci_free(rt, &mem);
+    own = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, DEAF, answered);
+    NEED(own > 0);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_ERR_NO_MEMORY);
+    NEED(end(stranger) == 0);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_ERR_NO_MEMORY);
+    NEED(end(own) == 0);
+    NEED(loci_alloc(rt, MANY * PIECE, PIECE, &mem) == LOCO_OK);
+    loci_free(rt, &mem);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, of_this_user_is_left_to_it, .timeout = 60)
+{
+    run_alone(spares_the_stopped);
+}
+
+/* A stranger who only pretends costs a second a minute, and nobody's memory. */
 static int outwaits(const struct loco_bootstrap *boot, void *arg)
 {
     _Atomic int *answered = shared_number();
@@ -329,7 +402,7 @@ static int outwaits(const struct loco_bootstrap *boot, void *arg)
 
     (void)arg;
     NEED(apart() && answered != MAP_FAILED);
-    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, true, answered);
+    pid = owe(loci_memory_left(SIZE_MAX, 0, NULL) / PIECE * 2, STRANGER, answered);
     NEED(pid > 0);
     start = run_now();
     NEED(open_runtime(boot, &rt) == LOCO_OK);

@@ -15,6 +15,13 @@
  * fills a piece now and then, and all of it when called or when there is plenty no more; what
  * programs touch is filled anyway. So nothing is owed for ever.
  *
+ * Who does not answer a call may be stopped, or pretend: anybody can. What processes of this user
+ * owe, which nobody else can pretend for them, is left to them as long as they live, and whoever
+ * needs it is refused. What others say they owe is left to them while they are called: until they
+ * have filled nothing for CALL_NS, for CALL_MOST_NS at most, and then not for DEAF_NS. So strangers
+ * cost that time, and nobody's memory; and a process that is stopped while it owes is not protected
+ * from other users, nor from processes whose /proc does not show it.
+ *
  * The first pieces of an extent are filled at once, if they are few: a process that makes a few
  * channels owes nothing, and its service thread sleeps.
  *
@@ -59,8 +66,11 @@
 #define SETTLE_NS INT64_C(100000000)        /* from one piece that is filled to the next */
 #define SETTLE_AT_ONCE INT64_C(10000000)    /* of many, until others may have the lock, */
 #define SETTLE_AGAIN INT64_C(1000000)       /* for so long */
-#define CALL_NS INT64_C(1000000000)         /* others get so long to fill what they owe, */
-#define DEAF_NS INT64_C(60000000000)        /* and are not called again so soon if they did not */
+#define CALL_NS INT64_C(1000000000)         /* others get so long to fill some of what they owe, */
+#define CALL_MOST_NS INT64_C(10000000000)   /* and so long to fill all, and strangers */
+#define DEAF_NS INT64_C(60000000000)        /* are not called again so soon if they did not */
+#define LOOK_NS INT64_C(2000000)            /* how often it is looked what is left of it, */
+#define LOOK_USER_NS INT64_C(50000000)      /* and whose */
 
 /* ---- filling ---- */
 
@@ -290,28 +300,6 @@ static bool promise(struct shm_fabric *f, struct shm_extent *e, size_t from, siz
     return good;
 }
 
-/* In turn: have others fill what they owe. They look ten times a second. */
-static void call_in(struct shm_fabric *f)
-{
-    int64_t start = loci_now(f->rt), look_at = start;
-    unsigned rounds = 0;
-    int fd;
-
-    if (start < f->deaf_until || (fd = loci_promises_call()) < 0)
-        return;
-    while (loci_now(f->rt) - start < CALL_NS) {
-        loci_wait_round(f->rt, &rounds);
-        if (loci_now(f->rt) < look_at)
-            continue;
-        look_at = loci_now(f->rt) + SETTLE_NS / 50;
-        if (loci_promises_of_others(&f->promises) == 0)
-            break;
-    }
-    if (loci_now(f->rt) - start >= CALL_NS)
-        f->deaf_until = loci_now(f->rt) + DEAF_NS;
-    close(fd);
-}
-
 /* What was told when there was plenty holds no more once that is taken. */
 static void drop_reserve(struct shm_fabric *f)
 {
@@ -321,28 +309,71 @@ static void drop_reserve(struct shm_fabric *f)
     pthread_mutex_unlock(&f->lock);
 }
 
+/* Whether `need` bytes may be filled while others owe that many pieces, which were counted before:
+ * what is filled in between counts twice rather than not at all. */
+static bool fits(struct shm_fabric *f, const struct shm_extent *e, size_t need, uint64_t others)
+{
+    uint64_t own;
+
+    pthread_mutex_lock(&f->lock);
+    own = owed_by_all(f);
+    pthread_mutex_unlock(&f->lock);
+    return others <= UINT64_MAX / 2 && need / PIECE + own + others <= left_to_all(e) / PIECE;
+}
+
+/* Where nobody sees what others owe, nobody owes; or a stranger has filled the system's table. */
+static uint64_t owed_by_others(struct shm_fabric *f, bool of_user)
+{
+    uint64_t others = of_user ? UINT64_MAX : loci_promises_of_others(&f->promises);
+
+    if (others == UINT64_MAX)
+        others = loci_promises_of_user(&f->promises);
+    return others == UINT64_MAX ? 0 : others;
+}
+
+/* In turn: have others fill what they owe, until there is room beside it. They look ten times a
+ * second. Those who did not answer a while ago are not waited for, unless they are this user's. */
+static void call_in(struct shm_fabric *f, const struct shm_extent *e, size_t need)
+{
+    int64_t start = loci_now(f->rt), filled_at = start, look_at = start, now = start;
+    const bool deaf = start < f->deaf_until;
+    uint64_t before = UINT64_MAX, others;
+    int fd = loci_promises_call();
+    unsigned rounds = 0;
+
+    while (fd >= 0 && now - filled_at < CALL_NS && now - start < CALL_MOST_NS) {
+        if (now >= look_at) {
+            others = owed_by_others(f, deaf);
+            if (others == 0 || fits(f, e, need, others))
+                break;
+            filled_at = others < before ? now : filled_at;
+            before = others;
+            look_at = loci_now(f->rt) + (deaf ? LOOK_USER_NS : LOOK_NS);
+        }
+        loci_wait_round(f->rt, &rounds);
+        now = loci_now(f->rt);
+    }
+    if (!deaf && now - start >= CALL_NS)
+        f->deaf_until = now + DEAF_NS;
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Whether `need` bytes may be filled now, which leaves what everybody owes. */
 static bool is_there(struct shm_fabric *f, const struct shm_extent *e, size_t need)
 {
-    uint64_t others = loci_promises_of_others(&f->promises), own, most;
+    uint64_t others;
 
     if (need > left_to_us(f))
         return false;
     drop_reserve(f);
-    if (others == UINT64_MAX)
-        others = 0;         /* nobody sees what others owe, so nobody owes */
-    for (int called = 0;; called++) {
-        pthread_mutex_lock(&f->lock);
-        own = owed_by_all(f);
-        pthread_mutex_unlock(&f->lock);
-        most = left_to_all(e) / PIECE;
-        if (need / PIECE + own + others <= most)
-            return true;
-        if (called > 0 || others == 0 || need / PIECE > most)
-            return false;
-        call_in(f);
-        others = 0;         /* they have filled it, or pretend */
-    }
+    others = owed_by_others(f, false);
+    if (fits(f, e, need, others))
+        return true;
+    if (others == 0 || !fits(f, e, need, 0))
+        return false;
+    call_in(f, e, need);
+    return fits(f, e, need, owed_by_others(f, true));
 }
 
 /* ---- settling ---- */
@@ -379,7 +410,7 @@ static bool settle_one(struct shm_fabric *f)
     return good;
 }
 
-static bool is_scarce(const struct shm_fabric *f)
+static bool is_scarce(struct shm_fabric *f)
 {
     uint64_t others = loci_promises_of_others(&f->promises);
 
