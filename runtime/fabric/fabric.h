@@ -219,6 +219,9 @@ struct loci_fabric_ops {
     /* Where `mem`, of another process, is mapped here; NULL if it cannot be. May block. What is
      * mapped stays for as many unmaps, whatever becomes of its owner; unmap is nullable. */
     unsigned char *(*map)(struct loci_fabric *fabric, const struct loci_mem *mem);
+    /* The same, which never waits for that process: NULL, too, where it cannot be mapped yet. Ask
+     * again. Nullable: `map` does not wait either. */
+    unsigned char *(*map_soon)(struct loci_fabric *fabric, const struct loci_mem *mem);
     void (*unmap)(struct loci_fabric *fabric, const struct loci_mem *mem);
 
     /* Lanes. A fabric that needs no state of its own leaves these NULL. */

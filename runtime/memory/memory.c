@@ -681,13 +681,14 @@ static void unmap(struct loco_runtime *rt, const struct loci_mem *mem)
         rt->ops->unmap(rt->fabric, mem);
 }
 
-static unsigned char *map_now(struct loco_runtime *rt, struct loci_mem *mem)
+static unsigned char *map_now(struct loco_runtime *rt, struct loci_mem *mem, bool waits)
 {
     unsigned char *ptr, *before = NULL;
 
     if (mem->key.kind != LOCI_MEM_POOL || !loci_peer(rt, mem->peer)->reachable)
         return NULL;
-    ptr = rt->ops->map(rt->fabric, mem);
+    ptr = waits || rt->ops->map_soon == NULL ? rt->ops->map(rt->fabric, mem)
+          : rt->ops->map_soon(rt->fabric, mem);
     /* One count for each handle: another thread may have been faster. */
     if (ptr != NULL
         && !atomic_compare_exchange_strong_explicit(&mem->ptr, &before, ptr, memory_order_release,
@@ -698,17 +699,27 @@ static unsigned char *map_now(struct loco_runtime *rt, struct loci_mem *mem)
     return ptr;
 }
 
-unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
+static unsigned char *map(struct loco_runtime *rt, struct loci_mem *mem, bool waits)
 {
     unsigned char *ptr = atomic_load_explicit(&mem->ptr, memory_order_acquire);
 
     if (ptr == NULL)
-        ptr = map_now(rt, mem);
+        ptr = map_now(rt, mem, waits);
     /* Whoever finds it mapped by another thread may need the word, too. */
     if (ptr != NULL && mem->domain == LOCI_DOMAIN_CPU
         && atomic_load_explicit(&mem->word, memory_order_relaxed) == NULL)
         atomic_store_explicit(&mem->word, ptr, memory_order_release);
     return ptr;
+}
+
+unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    return map(rt, mem, true);
+}
+
+unsigned char *loci_mem_map_soon(struct loco_runtime *rt, struct loci_mem *mem)
+{
+    return map(rt, mem, false);
 }
 
 void loci_mem_drop(struct loco_runtime *rt, struct loci_mem *mem)

@@ -43,6 +43,8 @@ int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey 
 /* Map it if it can be mapped (slow, cached in mem->ptr, and in mem->word if it is of the cpu
  * domain); NULL where it cannot. */
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
+/* The same for who must not wait for its owner: NULL, too, where it cannot be mapped yet. */
+unsigned char *loci_mem_map_soon(struct loco_runtime *rt, struct loci_mem *mem);
 
 /* The handle is not used any more; nothing where it is none, or this process's own. What is mapped
  * stays until the last handle on that extent is dropped, though its owner has freed it or gone. */

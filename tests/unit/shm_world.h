@@ -41,7 +41,8 @@
 
 /* How a member's runtime is opened. */
 struct setup {
-    bool foreign;               /* as if every process had its own pid namespace */
+    bool foreign;               /* as if every process had its own pid namespace; */
+    bool closed;                /* /proc/PID/fd had nothing for peers */
     const char *settings[4];
     bool own_node;              /* each its own LOCO_NODE */
     loco_log_fn *log;
@@ -70,6 +71,18 @@ static inline int foreign_open(struct loco_runtime *rt, struct loci_address *min
     return status;
 }
 
+/* Keys then name a descriptor that nobody has. */
+#define NO_SUCH_FD ((UINT64_C(1) << SHM_KEY_FD_BITS) - 1)
+
+static inline int closed_open(struct loco_runtime *rt, struct loci_address *mine,
+                              struct loci_fabric **fabric)
+{
+    int status = loci_fabric_shm.open(rt, mine, fabric);
+
+    mine->fabric[2] |= NO_SUCH_FD;      /* of the page of offers */
+    return status;
+}
+
 static inline int open_runtime(const struct loco_bootstrap *boot, const struct setup *setup,
                         loco_runtime_t **rt)
 {
@@ -91,6 +104,8 @@ static inline int open_runtime(const struct loco_bootstrap *boot, const struct s
     own.log_ctx = setup->log_ctx;
     if (setup->foreign)
         ops.open = foreign_open;
+    if (setup->closed)
+        ops.open = closed_open;
     kept = ops;
     return loci_runtime_open(&own, NULL, &kept, rt);
 }
@@ -128,6 +143,8 @@ static inline int enter(struct world *w, const struct loco_bootstrap *boot,
     w->memory = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     NEED(w->memory != MAP_FAILED);
     NEED(loci_user_add(w->rt, w->memory, LEN, &w->user) == LOCO_OK);
+    if (setup->closed)
+        w->pool.key.rkey |= NO_SUCH_FD;
     NEED(share(w, &w->pool, w->pools) == 0);
     NEED(share(w, &w->user, w->users) == 0);
     return 0;
@@ -166,6 +183,7 @@ static inline void run(int n, loco_fork_fn *fn, const struct setup *setup)
 }
 
 static const struct setup plain, foreign = { .foreign = true };
+static const struct setup closed = { .closed = true };
 static const struct setup never = { .settings = { "LOCO_CMA=never" } };
 
 static inline int count_fds(void)

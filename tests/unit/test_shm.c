@@ -2,9 +2,12 @@
 
 /* The fabric of one node: memory, mapped and copied. */
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "memory/memory.h"
+#include "move/bell.h"
 #include "shm_world.h"
 
 /* ---- pool memory ---- */
@@ -41,6 +44,67 @@ Test(shm, memory_of_peers_is_mapped)
 Test(shm, descriptors_are_passed_where_proc_does_not_help)
 {
     run(3, uses_pool, &foreign);
+}
+
+/* The page with a peer's bells comes as descriptors of memory do; who signals does not wait for
+ * it. */
+static int maps_bells(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_bells *bells;
+    struct world w;
+    uint32_t before;
+    int64_t start;
+    int next;
+
+    NEED(enter(&w, boot, arg) == 0);
+    next = w.rt->everyone->peer[(w.me + 1) % w.n];
+    before = atomic_load(&w.rt->bells->bell[LOCI_BELL_SST].rings);
+    NEED(together(&w) == LOCO_OK);
+    for (start = run_now(); (bells = loci_bells_of(w.rt, next)) == NULL; usleep(1000))
+        NEED(run_now() - start < run_limit(RUN_PATIENCE));
+    loci_ring_bell(w.rt, &bells->bell[LOCI_BELL_SST]);
+    NEED(together(&w) == LOCO_OK);
+    NEED(atomic_load(&w.rt->bells->bell[LOCI_BELL_SST].rings) == before + 1);
+    return leave(&w);
+}
+
+Test(shm, bells_are_mapped_where_proc_does_not_help, .timeout = 60)
+{
+    run(2, maps_bells, &plain);
+    run(2, maps_bells, &closed);
+}
+
+/* A stopped owner does not answer. */
+static int maps_soon(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_mem *theirs;
+    struct world w;
+    int64_t start;
+    pid_t pids[2], me = getpid();
+
+    NEED(enter(&w, boot, arg) == 0);
+    NEED(w.exchange->allgather(w.exchange->ctx, &me, sizeof me, pids) == LOCO_OK);
+    if (w.me == 1) {
+        NEED(together(&w) == LOCO_OK && raise(SIGSTOP) == 0);
+        return leave(&w);
+    }
+    theirs = &w.pools[1];
+    NEED(together(&w) == LOCO_OK);
+    usleep(200000);
+    start = run_now();
+    NEED(loci_mem_map_soon(w.rt, theirs) == NULL && loci_mem_map_soon(w.rt, theirs) == NULL);
+    NEED(!run_too_long(start, 500000000));
+    NEED(kill(pids[1], SIGCONT) == 0);
+    for (start = run_now(); loci_mem_map_soon(w.rt, theirs) == NULL; usleep(1000))
+        NEED(run_now() - start < run_limit(RUN_PATIENCE));
+    NEED(loci_mem_map(w.rt, theirs) == loci_mem_ptr(theirs));
+    loci_mem_drop(w.rt, theirs);
+    return leave(&w);
+}
+
+Test(shm, who_cannot_wait_has_memory_mapped_later, .timeout = 60)
+{
+    run(2, maps_soon, &closed);
 }
 
 /* Memory files that are mapped here, own ones included. */

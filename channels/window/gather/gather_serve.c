@@ -183,9 +183,11 @@ static bool is_whole(const unsigned char *row, uint64_t handed)
     return (int64_t)(handed - loci_load64(row + LOCI_GATHER_APPLIED)) > 0;
 }
 
-/* Before the lock is taken: the ring of that origin, which has handed something over, is mapped,
- * maybe for some time. Meanwhile the origin may apply all, and take another ring. Its key may then
- * be half here, and must not be used: extent and file would not be of each other. */
+/* Before the lock is taken: the ring of that origin, which has handed something over, is mapped.
+ * Meanwhile the origin may apply all, and take another ring. Its key may then be half here, and
+ * must not be used: extent and file would not be of each other. Nor is the origin waited for, if it
+ * has to be asked for its descriptor: whoever adds a part to the inbox, or takes one out, would
+ * wait, too. */
 static bool find_ring(struct loci_gather *g, const unsigned char *row, int origin)
 {
     struct loci_mem *mem = &g->ring[origin];
@@ -193,7 +195,7 @@ static bool find_ring(struct loci_gather *g, const unsigned char *row, int origi
     struct loci_memkey key;
 
     if (is_known(g, row, origin, &key))
-        return loci_mem_ptr(mem) != NULL;
+        return mem->key.kind != LOCI_MEM_NONE && loci_mem_map_soon(g->win->rt, mem) != NULL;
     /* Pairs with the release of `applied`, behind which the origin writes the key. */
     atomic_thread_fence(memory_order_acquire);
     if (!is_whole(row, handed))
@@ -205,7 +207,7 @@ static bool find_ring(struct loci_gather *g, const unsigned char *row, int origi
         mem->key.kind = LOCI_MEM_NONE;
         return false;
     }
-    return loci_mem_map(g->win->rt, mem) != NULL;
+    return loci_mem_map_soon(g->win->rt, mem) != NULL;
 }
 
 /* Under the lock: where that ring is, as long as the row says that something was handed over, since

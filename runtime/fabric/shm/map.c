@@ -11,7 +11,12 @@
  *
  * The descriptor comes from the owner's /proc/PID/fd, where its number and the file's inode are
  * in the key; the start time tells that the process still is the owner. Where that is forbidden
- * or the pid is not of this namespace, the owner's service thread is asked for it. */
+ * or the pid is not of this namespace, the owner's service thread is asked for it.
+ *
+ * Who may wait asks with a call of its own (struct shm_call) and maps what it gets. Who may not
+ * (loci_shm_map_soon) leaves a mapping without an address in the list, `asked`, with what is needed
+ * to tell the file, and asks with call 0; the service thread maps the file when the answer comes,
+ * if that mapping is still there. Without an answer the next one asks again. */
 
 #include "config.h"
 
@@ -111,17 +116,25 @@ static int fd_from_owner(struct shm_peer *p, uint64_t extent)
     return call.fd;
 }
 
+/* Under fabric->lock: a duplicate of the descriptor of that extent, or -1. The page of offers is
+ * there until no handler runs. */
+static int own_fd(struct shm_fabric *f, uint64_t extent)
+{
+    const struct shm_extent *e = loci_shm_extent(f, extent);
+    int fd = e != NULL ? e->fd : extent == SHM_OFFERS_EXTENT ? f->offers_fd : -1;
+
+    return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+}
+
 void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head)
 {
     const struct shm_head here = { .type = SHM_HERE_IS_FD, .extent = head->extent,
                                    .call = head->call };
     struct shm_fabric *f = p->fabric;
-    struct shm_extent *e;
     int fd;
 
     pthread_mutex_lock(&f->lock);
-    e = loci_shm_extent(f, head->extent);
-    fd = e != NULL ? fcntl(e->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    fd = own_fd(f, head->extent);
     pthread_mutex_unlock(&f->lock);
     /* Who asks waits for an answer: that there is none to be had is one, too. */
     if (loci_shm_send(p, &here, NULL, 0, fd) != LOCO_OK && fd >= 0)
@@ -130,38 +143,30 @@ void loci_shm_fd_wanted(struct shm_peer *p, const struct shm_head *head)
         close(fd);
 }
 
-void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd)
-{
-    struct shm_fabric *f = p->fabric;
-    struct shm_call *call;
-
-    pthread_mutex_lock(&f->lock);
-    call = f->calls;
-    while (call != NULL && (call->id != head->call || call->peer != p))
-        call = call->next;
-    if (call != NULL && atomic_load_explicit(&call->done, memory_order_relaxed) == 0) {
-        call->fd = fd;
-        fd = -1;
-        atomic_store_explicit(&call->done, 1, memory_order_release);
-    }
-    pthread_mutex_unlock(&f->lock);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* ---- mappings ---- */
 
-/* Whether it is known includes what could not be mapped a moment ago. */
-static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bool *known)
+/* Under peer->lock. */
+static struct shm_mapping *mapping_of(struct shm_peer *p, uint64_t extent)
+{
+    struct shm_mapping *m = p->mappings;
+
+    while (m != NULL && m->extent != extent)
+        m = m->next;
+    return m;
+}
+
+/* Whether it is known includes what could not be mapped a moment ago, and, for who does not wait,
+ * what was asked for. */
+static unsigned char *find(struct shm_peer *p, const struct loci_memkey *key, bool waits,
+                           bool *known)
 {
     struct shm_mapping *m;
     unsigned char *ptr = NULL;
 
     pthread_mutex_lock(&p->lock);
-    m = p->mappings;
-    while (m != NULL && m->extent != key->extent)
-        m = m->next;
-    *known = m != NULL && (m->base != NULL || loci_now(p->fabric->rt) < m->again_at);
+    m = mapping_of(p, key->extent);
+    *known = m != NULL && (m->base != NULL || (loci_now(p->fabric->rt) < m->again_at
+                                               && !(m->asked && waits)));
     if (m != NULL && m->base != NULL && key->base <= m->len && key->len <= m->len - key->base) {
         ptr = m->base + key->base;
         m->users++;
@@ -228,13 +233,83 @@ static bool map_file(struct shm_peer *p, uint64_t extent, int fd)
     other = enter(p, m);            /* from here on it may be unmapped */
     if (mapped && other != m && extent != SHM_OFFERS_EXTENT)
         loci_shm_send(p, &told, NULL, 0, -1);       /* (of offers, the owner keeps the page) */
-    if (!mapped && other == NULL)   /* the first time */
+    if (!mapped && (other == NULL || other->asked))     /* the first time */
         tell_unmapped(p, len, error);
     drop(other);
     return true;
 }
 
-unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem)
+/* ---- without waiting ---- */
+
+/* Whether the owner is to be asked, now that this is noted. */
+static bool note_asked(struct shm_peer *p, const struct loci_memkey *key)
+{
+    struct shm_mapping *m;
+    bool noted = false;
+
+    pthread_mutex_lock(&p->lock);
+    m = mapping_of(p, key->extent);
+    if (m == NULL && (m = calloc(1, sizeof *m)) != NULL) {
+        m->extent = key->extent;
+        m->next = p->mappings;
+        p->mappings = m;
+    }
+    if (m != NULL && m->base == NULL) {
+        m->asked = noted = true;
+        m->rkey = key->rkey;
+        m->again_at = loci_now(p->fabric->rt) + ASK_AGAIN;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return noted;
+}
+
+static void ask_owner(struct shm_peer *p, const struct loci_memkey *key)
+{
+    const struct shm_head want = { .type = SHM_WANT_FD, .extent = key->extent };
+
+    if (note_asked(p, key))
+        loci_shm_send(p, &want, NULL, 0, -1);
+}
+
+/* Service thread: the answer. The mapping may be there by now, or wanted no more. */
+static void map_asked(struct shm_peer *p, uint64_t extent, int fd)
+{
+    const struct shm_mapping *m;
+    uint64_t rkey = 0;
+    bool asked;
+
+    pthread_mutex_lock(&p->lock);
+    m = mapping_of(p, extent);
+    asked = m != NULL && m->base == NULL && m->asked;
+    if (asked)
+        rkey = m->rkey;
+    pthread_mutex_unlock(&p->lock);
+    if (fd >= 0 && asked && is_file(fd, rkey))
+        map_file(p, extent, fd);
+}
+
+void loci_shm_fd_here(struct shm_peer *p, const struct shm_head *head, int fd)
+{
+    struct shm_fabric *f = p->fabric;
+    struct shm_call *call;
+
+    if (head->call == 0)
+        map_asked(p, head->extent, fd);
+    pthread_mutex_lock(&f->lock);
+    call = f->calls;
+    while (call != NULL && (call->id != head->call || call->peer != p))
+        call = call->next;
+    if (call != NULL && atomic_load_explicit(&call->done, memory_order_relaxed) == 0) {
+        call->fd = fd;
+        fd = -1;
+        atomic_store_explicit(&call->done, 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&f->lock);
+    if (fd >= 0)
+        close(fd);
+}
+
+static unsigned char *map(struct loci_fabric *fabric, const struct loci_mem *mem, bool waits)
 {
     struct shm_fabric *f = shm_of(fabric);
     struct shm_peer *p = loci_peer(f->rt, mem->peer)->fabric_data;
@@ -244,18 +319,30 @@ unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *m
 
     if (p == NULL || mem->key.kind != LOCI_MEM_POOL)
         return NULL;
-    ptr = find(p, &mem->key, &known);
+    ptr = find(p, &mem->key, waits, &known);
     if (known)
         return ptr;
     fd = fd_from_proc(p, mem->key.rkey);
-    if (fd < 0)
+    if (fd < 0 && waits)
         fd = fd_from_owner(p, mem->key.extent);
+    else if (fd < 0)
+        ask_owner(p, &mem->key);
     if (fd < 0)
         return NULL;
     if (is_file(fd, mem->key.rkey) && map_file(p, mem->key.extent, fd))
-        ptr = find(p, &mem->key, &known);
+        ptr = find(p, &mem->key, waits, &known);
     close(fd);
     return ptr;
+}
+
+unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    return map(fabric, mem, true);
+}
+
+unsigned char *loci_shm_map_soon(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    return map(fabric, mem, false);
 }
 
 /* ---- until when ---- */

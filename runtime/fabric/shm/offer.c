@@ -51,7 +51,7 @@
 #include "wait.h"
 
 #define SLOTS_TRIED 4
-#define AGAIN_AFTER INT64_C(1000000000) /* ns that a page which cannot be mapped is left at that */
+#define AGAIN_AFTER INT64_C(20000000)   /* ns that a page which cannot be mapped is left at that */
 #define SPANS 128
 #define OFFER_MAX 4096                  /* bytes of spans and data that are faster so */
 #define LOOK_NS 1000                    /* for which an offer stands */
@@ -131,6 +131,7 @@ static bool has_page(const struct shm_peer *p)
            && p->fabric->pid_space != 0 && a->fabric[0] == p->fabric->pid_space;
 }
 
+/* Whoever signals or offers has another way, and does not wait. */
 static struct shm_offers *map_page(struct shm_peer *p)
 {
     const struct loci_mem page = {
@@ -141,7 +142,8 @@ static struct shm_offers *map_page(struct shm_peer *p)
     struct shm_offers *offers = NULL;
 
     if (has_page(p))
-        offers = (struct shm_offers *)(void *)loci_shm_map((struct loci_fabric *)p->fabric, &page);
+        offers = (struct shm_offers *)(void *)loci_shm_map_soon((struct loci_fabric *)p->fabric,
+                                                                &page);
     if (offers != NULL)
         atomic_store_explicit(&p->offers, offers, memory_order_release);
     else

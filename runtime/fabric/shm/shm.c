@@ -353,6 +353,7 @@ const struct loci_fabric_ops loci_fabric_shm = {
     .user_add = loci_shm_user_add,
     .user_remove = loci_shm_user_remove,
     .map = loci_shm_map,
+    .map_soon = loci_shm_map_soon,
     .unmap = loci_shm_unuse,
     .post = loci_shm_post,
     .help = loci_shm_help,

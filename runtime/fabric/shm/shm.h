@@ -73,7 +73,9 @@ struct shm_user {
 struct shm_mapping {
     uint64_t extent;
     unsigned char *base;                /* NULL: it could not be mapped, */
-    int64_t again_at;                   /* and is tried again then */
+    int64_t again_at;                   /* and is tried again then, */
+    bool asked;                         /* or the owner was asked for the file */
+    uint64_t rkey;                      /* of this key */
     size_t len;
     unsigned users;                     /* handles with an address in it, */
     bool freed;                         /* and whether its owner has freed it: map.c */
@@ -289,6 +291,8 @@ static inline uint64_t shm_rkey(uint64_t inode, int fd)
 
 /* ---- map.c ---- */
 unsigned char *loci_shm_map(struct loci_fabric *fabric, const struct loci_mem *mem);
+/* Without waiting for the owner: NULL where it has to be asked, and later it is mapped. */
+unsigned char *loci_shm_map_soon(struct loci_fabric *fabric, const struct loci_mem *mem);
 /* The other side of map. */
 void loci_shm_unuse(struct loci_fabric *fabric, const struct loci_mem *mem);
 /* Service thread: its owner has freed that extent; the peer has gone. */
