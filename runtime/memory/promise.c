@@ -41,8 +41,9 @@
 void loci_promises_init(struct loci_promises *p)
 {
     atomic_init(&p->fd, -1);
-    atomic_init(&p->mine, 0);
     atomic_init(&p->forbidden, false);
+    pthread_mutex_init(&p->lock, NULL);
+    p->mine = 0;
 }
 
 static int fd_of(const struct loci_promises *p)
@@ -50,16 +51,14 @@ static int fd_of(const struct loci_promises *p)
     return atomic_load_explicit(&p->fd, memory_order_acquire);
 }
 
-static uint64_t mine_of(const struct loci_promises *p)
+static bool is_forbidden(const struct loci_promises *p)
 {
-    return atomic_load_explicit(&p->mine, memory_order_relaxed);
+    return atomic_load_explicit(&p->forbidden, memory_order_relaxed);
 }
 
-void loci_promises_close(struct loci_promises *p)
+static void forbid(struct loci_promises *p)
 {
-    if (fd_of(p) >= 0)
-        close(fd_of(p));
-    loci_promises_init(p);
+    atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
 }
 
 static int set_lock(int fd, short type, int64_t from, int64_t len)
@@ -69,27 +68,49 @@ static int set_lock(int fd, short type, int64_t from, int64_t len)
     return fcntl(fd, F_OFD_SETLK, &lock);
 }
 
-/* More is locked before less is unlocked: in between it is too much. */
-static bool set_mine(struct loci_promises *p, uint64_t pieces)
+/* A child may keep the descriptor open, so the lock would stay. */
+void loci_promises_close(struct loci_promises *p)
 {
-    int64_t n = (int64_t)pieces;
+    if (fd_of(p) >= 0) {
+        set_lock(fd_of(p), F_UNLCK, 0, CALL_AT);
+        close(fd_of(p));
+    }
+    pthread_mutex_destroy(&p->lock);
+    atomic_init(&p->fd, -1);
+}
+
+/* Under p->lock. */
+static bool add_to_mine(struct loci_promises *p, int64_t n)
+{
     int fd = fd_of(p);
 
-    if (pieces == mine_of(p))
-        return true;
-    if (pieces >= CALL_AT || atomic_load_explicit(&p->forbidden, memory_order_relaxed))
+    if (n >= CALL_AT || is_forbidden(p))
         return false;
     if (fd < 0) {
         fd = loci_turn_open();
         atomic_store_explicit(&p->fd, fd, memory_order_release);
     }
-    if (fd < 0 || (n > 0 && set_lock(fd, F_RDLCK, 0, n) != 0)
-        || set_lock(fd, F_UNLCK, n, CALL_AT - n) != 0) {
-        atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
-        return false;
-    }
-    atomic_store_explicit(&p->mine, pieces, memory_order_relaxed);
-    return true;
+    if (fd >= 0 && set_lock(fd, F_RDLCK, 0, n) == 0)
+        return true;
+    forbid(p);
+    return false;
+}
+
+/* Where nothing more may be promised, what was is kept, and taken back as ever. */
+static bool set_mine(struct loci_promises *p, uint64_t pieces)
+{
+    int64_t n = (int64_t)pieces;
+    bool good = true;
+
+    pthread_mutex_lock(&p->lock);
+    if (pieces > p->mine)
+        good = add_to_mine(p, n);
+    else if (pieces < p->mine)
+        good = set_lock(fd_of(p), F_UNLCK, n, CALL_AT - n) == 0;
+    if (good)
+        p->mine = pieces;
+    pthread_mutex_unlock(&p->lock);
+    return good;
 }
 
 /* The first time it is looked whether the system shows it. */
@@ -103,7 +124,7 @@ bool loci_promises_set(struct loci_promises *p, uint64_t pieces)
         return true;
     /* Other threads may be using the descriptor. */
     set_mine(p, 0);
-    atomic_store_explicit(&p->forbidden, true, memory_order_relaxed);
+    forbid(p);
     return false;
 }
 
@@ -121,33 +142,43 @@ static uint64_t pieces_in(const char *line, unsigned long long inode)
     return sscanf(last, "%llu", &to) == 1 && to < CALL_AT ? to + 1 : (uint64_t)CALL_AT;
 }
 
-uint64_t loci_promises_of_others(struct loci_promises *p)
+/* As the system's table shows; UINT64_MAX: not whole. */
+static uint64_t pieces_in_table(unsigned long long inode)
 {
     FILE *locks = fopen("/proc/locks", "re");
-    int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
-    uint64_t pieces = 0, own = mine_of(p);
+    uint64_t pieces = 0;
     size_t bytes = 0;
-    struct stat file;
     char line[256];
-    bool whole = false;
+    bool whole;
 
-    if (locks != NULL && fd >= 0 && fstat(fd, &file) == 0) {
-        while (bytes < LOCKS_BYTES && fgets(line, sizeof line, locks) != NULL) {
-            bytes += strlen(line);
-            pieces += pieces_in(line, (unsigned long long)file.st_ino);
-        }
-        whole = bytes < LOCKS_BYTES && !ferror(locks);
+    if (locks == NULL)
+        return UINT64_MAX;
+    while (bytes < LOCKS_BYTES && fgets(line, sizeof line, locks) != NULL) {
+        bytes += strlen(line);
+        pieces += pieces_in(line, inode);
     }
-    if (locks != NULL)
-        fclose(locks);
+    whole = bytes < LOCKS_BYTES && !ferror(locks);
+    fclose(locks);
+    return whole ? pieces : UINT64_MAX;
+}
+
+/* Own promises must not change between the table and their number. */
+uint64_t loci_promises_of_others(struct loci_promises *p)
+{
+    int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
+    uint64_t pieces = UINT64_MAX, own = 0;
+    struct stat file;
+
+    if (fd >= 0 && fstat(fd, &file) == 0) {
+        pthread_mutex_lock(&p->lock);
+        pieces = pieces_in_table((unsigned long long)file.st_ino);
+        own = p->mine;
+        pthread_mutex_unlock(&p->lock);
+    }
     if (fd >= 0 && fd != own_fd)
         close(fd);
-    /* Another thread may have changed it meanwhile: the least is subtracted. */
-    if (mine_of(p) < own)
-        own = mine_of(p);
-    if (!whole || pieces < own)         /* not even our own lock is shown here */
-        return UINT64_MAX;
-    return pieces - own;
+    /* Where not even our own lock is shown, nothing can be told. */
+    return pieces == UINT64_MAX || pieces < own ? UINT64_MAX : pieces - own;
 }
 
 /* ---- of this user's processes ---- */

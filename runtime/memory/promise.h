@@ -2,6 +2,7 @@
 #ifndef LOCI_PROMISE_H
 #define LOCI_PROMISE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,19 +11,19 @@
  * (turn.h), in pieces of 2 MiB. */
 struct loci_promises {
     _Atomic int fd;             /* -1: nothing promised yet; then the same until close */
-    _Atomic uint64_t mine;      /* what the others see */
-    _Atomic bool forbidden;     /* they could not see it: promise nothing */
+    _Atomic bool forbidden;     /* they could not see it: promise nothing more */
+    pthread_mutex_t lock;       /* what follows, and the lock that others see */
+    uint64_t mine;              /* what they see */
 };
 
 void loci_promises_init(struct loci_promises *p);
 void loci_promises_close(struct loci_promises *p);
 
-/* From now on this process owes `pieces`. False: nobody would know, so nothing may be promised; the
- * others see what they saw before. One thread at a time. */
+/* From now on this process owes `pieces`. False: others see what they saw before, and nothing more
+ * may be promised. One thread at a time, beside any that ask what others owe. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
 
-/* What others owe; more, if this process's promises change meanwhile. UINT64_MAX: it cannot be
- * told. Together with loci_promises_set() in turn only, if a decision hangs on it. */
+/* What others owe. UINT64_MAX: it cannot be told. Together with loci_promises_set() in turn only, if a decision hangs on it. */
 uint64_t loci_promises_of_others(struct loci_promises *p);
 /* The same of those that are this user's: nobody else can make it more. A descriptor of this
  * process that a child has inherited counts, too. Takes some milliseconds. */

@@ -149,6 +149,74 @@ Test(promise, is_seen_until_it_is_kept_or_its_process_ends, .timeout = 60)
     run_alone(tells);
 }
 
+/* What could not be told any more changes nothing of what was told before, which is taken back as
+ * it is kept. */
+static int takes_back(const struct loco_bootstrap *boot, void *arg)
+{
+    int kept, cannot_lock = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    struct loci_promises mine, none;
+
+    (void)boot;
+    (void)arg;
+    NEED(apart() && cannot_lock >= 0);
+    loci_promises_init(&mine);
+    loci_promises_init(&none);
+    NEED(loci_promises_set(&mine, 50));
+    kept = atomic_exchange(&mine.fd, cannot_lock);
+    NEED(!loci_promises_set(&mine, 60));
+    atomic_store(&mine.fd, kept);
+    NEED(loci_promises_of_others(&none) == 50 && !loci_promises_set(&mine, 60));
+    NEED(loci_promises_set(&mine, 20) && loci_promises_of_others(&none) == 20);
+    NEED(loci_promises_set(&mine, 0) && loci_promises_of_others(&none) == 0);
+    loci_promises_close(&mine);
+    loci_promises_close(&none);
+    return 0;
+}
+
+Test(promise, is_taken_back_where_no_more_can_be_made, .timeout = 60)
+{
+    run_alone(takes_back);
+}
+
+static void *changes(void *arg)
+{
+    struct loci_promises *mine = arg;
+
+    for (int i = 0; i < 20000; i++)
+        if (!loci_promises_set(mine, i % 2 == 0 ? 1000 : 1))
+            return mine;
+    return NULL;
+}
+
+/* While this process promises more and less. */
+static int tells_apart(const struct loco_bootstrap *boot, void *arg)
+{
+    _Atomic int *answered = shared_number();
+    struct loci_promises mine;
+    pthread_t thread;
+    void *failed;
+    pid_t other;
+
+    (void)boot;
+    (void)arg;
+    NEED(apart() && answered != MAP_FAILED);
+    loci_promises_init(&mine);
+    other = owe(30, DEAF, answered);
+    NEED(other > 0 && loci_promises_set(&mine, 1));
+    NEED(pthread_create(&thread, NULL, changes, &mine) == 0);
+    for (int i = 0; i < 1000; i++)
+        NEED(loci_promises_of_others(&mine) == 30);
+    NEED(pthread_join(thread, &failed) == 0 && failed == NULL);
+    NEED(end(other) == 0);
+    loci_promises_close(&mine);
+    return 0;
+}
+
+Test(promise, of_others_is_told_from_what_this_process_changes, .timeout = 60)
+{
+    run_alone(tells_apart);
+}
+
 /* ---- when memory is filled ---- */
 
 /* Whether all of the range is there, which has an extent of its own. */
