@@ -23,7 +23,8 @@ void loci_promises_close(struct loci_promises *p);
  * may be promised. One thread at a time, beside any that ask what others owe. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces);
 
-/* What others owe. UINT64_MAX: it cannot be told. Together with loci_promises_set() in turn only, if a decision hangs on it. */
+/* What others owe. UINT64_MAX: it cannot be told. Together with loci_promises_set() in turn only,
+ * if a decision hangs on it. */
 uint64_t loci_promises_of_others(struct loci_promises *p);
 /* The same of those that are this user's: nobody else can make it more. A descriptor of this
  * process that a child has inherited counts, too. Takes some milliseconds. */
