@@ -271,6 +271,11 @@ struct loci_fabric_ops {
     unsigned char *(*touch_room)(struct loci_fabric *fabric, size_t len);
     int (*touch)(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
                  unsigned char *packed);
+    /* The same without a copy. reach: whether this thread can load from all bytes of n pieces of
+     * whole pages, and store to them, until `reached`, unless the program changes that meanwhile;
+     * false: ask touch. Nullable: it can. */
+    bool (*reach)(struct loci_fabric *fabric, const struct loci_piece *pieces, int n);
+    void (*reached)(struct loci_fabric *fabric);
 
     /* Ring LOCI_BELL_ANY of that peer's process: wakes its sleepers, once at least; with a number
      * that is not 0, its poller instead (loci_ring_for).

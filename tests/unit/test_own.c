@@ -104,6 +104,35 @@ Test(own, what_cannot_be_touched_is_a_status)
     loci_shm_scratch_close(&own_fabric);
 }
 
+/* ---- without a copy ---- */
+
+static bool reach(const unsigned char *page, size_t n)
+{
+    const struct loci_piece piece = { (uintptr_t)page, n * PAGE };
+    bool yes = loci_shm_reach((struct loci_fabric *)&own_fabric, &piece, 1);
+
+    if (yes)
+        loci_shm_reached((struct loci_fabric *)&own_fabric);
+    return yes;
+}
+
+Test(own, only_what_may_be_written_is_reached)
+{
+    unsigned char *good = pages(PROT_READ | PROT_WRITE, 4), there[4];
+
+    good[0] = 7;
+    cr_assert(reach(good, 2));
+    cr_assert(good[0] == 7 && good[PAGE] == 0);
+    cr_assert_eq(mincore(good, 4 * PAGE, there), 0);
+    cr_assert((there[1] & 1) == 1 && (there[2] & 1) == 0);
+    cr_assert_eq(mprotect(good + PAGE, PAGE, PROT_READ), 0);
+    cr_assert(reach(good, 1) && !reach(good + PAGE, 1) && !reach(good, 4));
+    cr_assert_eq(mprotect(good + PAGE, PAGE, PROT_NONE), 0);
+    cr_assert(!reach(good + PAGE, 1));
+    cr_assert_eq(munmap(good + PAGE, PAGE), 0);
+    cr_assert(!reach(good + PAGE, 1) && !reach(good, 3) && reach(good + 2 * PAGE, 2));
+}
+
 Test(own, secret_memory_is_reached)
 {
     unsigned char *memory = secret(PAGE);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "member.h"
+#include "wait.h"
 #include "window/gather/gather.h"
 
 enum { CELLS = 100, MEMBERS = 4, CALLS = 6000 };
@@ -219,6 +220,28 @@ Test(window_gather, no_epoch_ends_before_it)
 
 /* ---- errors ---- */
 
+/* Rank 0's flush, while rank 1 waits, so that it applies what there is. */
+static int flush_with_help(struct member *m, loco_window_t *win, _Atomic int *flushed, int times)
+{
+    int64_t begin = run_now();
+    int status = LOCO_OK;
+
+    if (m->rank == 0) {
+        status = loco_window_flush(win, 1);
+        atomic_fetch_add(flushed, 1);
+    }
+    while (atomic_load(flushed) < times) {
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+        loci_help(m->rt);
+    }
+    return status;
+}
+
+struct errors {
+    bool dynamic;
+    _Atomic int *flushed;
+};
+
 /* At the call: bounds, and what is not attached. At the synchronization: what was detached since,
  * or cannot be written; all else is done. */
 static int errors_body(struct member *m)
@@ -227,12 +250,14 @@ static int errors_body(struct member *m)
     unsigned char *memory = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint64_t at = (uintptr_t)memory, all[2], one = 1;
-    bool dynamic = *(const bool *)m->arg;
+    const struct errors *errors = m->arg;
+    bool dynamic = errors->dynamic;
     const struct loco_window_spec spec = {
         .kind = dynamic ? LOCO_WINDOW_DYNAMIC : LOCO_WINDOW_CREATE, .base = memory,
         .size = 3 * page, .one_thread = true,
     };
     loco_window_t *win;
+    int status;
 
     CHECK(memory != MAP_FAILED);
     CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
@@ -263,9 +288,8 @@ static int errors_body(struct member *m)
     if (m->rank == 1 && !dynamic)
         CHECK_EQ(mprotect(memory + page, page, PROT_READ), 0);
     CHECK_OK(m->exchange.allgather(m->exchange.ctx, &one, 8, all));
+    status = flush_with_help(m, win, errors->flushed, 1);
     if (m->rank == 0) {
-        int status = loco_window_flush(win, 1);
-
         /* The target may have waited in the exchange before. */
         CHECK(status == (dynamic ? LOCO_ERR_RANGE : LOCO_ERR_SYSTEM) || status == LOCO_OK);
         CHECK_OK(loco_window_flush(win, 1));
@@ -283,10 +307,48 @@ static int errors_body(struct member *m)
 
 Test(window_gather, errors_are_told)
 {
-    bool dynamic[] = { false, true };
+    for (int i = 0; i < 2; i++) {
+        struct errors errors = { i == 1, run_counter() };
 
-    for (int i = 0; i < 2; i++)
-        cr_assert_eq(member_run(RUN_SHM, 2, errors_body, &dynamic[i], NULL), 0);
+        cr_assert_eq(member_run(RUN_SHM, 2, errors_body, &errors, NULL), 0);
+    }
+}
+
+/* Pages that nobody accumulates to: one cannot be touched, and one is not there yet. */
+static int between_body(struct member *m)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *memory = mmap(NULL, 5 * page, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), there[5];
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 5 * page, .one_thread = true,
+    };
+    uint64_t one = 1;
+    char mine = 0, all[2];
+    loco_window_t *win;
+
+    CHECK(memory != MAP_FAILED);
+    CHECK_EQ(mprotect(memory + 3 * page, page, PROT_NONE), 0);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    for (uint64_t i = 0; m->rank == 0 && i < 1500; i++)
+        CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM,
+                                   i % 3 * 2 * page + 8 * (i / 3 % 10), &one, NULL, 1));
+    CHECK_EQ(flush_with_help(m, win, m->arg, 1), LOCO_OK);
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &mine, 1, all));
+    for (size_t i = 0; m->rank == 1 && i < 30; i++)
+        CHECK_EQ(((uint64_t *)(void *)(memory + i % 3 * 2 * page))[i / 3], 50);
+    CHECK_EQ(mincore(memory, 5 * page, there), 0);
+    CHECK_EQ(there[1] & 1, 0);
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(loco_window_destroy(win));
+    munmap(memory, 5 * page);
+    return 0;
+}
+
+Test(window_gather, pages_between_are_left_alone)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, between_body, run_counter(), NULL), 0);
 }
 
 /* ---- death ---- */
@@ -368,6 +430,33 @@ static int move(const struct loci_gather_way *way, enum loci_op_kind kind,
     return LOCO_OK;
 }
 
+static uint64_t batch[LOCI_GATHER_BATCH / 8], changes = 20261130;
+
+/* The origin may change a batch that was looked at. */
+static bool reach(const struct loci_gather_way *way, const struct loci_piece *pieces, int n)
+{
+    uintptr_t first = (uintptr_t)guarded.memory, last = first + sizeof guarded.memory - 1;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    (void)way;
+    for (int i = 0; i < n; i++)
+        cr_assert(pieces[i].at % page == 0 && pieces[i].len > 0 && pieces[i].len % page == 0
+                  && pieces[i].at <= last && pieces[i].at + pieces[i].len > first);
+    if (run_random(&changes) % 4 == 0)
+        return false;
+    for (size_t k = 1; k + 2 < sizeof batch / sizeof batch[0]; k += 3)
+        if (run_random(&changes) % 1000 == 0) {
+            batch[k] += run_random(&changes) % 4096 - 2048;
+            batch[k + 1] += UINT64_C(8) << 16;
+        }
+    return true;
+}
+
+static void reached(const struct loci_gather_way *way)
+{
+    (void)way;
+}
+
 static uint64_t a_word(uint64_t *random, uint64_t what)
 {
     switch (what % 8) {
@@ -381,10 +470,10 @@ static uint64_t a_word(uint64_t *random, uint64_t what)
 
 Test(window_gather, batches_that_make_no_sense)
 {
-    static uint64_t batch[LOCI_GATHER_BATCH / 8], room[LOCI_GATHER_ROOM / 8];
+    static uint64_t room[LOCI_GATHER_ROOM / 8];
     struct loci_gather_way way = {
         .room = (unsigned char *)room, .chunk = malloc(loci_gather_chunk_size()),
-        .locate = locate, .move = move,
+        .locate = locate, .move = move, .reach = reach, .reached = reached,
     };
     int rounds = run_fuzz_rounds(2000), good = 0;
     uint64_t random = 20261129;

@@ -35,9 +35,10 @@
  * some times.
  *
  * What a batch says is checked by who applies it, each word as it was loaded once: bounds, or that
- * the memory is attached, then, too; type, operation and length. By the target memory is touched by
- * way of the system (fabric.h, `touch`). What cannot be done is told at the synchronization. What
- * can be told at the call is: epoch, bounds, operation.
+ * the memory is attached, then, too; type, operation and length. The target touches its memory in
+ * place, if that is safe (gather_in_place.h), else by way of the system (fabric.h, `touch`). What
+ * cannot be done is told at the synchronization. What can be told at the call is: epoch, bounds,
+ * operation.
  *
  * Order. Everything else that goes to that target (gets, long puts, accumulates with a result or of
  * many elements, compare_swap) waits until what was gathered is applied. Operands are copied.

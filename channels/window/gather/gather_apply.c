@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Applying batches. They lie in their origin's memory, which others may write to: each word of a
- * record is loaded once, and what was loaded is checked and used. */
+/* Applying batches. */
 
 #include "config.h"
 
 #include <string.h>
 
 #include "gather_apply.h"
+#include "gather_in_place.h"
 
 #ifdef LOCO_SIM
 #define HEADS_BITS 3
@@ -23,16 +23,8 @@ struct node {
     uint16_t run, next;         /* an element there; index + 1 of the next node, or 0 */
 };
 
-/* What a record is, but for where it goes and what it brings. */
-struct what {
-    uint64_t word;              /* of the record; 0: none */
-    size_t len;
-    size_t n;                   /* elements */
-    loci_reduce_fn *reduce;     /* NULL: it replaces what was there */
-};
-
 struct item {
-    struct what what;
+    struct loci_gather_what what;
     const unsigned char *operand;
     uint16_t run;
 };
@@ -180,7 +172,7 @@ static void do_chunk(struct loci_gather_chunk *c)
 
 /* ---- records ---- */
 
-static void add(struct loci_gather_chunk *c, uint64_t at, const struct what *what,
+static void add(struct loci_gather_chunk *c, uint64_t at, const struct loci_gather_what *what,
                 const unsigned char *operand)
 {
     int run;
@@ -196,26 +188,6 @@ static void add(struct loci_gather_chunk *c, uint64_t at, const struct what *wha
         run = add_run(c, at, what->len);
     c->reads = c->reads || what->reduce != NULL;
     c->item[c->items++] = (struct item){ *what, operand, (uint16_t)run };
-}
-
-/* Whether the second word of a record makes sense. Most are as the one before. */
-static bool understand(uint64_t word, struct what *what)
-{
-    enum loco_type type_id = (enum loco_type)(word & 0xff);
-    enum loco_op op = (enum loco_op)(word >> 8 & 0xff);
-    const struct loci_type *type = loci_type(type_id);
-    size_t len = (size_t)(word >> 16);
-
-    if (word == what->word && word != 0)
-        return true;
-    what->word = 0;
-    if (len == 0 || len > LOCI_GATHER_MOST || type == NULL || !type->plain
-        || len % type->extent != 0 || op == LOCO_OP_NO_OP || loci_reduce(op, type_id) == NULL)
-        return false;
-    *what = (struct what){
-        word, len, len / type->extent, op == LOCO_OP_REPLACE ? NULL : loci_reduce(op, type_id),
-    };
-    return true;
 }
 
 size_t loci_gather_chunk_size(void)
@@ -236,21 +208,33 @@ int loci_gather_apply_end(const struct loci_gather_way *way)
     return way->chunk->status;
 }
 
-void loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch)
+/* From the first record on; how many bytes of them are done. */
+static size_t apply_in_place(const struct loci_gather_way *way, const unsigned char *record,
+                             size_t bytes)
 {
-    uint64_t bytes = loci_load64(batch);
-    const unsigned char *record = batch + 8;
-    size_t left = bytes <= LOCI_GATHER_BATCH - 8 ? bytes : 0;
-    struct what what = { .word = 0 };
+    struct loci_gather_area area;
+    size_t done;
 
-    if (left != bytes)
-        note(way->chunk, LOCO_ERR_PROTOCOL);
+    if (!loci_gather_survey(way, record, bytes, &area))
+        return 0;
+    do_chunk(way->chunk);
+    if (!loci_gather_reach(way, &area))
+        return 0;
+    done = loci_gather_in_place(&area, record, bytes);
+    way->reached(way);
+    return done;
+}
+
+static void apply_by_chunks(const struct loci_gather_way *way, const unsigned char *record,
+                            size_t left)
+{
+    struct loci_gather_what what = { .word = 0 };
+
     while (left > 0) {
         uint64_t at;
         int status;
 
-        if (left < 16 || !understand(loci_load64(record + 8), &what)
-            || LOCI_GATHER_RECORD(what.len) > left) {
+        if (!loci_gather_next(record, left, &what)) {
             note(way->chunk, LOCO_ERR_PROTOCOL);
             break;
         }
@@ -262,4 +246,17 @@ void loci_gather_apply(const struct loci_gather_way *way, const unsigned char *b
         record += LOCI_GATHER_RECORD(what.len);
         left -= LOCI_GATHER_RECORD(what.len);
     }
+}
+
+void loci_gather_apply(const struct loci_gather_way *way, const unsigned char *batch)
+{
+    uint64_t bytes = loci_load64(batch);
+    size_t done;
+
+    if (bytes > LOCI_GATHER_BATCH - 8) {
+        note(way->chunk, LOCO_ERR_PROTOCOL);
+        return;
+    }
+    done = apply_in_place(way, batch + 8, bytes);
+    apply_by_chunks(way, batch + 8 + done, bytes - done);
 }

@@ -2,33 +2,14 @@
 #ifndef LOCI_GATHER_APPLY_H
 #define LOCI_GATHER_APPLY_H
 
-/* A batch of accumulates and puts, and what it does to the memory of its target.
+/* What a batch (gather_record.h) does to the memory of its target.
  *
- *   word 0     bytes that follow
- *   record     where it goes: an offset in the target's part, or for DYNAMIC an address there
- *              type, operation << 8, bytes of the operand << 16
- *              operand, padded to 8 bytes
- *
- * A put is LOCO_OP_REPLACE of bytes. The records are applied as if one after the other: the
- * elements of some hundred records are read at once, combined in a copy, where those of the same
- * element share its place, and exactly their bytes are written. Elements that overlap in part are
- * not in one such chunk. */
+ * The records are applied as if one after the other. Where the CPU may touch the memory they are
+ * (gather_in_place.h). Else the elements of some hundred records are read at once, combined in a
+ * copy, where those of the same element share its place, and exactly their bytes are written.
+ * Elements that overlap in part are not in one such chunk. */
 
-#include "window/window.h"
-
-#define LOCI_GATHER_MOST 64                     /* bytes of an operand */
-#define LOCI_GATHER_RECORD(len) (16 + (((len) + 7) & ~(size_t)7))
-
-static inline void loci_gather_record(unsigned char *record, enum loco_type type, enum loco_op op,
-                                      uint64_t offset, const void *operand, size_t len)
-{
-    loci_store64(record, offset);
-    loci_store64(record + 8, (uint64_t)type | (uint64_t)op << 8 | (uint64_t)len << 16);
-    if (len == 8)
-        loci_copy_in(record + 16, operand, 8);
-    else
-        loci_copy_in(record + 16, operand, len);
-}
+#include "gather_record.h"
 
 /* Bytes of a batch, word 0 included; elements that are read or written at once, for a call of the
  * system costs as much as some dozen of them. In simulation few, so that all are soon full. */
@@ -52,6 +33,10 @@ struct loci_gather_way {
     /* Between n pieces, as located, and the bytes at `packed` in the room. */
     int (*move)(const struct loci_gather_way *way, enum loci_op_kind kind,
                 const struct loci_piece *pieces, int n, unsigned char *packed);
+    /* Nullable. Whether plain loads and stores reach all bytes of n pieces, as located, from now on
+     * to `reached`, which follows just then. */
+    bool (*reach)(const struct loci_gather_way *way, const struct loci_piece *pieces, int n);
+    void (*reached)(const struct loci_gather_way *way);
 };
 size_t loci_gather_chunk_size(void);
 

@@ -158,6 +158,21 @@ static int move_own(const struct loci_gather_way *way, enum loci_op_kind kind,
     return LOCO_OK;
 }
 
+static bool reach_own(const struct loci_gather_way *way, const struct loci_piece *pieces, int n)
+{
+    struct loco_runtime *rt = way->win->rt;
+
+    return rt->ops->reach == NULL || rt->ops->reach(rt->fabric, pieces, n);
+}
+
+static void reached_own(const struct loci_gather_way *way)
+{
+    struct loco_runtime *rt = way->win->rt;
+
+    if (rt->ops->reached != NULL)
+        rt->ops->reached(rt->fabric);
+}
+
 /* ---- what others have handed over ---- */
 
 static uint64_t waiting_in(const unsigned char *row)
@@ -245,7 +260,7 @@ static bool apply_all(struct loci_gather *g, unsigned char *room, void *chunk)
     struct loco_window *win = g->win;
     const struct loci_gather_way way = {
         .win = win, .rank = win->group.rank, .room = room, .chunk = chunk, .locate = locate_own,
-        .move = move_own,
+        .move = move_own, .reach = reach_own, .reached = reached_own,
     };
     bool left = false;
 

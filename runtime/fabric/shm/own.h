@@ -5,7 +5,7 @@
 #include "shm.h"
 
 /* This process's own memory, touched for its peers: what is not there, or may not be touched so, is
- * a status and no signal; own.c. All under fabric->lock but the last two. */
+ * a status and no signal; own.c. All under fabric->lock but the last four. */
 
 #define SHM_OWN_SPANS 1024              /* of one system call, which takes no more */
 #define SHM_SCRATCH ((size_t)128 << 10) /* bytes */
@@ -31,9 +31,11 @@ int loci_shm_own_end(struct shm_own *own);
 unsigned char *loci_shm_scratch(struct shm_fabric *f);
 void loci_shm_scratch_close(struct shm_fabric *f);
 
-/* fabric.h's `touch_room` and `touch`; without fabric->lock. */
+/* fabric.h's `touch_room`, `touch`, `reach` and `reached`; without fabric->lock. */
 unsigned char *loci_shm_touch_room(struct loci_fabric *fabric, size_t len);
 int loci_shm_touch(struct loci_fabric *fabric, bool writes, const struct loci_piece *pieces, int n,
                    unsigned char *packed);
+bool loci_shm_reach(struct loci_fabric *fabric, const struct loci_piece *pieces, int n);
+void loci_shm_reached(struct loci_fabric *fabric);
 
 #endif

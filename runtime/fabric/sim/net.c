@@ -745,6 +745,15 @@ int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t n
 int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
+/* Sometimes, so that elements are copied, too. */
+static bool reach(struct loci_fabric *fabric, const struct loci_piece *pieces, int n)
+{
+    (void)fabric;
+    (void)pieces;
+    (void)n;
+    return loci_sim_draw(2) == 0;
+}
+
 const struct loci_fabric_ops loci_fabric_sim = {
     .name = "sim",
     .open = loci_sim_fabric_open,
@@ -785,6 +794,7 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .user_remove = user_remove,
     .map = map,
     .post = post_here,
+    .reach = reach,
     .ring = loci_sim_ring_here,
     .bells = loci_sim_bells,
     .control_send = loci_sim_control_send,
