@@ -7,8 +7,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "inbox.h"
+#include "memory/memory.h"
 #include "member.h"
 #include "wait.h"
+#include "window/acc/window_acc.h"
 #include "window/gather/gather.h"
 
 enum { CELLS = 100, MEMBERS = 4, CALLS = 6000 };
@@ -393,6 +396,176 @@ Test(window_gather, a_member_dies)
 
     member_run(RUN_SHM, 3, death_body, run_counter(), statuses);
     cr_assert(statuses[0] == 0 && statuses[1] == 99 && statuses[2] == 0);
+}
+
+/* ---- a lock that nobody gives back ---- */
+
+/* Whether memory that is asked for now comes in the place of that. */
+static int is_kept(struct member *m, const struct loci_memkey *kept)
+{
+    enum { TRIES = 64 };
+    struct loci_mem mem[TRIES];
+
+    for (int i = 0; i < TRIES; i++) {
+        CHECK_OK(loci_alloc(m->rt, LOCI_GATHER_BATCH, 0, &mem[i]));
+        CHECK(mem[i].key.extent != kept->extent || mem[i].key.base + mem[i].key.len <= kept->base
+              || mem[i].key.base >= kept->base + kept->len);
+    }
+    for (int i = 0; i < TRIES; i++)
+        loci_free(m->rt, &mem[i]);
+    return 0;
+}
+
+/* Rank 2 has the lock of rank 1's accumulates, and dies. What rank 0 has gathered is lost; rank 1
+ * does not look for it any more, and finds in its place what it has been. */
+static int lock_body(struct member *m)
+{
+    uint64_t *memory = calloc(CELLS, 8), one = 1;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 8 * CELLS, .one_thread = true,
+    };
+    struct loci_memkey ring = { .len = 0 };
+    struct loci_rw lock;
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    lock = loci_window_acc_lock(win, 1);
+    CHECK_OK(loco_window_lock_all(win, 0));
+    CHECK_OK(run_meet_alive(m->rt, m->arg));
+    if (m->rank == 2)
+        CHECK_OK(loci_rw_acquire(m->rt, &lock, LOCI_RW_EXCLUSIVE, 0));
+    if (m->rank == 2)
+        _exit(99);
+    while (loci_peer_alive(m->rt, win->group.peer[2]))
+        usleep(1000);
+    for (int i = 0; i < 3 && m->rank == 0; i++)
+        (void)member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1);
+    if (m->rank == 0) {
+        CHECK_EQ(loco_window_flush(win, 1), LOCO_ERR_PEER_DEAD);
+        loci_copy_once(&ring, loci_gather_row(win->target[1].control, win, 0) + LOCI_GATHER_RING,
+                       sizeof ring);
+        CHECK(ring.kind == LOCI_MEM_POOL && ring.len >= LOCI_GATHER_BATCH);
+        atomic_store((_Atomic int *)m->arg, 10);
+    }
+    CHECK_OK(run_await(m->arg, 10));
+    for (int i = 0; i < 10 && loci_inbox_look(m->rt) != 0; i++)
+        CHECK(i < 9);
+    (void)loco_window_unlock_all(win);
+    CHECK_EQ(loco_window_destroy(win), LOCO_ERR_PEER_DEAD);
+    CHECK(ring.len == 0 || is_kept(m, &ring) == 0);
+    if (m->rank == 0)
+        atomic_store((_Atomic int *)m->arg, 20);
+    CHECK_OK(run_await(m->arg, 20));        /* so long nobody has gone */
+    free(memory);
+    return 0;
+}
+
+Test(window_gather, who_has_the_lock_dies, .timeout = 60)
+{
+    int statuses[3];
+
+    member_run(RUN_SHM, 3, lock_body, run_counter(), statuses);
+    cr_assert(statuses[0] == 0 && statuses[1] == 0 && statuses[2] == 99);
+}
+
+/* ---- a target's words that make no sense ---- */
+
+/* What a target says of what it has applied, or of why not, is not passed on as it is. */
+static int words_body(struct member *m)
+{
+    static const int64_t said[] = {
+        LOCO_ERR_AGAIN, LOCO_IN_PROGRESS, LOCO_ERR_PROTOCOL - 1, INT64_MIN, LOCO_ERR_RANGE,
+    };
+    uint64_t *memory = calloc(CELLS, 8), one = 1;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 8 * CELLS, .one_thread = true,
+    };
+    unsigned char *row;
+    loco_window_t *win;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    row = loci_gather_row(win->target[1].control, win, 0);
+    for (size_t i = 0; i <= sizeof said / sizeof said[0] && m->rank == 0; i++) {
+        bool last = i == sizeof said / sizeof said[0];
+
+        for (int k = 0; k < 3; k++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1));
+        loci_store64(row + (last ? LOCI_GATHER_APPLIED : LOCI_GATHER_STATUS),
+                     last ? 1000000 : (uint64_t)said[i]);
+        CHECK_EQ(loco_window_flush(win, 1), !last && said[i] == LOCO_ERR_RANGE
+                                            ? LOCO_ERR_RANGE : LOCO_ERR_PROTOCOL);
+    }
+    CHECK_OK(run_meet(m->rt));
+    (void)loco_window_unlock_all(win);
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window_gather, a_target_talks_nonsense, .timeout = 60)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, words_body, NULL, NULL), 0);
+}
+
+/* ---- no memory ---- */
+
+static void count_errors(void *ctx, int level, const char *text)
+{
+    (void)text;
+    if (level == LOCO_LOG_ERROR)
+        atomic_fetch_add((_Atomic int *)ctx, 1);
+}
+
+/* A ring that cannot grow is not asked for again each time that it is full. */
+static int refused_body(struct member *m)
+{
+    enum { TAKEN = 100000, RINGS = 20 };
+    uint64_t *memory = calloc(CELLS, 8), one = 1;
+    const struct loco_window_spec spec = {
+        .kind = LOCO_WINDOW_CREATE, .base = memory, .size = 8 * CELLS, .one_thread = true,
+    };
+    static struct loci_mem taken[TAKEN];
+    _Atomic int errors = 0;
+    loco_window_t *win;
+    int n = 0;
+
+    CHECK(memory != NULL);
+    CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_OK(loco_window_lock_all(win, 0));
+    if (m->rank == 0) {
+        for (int k = 0; k < 3; k++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1));
+        CHECK_OK(loco_window_flush(win, 1));
+        m->rt->log = (struct loci_log){ count_errors, &errors, LOCO_LOG_ERROR };
+        m->rt->tunables.mem_limit = (int64_t)m->rt->memory_used;
+        while (n < TAKEN && loci_alloc(m->rt, LOCI_GATHER_BATCH, 0, &taken[n]) == LOCO_OK)
+            n++;
+        CHECK(n < TAKEN);
+        atomic_store(&errors, 0);
+        for (int i = 0; i < RINGS * 4 * (int)(LOCI_GATHER_BATCH / 24); i++)
+            CHECK_OK(member_accumulate(win, 1, LOCO_TYPE_U64, LOCO_OP_SUM, 8, &one, NULL, 1));
+        CHECK_OK(loco_window_flush(win, 1));
+        CHECK_EQ(atomic_load(&errors), 1);
+        while (n > 0)
+            loci_free(m->rt, &taken[--n]);
+        atomic_store((_Atomic int *)m->arg, 1);
+    }
+    CHECK_OK(run_await(m->arg, 1));         /* not at the library's: the target does not apply it */
+    CHECK_OK(loco_window_unlock_all(win));
+    CHECK_OK(run_meet(m->rt));
+    CHECK(m->rank == 0 || memory[1] == 3 + 20 * 4 * (uint64_t)(LOCI_GATHER_BATCH / 24));
+    m->rt->log = (struct loci_log){ .fn = NULL };
+    CHECK_OK(loco_window_destroy(win));
+    free(memory);
+    return 0;
+}
+
+Test(window_gather, a_ring_that_cannot_grow, .timeout = 60)
+{
+    cr_assert_eq(member_run(RUN_SHM, 2, refused_body, run_counter(), NULL), 0);
 }
 
 /* ---- batches that make no sense ---- */

@@ -41,7 +41,8 @@
 struct loci_outbox {
     bool in_use;                /* something has gone there since the last synchronization; */
     bool open;                  /* it is in the list of those, and maybe not in use any more */
-    bool lost;                  /* what was handed over will not be applied */
+    int lost;                   /* LOCO_OK, or why what was handed over will not be applied */
+    uint64_t most;              /* batches of a ring */
     unsigned to_skip, backoff;  /* as of an offer (fabric/shm/offer.c) */
     struct loci_mem ring;       /* of this process; kind NONE: not used yet */
     struct loci_mem inbox;      /* of the target; kind NONE: it has none */
@@ -63,13 +64,22 @@ static unsigned char *batch_of(const struct loci_outbox *o)
 
 /* ---- life ---- */
 
+/* Whether nobody reads the ring any more. Of what was lost somebody at a living target may be at a
+ * batch, and apply whatever comes into its place. Then it stays until the runtime closes. The
+ * target's row may have gone: what was last seen of it counts. */
+static bool is_done_with(struct loco_window *win, int rank, const struct loci_outbox *o)
+{
+    return o->applied == o->handed
+           || !loci_peer_alive(win->rt, win->group.peer[rank]);
+}
+
 void loci_outbox_free(struct loco_window *win, int rank)
 {
     struct loci_outbox *o = win->gather->out[rank];
 
     if (o == NULL)
         return;
-    if (o->ring.key.kind != LOCI_MEM_NONE)
+    if (o->ring.key.kind != LOCI_MEM_NONE && is_done_with(win, rank, o))
         loci_free(win->rt, &o->ring);
     if (o->inbox.key.kind != LOCI_MEM_NONE)
         loci_mem_drop(win->rt, &o->inbox);
@@ -110,12 +120,20 @@ static int take_ring(struct loco_window *win, struct loci_outbox *o, uint64_t de
     return LOCO_OK;
 }
 
+static uint64_t most_depth(const struct loco_window *win)
+{
+    uint64_t share = ALL_DEPTH / (uint64_t)win->group.size;
+
+    return share < FIRST_DEPTH ? FIRST_DEPTH : share < MOST_DEPTH ? share : MOST_DEPTH;
+}
+
 static int begin(struct loco_window *win, int rank, struct loci_outbox *o)
 {
     if (win->gather->work == NULL)
         win->gather->work = malloc(loci_gather_chunk_size() + LOCI_GATHER_ROOM);
     if (win->gather->work == NULL)
         return LOCO_ERR_NO_MEMORY;
+    o->most = most_depth(win);
     o->row = loci_gather_row(win->target[rank].control, win, win->group.rank);
     if (o->inbox.key.kind == LOCI_MEM_NONE)
         find_inbox(win, rank, o);
@@ -175,8 +193,8 @@ static int move_far(const struct loci_gather_way *way, enum loci_op_kind kind,
     return status;
 }
 
-/* All that was handed over to that target and not applied. Where the lock's holder is dead nobody
- * will ever apply it. */
+/* All that was handed over to that target and not applied. Where the lock's holder is dead, or the
+ * row was spoilt, nobody will ever apply it. */
 static int apply_here(struct loco_window *win, int rank, struct loci_outbox *o)
 {
     unsigned char *work = win->gather->work;
@@ -185,15 +203,16 @@ static int apply_here(struct loco_window *win, int rank, struct loci_outbox *o)
         .locate = locate_far, .move = move_far,
     };
     struct loci_rw lock = loci_window_acc_lock(win, rank);
-    int status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES);
+    int status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES), left;
 
-    if (status != LOCO_OK) {
-        o->lost = true;
-        return status;
-    }
-    loci_gather_apply_row(&way, o->row, loci_mem_ptr(&o->ring), loci_gather_depth(&o->ring));
+    if (status != LOCO_OK)
+        return o->lost = status;
+    status = loci_gather_apply_row(&way, o->row, loci_mem_ptr(&o->ring),
+                                   loci_gather_depth(&o->ring));
     o->applied = loci_load64(o->row + LOCI_GATHER_APPLIED);
-    return loci_acc_leave(win, rank, true);
+    o->lost = status;
+    left = loci_acc_leave(win, rank, true);
+    return status == LOCO_OK ? left : status;
 }
 
 /* ---- waiting for the target ---- */
@@ -287,8 +306,8 @@ static int wait_for(struct loco_window *win, int rank, struct loci_outbox *o, ui
 {
     int64_t records;
 
-    if (o->lost)
-        return LOCO_ERR_PEER_DEAD;
+    if (o->lost != LOCO_OK)
+        return o->lost;
     if (is_applied(o, most))
         return LOCO_OK;
     records = (int64_t)(o->handed - o->applied - most) * FULL;
@@ -297,22 +316,22 @@ static int wait_for(struct loco_window *win, int rank, struct loci_outbox *o, ui
         give_time(win, rank, o, most, patience(occasion, records), records);
     if (is_applied(o, most))
         return LOCO_OK;
-    if (!loci_peer_alive(win->rt, win->group.peer[rank])) {
-        o->lost = true;
-        return LOCO_ERR_PEER_DEAD;
-    }
+    if (!loci_peer_alive(win->rt, win->group.peer[rank]))
+        return o->lost = LOCO_ERR_PEER_DEAD;
     return apply_here(win, rank, o);
 }
 
-/* What could not be done is told once. */
+/* What could not be done is told once. A peer has written it, and what it may say is an error of
+ * the program's or the machine's. */
 static int told(struct loci_outbox *o)
 {
-    uint64_t status = loci_load64(o->row + LOCI_GATHER_STATUS);
+    int64_t status = (int64_t)loci_load64(o->row + LOCI_GATHER_STATUS);
 
-    if (status == 0)
+    if (status == LOCO_OK)
         return LOCO_OK;
     loci_store64(o->row + LOCI_GATHER_STATUS, 0);
-    return (int)(int64_t)status;
+    return status < LOCO_OK && status >= LOCO_ERR_PROTOCOL && status != LOCO_ERR_AGAIN
+           ? (int)status : LOCO_ERR_PROTOCOL;
 }
 
 static int finish(struct loco_window *win, int rank, struct loci_outbox *o, enum occasion occasion)
@@ -372,30 +391,24 @@ static void use(struct loco_window *win, int rank, struct loci_outbox *o)
     win->gathering = g->nopen;
 }
 
-static uint64_t most_depth(const struct loco_window *win)
-{
-    uint64_t share = ALL_DEPTH / (uint64_t)win->group.size;
-
-    return share < FIRST_DEPTH ? FIRST_DEPTH : share < MOST_DEPTH ? share : MOST_DEPTH;
-}
-
-/* All batches are handed over: wait for the target, and have more of them from then on. */
+/* All batches are handed over: wait for the target, and have more of them from then on, unless that
+ * was refused before. */
 static int make_batch(struct loco_window *win, int rank, struct loci_outbox *o)
 {
     uint64_t depth = loci_gather_depth(&o->ring);
-    bool grows = 2 * depth <= most_depth(win);
+    bool grows = 2 * depth <= o->most;
     int status = wait_for(win, rank, o, grows ? 0 : depth - 1, FULL_RING);
 
-    if (status == LOCO_OK && grows)
-        take_ring(win, o, 2 * depth);   /* the last one does */
+    if (status == LOCO_OK && grows && take_ring(win, o, 2 * depth) != LOCO_OK)
+        o->most = depth;
     return status;
 }
 
 /* Room for one more of `size` bytes. */
 static int make_room(struct loco_window *win, int rank, struct loci_outbox *o, size_t size)
 {
-    if (o->lost)
-        return LOCO_ERR_PEER_DEAD;
+    if (o->lost != LOCO_OK)
+        return o->lost;
     if (8 + o->bytes + size > LOCI_GATHER_BATCH)
         hand_over(o);
     if (o->bytes > 0 || o->handed - o->applied < loci_gather_depth(&o->ring)

@@ -113,8 +113,10 @@ static inline int loci_gather_drain(struct loco_window *win, int rank)
 
 bool loci_gather_serve(struct loci_inbox_part *part);
 
-/* Apply what was handed over by a row, from this ring of `depth` batches; under the lock. */
-void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
+/* Apply what was handed over by a row, from this ring of `depth` batches; under the lock. What
+ * cannot be done of it is told in the row. LOCO_ERR_PROTOCOL: the row makes no sense, and nothing
+ * was done. */
+int loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
                            const unsigned char *ring, uint64_t depth);
 static inline uint64_t loci_gather_depth(const struct loci_mem *ring)
 {

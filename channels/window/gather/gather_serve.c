@@ -234,8 +234,8 @@ static const unsigned char *ring_of(struct loci_gather *g, const unsigned char *
     return is_known(g, row, origin, &key) ? loci_mem_ptr(&g->ring[origin]) : NULL;
 }
 
-void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
-                           const unsigned char *ring, uint64_t depth)
+int loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row,
+                          const unsigned char *ring, uint64_t depth)
 {
     uint64_t applied = loci_load64(row + LOCI_GATHER_APPLIED);
     uint64_t handed = loci_load64(row + LOCI_GATHER_HANDED);
@@ -243,7 +243,7 @@ void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row
 
     /* No more are handed over before some are applied; a row that says so is not to be trusted. */
     if (handed - applied > depth)
-        return;
+        return LOCO_ERR_PROTOCOL;
     loci_gather_apply_begin(way);
     while (applied != handed)
         loci_gather_apply(way, ring + ++applied % depth * LOCI_GATHER_BATCH);
@@ -252,6 +252,7 @@ void loci_gather_apply_row(const struct loci_gather_way *way, unsigned char *row
         loci_store64(row + LOCI_GATHER_STATUS, (uint64_t)(int64_t)status);
     /* Release: all that was done. */
     loci_store64(row + LOCI_GATHER_APPLIED, applied);
+    return LOCO_OK;
 }
 
 /* Whether some of it is left. */
@@ -269,11 +270,12 @@ static bool apply_all(struct loci_gather *g, unsigned char *room, void *chunk)
         unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
         const unsigned char *ring;
 
-        if (waiting_in(row) == 0)
+        if (i == win->group.rank || waiting_in(row) == 0)
             continue;
         ring = ring_of(g, row, i);
+        /* A row that makes no sense is its origin's affair. */
         if (ring != NULL)
-            loci_gather_apply_row(&way, row, ring, loci_gather_depth(&g->ring[i]));
+            (void)loci_gather_apply_row(&way, row, ring, loci_gather_depth(&g->ring[i]));
         left = left || ring == NULL;
     }
     return left;
@@ -288,7 +290,7 @@ static bool look_at_rows(struct loci_gather *g)
     for (int i = 0; i < win->group.size; i++) {
         unsigned char *row = loci_gather_row(loci_mem_ptr(&win->own_control), win, i);
 
-        if (waiting_in(row) != 0 && find_ring(g, row, i))
+        if (i != win->group.rank && waiting_in(row) != 0 && find_ring(g, row, i))
             found = true;
     }
     return found;
@@ -306,6 +308,15 @@ static bool serve_with(struct loci_gather *g)
     room = rt->ops->touch == NULL ? work + len
            : rt->ops->touch_room(rt->fabric, LOCI_GATHER_ROOM);
     return room != NULL && apply_all(g, room, work);
+}
+
+/* Whoever comes later may find it free, unless its holder has died: then nobody does. */
+static bool may_become_free(struct loco_window *win, const struct loci_rw *lock)
+{
+    int holder;
+
+    return loci_rw_holder(win->rt, lock, &holder) == LOCO_OK
+           && (holder < 0 || loci_peer_alive(win->rt, win->group.peer[holder]));
 }
 
 /* By any thread that waits, so nothing is waited for here: neither for the lock, whose holder may
@@ -327,7 +338,7 @@ bool loci_gather_serve(struct loci_inbox_part *part)
     if (!loci_rw_take_mapped(win->rt, word, &lock, LOCI_RW_EXCLUSIVE)) {
         if (dynamic)
             pthread_mutex_unlock(&win->regions_lock);
-        return true;
+        return may_become_free(win, &lock);
     }
     left = serve_with(g);
     loci_rw_release(win->rt, &lock, LOCI_RW_EXCLUSIVE);
