@@ -80,6 +80,31 @@ Test(own, copies_many_spans)
     loci_shm_scratch_close(&own_fabric);
 }
 
+/* Locks are held around it. */
+static void *is_cancelled(void *arg)
+{
+    const struct shm_span span = { (uintptr_t)arg, 8 };
+
+    pthread_cancel(pthread_self());
+    if (copy(true, &span, 1) != LOCO_OK || copy(false, &span, 1) != LOCO_OK)
+        return NULL;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    return arg;
+}
+
+Test(own, a_thread_is_not_cancelled_in_it)
+{
+    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 1);
+    pthread_t thread;
+    void *result;
+
+    cr_assert_neq(loci_shm_scratch(&own_fabric), NULL);
+    cr_assert_eq(pthread_create(&thread, NULL, is_cancelled, memory), 0);
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    cr_assert_eq(result, memory);
+    loci_shm_scratch_close(&own_fabric);
+}
+
 Test(own, what_cannot_be_touched_is_a_status)
 {
     unsigned char *good = pages(PROT_READ | PROT_WRITE, 2), *bad[3];

@@ -36,6 +36,7 @@
 #include "config.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "descriptor.h"
@@ -62,13 +63,16 @@ void loci_shm_own_begin(struct shm_own *own, const struct shm_fabric *f, bool wr
     own->status = LOCO_OK;
 }
 
+/* Not by the C library, whose calls are points of cancellation: a thread that the program cancels
+ * would end here, with locks, and once there are several threads each call costs more. The offset
+ * goes in two halves, of which a kernel of 64 bits ignores the upper one. */
 static void copy(struct shm_own *own)
 {
-    ssize_t got;
+    long got;
 
     loci_shm_as_another_process(true);
-    got = own->writes ? preadv(own->fd, own->iov, own->n, own->at)
-                      : pwritev(own->fd, own->iov, own->n, own->at);
+    got = syscall(own->writes ? SYS_preadv : SYS_pwritev, own->fd, own->iov, (long)own->n,
+                  (long)own->at, (long)((uint64_t)own->at >> 32));
     loci_shm_as_another_process(false);
     if (got < 0 || (size_t)got != own->bytes)
         own->status = LOCO_ERR_SYSTEM;
