@@ -172,7 +172,6 @@ void loco_runtime_close(loco_runtime_t *rt)
     if (rt == NULL)
         return;
     loci_living_end(rt);
-    loci_asymmetric_close(rt);
     end_observing(rt);
     if (rt->ops->drain != NULL)
         rt->ops->drain(rt->fabric);
@@ -185,6 +184,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     rt->ops->close(rt->fabric);
     rt->fabric = NULL;
     loci_service_close(rt);
+    loci_asymmetric_close(rt);      /* nobody waits any more, nor signals */
     loci_memory_end(rt);
     loci_inbox_end(rt);
     loci_names_close(rt);

@@ -49,19 +49,27 @@ static bool has_come(const unsigned char *counter, uint64_t least)
     return false;
 }
 
+static int count_at(struct loco_window *win, int rank, uint64_t offset, uint64_t count,
+                    loco_ack_t *sent)
+{
+    int status = loci_tell64(win->rt, &win->control[rank], offset, count, sent);
+
+    loci_signal(win->rt, win->group.peer[rank], LOCI_BELL_WINDOW);
+    return status;
+}
+
 /* Nobody waits for `sent` but who is about to leave. What this thread has lost on its way to that
  * member is an error of its own, told here if it was not before; the member, which is alive, waits
  * for the counter all the same. */
 static int tell(struct loco_window *win, int rank, uint64_t offset, uint64_t count,
                 loco_ack_t *sent)
 {
-    int status = loci_tell64(win->rt, &win->control[rank], offset, count, sent), again;
+    int status = count_at(win, rank, offset, count, sent), again;
 
-    loci_signal(win->rt, win->group.peer[rank], LOCI_BELL_WINDOW);
     if (status >= 0 || status == LOCO_ERR_PEER_DEAD)
         return status;
     loci_fence_peer(win->rt, LOCO_FENCE_THREAD, win->group.peer[rank]);
-    again = loci_tell64(win->rt, &win->control[rank], offset, count, sent);
+    again = count_at(win, rank, offset, count, sent);
     return again == LOCO_ERR_PEER_DEAD ? again : status;
 }
 

@@ -2,11 +2,13 @@
 
 /* The fabric of one node: deaths and goodbyes. */
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <loco/barrier.h>
 
+#include "move/asymmetric.h"
 #include "shm_world.h"
 
 /* ---- life and death ---- */
@@ -337,4 +339,53 @@ Test(shm, who_opens_a_runtime_again_is_met_again, .timeout = 120)
 {
     run(2, comes_back, &plain);
     run(3, comes_back, &plain);
+}
+
+/* ---- the runtime's threads ---- */
+
+/* A wait of the last ones that there are is the first that lasts long. */
+static void drain(struct loci_fabric *fabric)
+{
+    struct loco_runtime *rt = shm_of(fabric)->rt;
+
+    atomic_store(&rt->asymmetric, LOCI_ASYMMETRIC_UNTRIED);
+    loci_asymmetric_state(rt);
+}
+
+/* Other than the caller. */
+static int count_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int n = 0;
+
+    while (tasks != NULL && (entry = readdir(tasks)) != NULL)
+        n += entry->d_name[0] != '.' && atoi(entry->d_name) != (int)gettid();
+    if (tasks != NULL)
+        closedir(tasks);
+    return n;
+}
+
+static int closes_all(const struct loco_bootstrap *boot, void *arg)
+{
+    struct loci_fabric_ops ops = loci_fabric_shm;
+    struct loco_bootstrap own = *boot;
+    loco_runtime_t *rt;
+    int before = count_threads();
+
+    (void)arg;
+    ops.drain = drain;
+    own.log = run_log;
+    NEED(loci_runtime_open(&own, NULL, &ops, &rt) == LOCO_OK);
+    NEED(atomic_load(&rt->asymmetric) == LOCI_ASYMMETRIC_UNTRIED);
+    loco_runtime_close(rt);
+    NEED(count_threads() == before);
+    return 0;
+}
+
+/* Many times: registering takes a while, but not always. */
+Test(shm, closes_after_its_last_thread)
+{
+    for (int i = 0; i < 5; i++)
+        run(1, closes_all, &plain);
 }
