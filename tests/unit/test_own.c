@@ -131,14 +131,36 @@ Test(own, what_cannot_be_touched_is_a_status)
 
 /* ---- without a copy ---- */
 
-static bool reach(const unsigned char *page, size_t n)
+static bool reach_pieces(const struct loci_piece *pieces, int n)
 {
-    const struct loci_piece piece = { (uintptr_t)page, n * PAGE };
-    bool yes = loci_shm_reach((struct loci_fabric *)&own_fabric, &piece, 1);
+    bool yes = loci_shm_reach((struct loci_fabric *)&own_fabric, pieces, n);
 
     if (yes)
         loci_shm_reached((struct loci_fabric *)&own_fabric);
     return yes;
+}
+
+static bool reach(const unsigned char *page, size_t n)
+{
+    return reach_pieces(&(struct loci_piece){ (uintptr_t)page, n * PAGE }, 1);
+}
+
+/* More than an old kernel is asked for one by one. */
+static void reach_many(void)
+{
+    enum { MANY = 100 };
+    unsigned char *memory = pages(PROT_READ | PROT_WRITE, 2 * MANY), there[2 * MANY];
+    struct loci_piece pieces[MANY];
+    bool yes;
+
+    for (size_t i = 0; i < MANY; i++)
+        pieces[i] = (struct loci_piece){ (uintptr_t)memory + 2 * i * PAGE, PAGE };
+    yes = reach_pieces(pieces, MANY);
+    cr_assert_eq(mincore(memory, 2 * MANY * PAGE, there), 0);
+    for (size_t i = 0; i < 2 * MANY; i++)
+        cr_assert(!yes || (there[i] & 1) == (i % 2 == 0));
+    cr_assert_eq(mprotect(memory + PAGE * MANY, PAGE, PROT_READ), 0);
+    cr_assert(!reach_pieces(pieces, MANY));
 }
 
 Test(own, only_what_may_be_written_is_reached)
@@ -156,6 +178,9 @@ Test(own, only_what_may_be_written_is_reached)
     cr_assert(!reach(good + PAGE, 1));
     cr_assert_eq(munmap(good + PAGE, PAGE), 0);
     cr_assert(!reach(good + PAGE, 1) && !reach(good, 3) && reach(good + 2 * PAGE, 2));
+    cr_assert(!reach_pieces((const struct loci_piece[]){ { (uintptr_t)good, PAGE },
+                                                         { (uintptr_t)good + PAGE, PAGE } }, 2));
+    reach_many();
 }
 
 Test(own, secret_memory_is_reached)

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUNS 32                 /* of pages that adjoin, each a call of the system */
-#define RECORDS_OF_PAGE 4       /* on the average, for which to check one is worth while */
+#define RUNS 1024               /* of pages that adjoin */
 
 /* ---- what the records are for ---- */
 
@@ -46,53 +45,46 @@ static bool begin(const struct loci_gather_way *way, const unsigned char *record
 }
 
 /* Neither they nor what lies between is known to be the target's yet. */
-static size_t look_at_all(const unsigned char *record, size_t bytes, struct loci_gather_area *area)
+static bool look_at_all(const unsigned char *record, size_t bytes, struct loci_gather_area *area)
 {
     struct loci_gather_what what = { .word = 0 };
-    size_t records = 0;
 
-    for (; bytes > 0; records++) {
+    while (bytes > 0) {
         uint64_t low, high;
 
         if (!loci_gather_next(record, bytes, &what))
-            return 0;
+            return false;
         low = loci_load64(record);
         high = low + what.len;
         if (high < low)
-            return 0;
+            return false;
         area->low = low < area->low ? low : area->low;
         area->high = high > area->high ? high : area->high;
         if (last_page(area) - first_page(area) >= LOCI_GATHER_PAGES)
-            return 0;
+            return false;
         area->page[place_of(area, area->base + low)] = true;
         area->page[place_of(area, area->base + high - 1)] = true;
         record += LOCI_GATHER_RECORD(what.len);
         bytes -= LOCI_GATHER_RECORD(what.len);
     }
-    return records;
-}
-
-static size_t count(const struct loci_gather_area *area)
-{
-    uint64_t last = last_page(area);
-    size_t n = 0;
-
-    for (uint64_t page = first_page(area); page <= last; page++)
-        n += area->page[page % LOCI_GATHER_PAGES];
-    return n;
+    return true;
 }
 
 bool loci_gather_survey(const struct loci_gather_way *way, const unsigned char *record,
                         size_t bytes, struct loci_gather_area *area)
 {
-    size_t records;
     uint64_t at;
 
-    if (way->reach == NULL || !begin(way, record, bytes, area))
-        return false;
-    records = look_at_all(record, bytes, area);
-    return records > 0 && way->locate(way, area->low, area->high - area->low, &at) == LOCO_OK
-           && (count(area) - 1) * RECORDS_OF_PAGE < records;
+    return way->reach != NULL && begin(way, record, bytes, area)
+           && look_at_all(record, bytes, area)
+           && way->locate(way, area->low, area->high - area->low, &at) == LOCO_OK;
+}
+
+static bool is_any_of_eight(const struct loci_gather_area *area, uint64_t page)
+{
+    static const bool none[8];
+
+    return page % 8 != 0 || memcmp(&area->page[page % LOCI_GATHER_PAGES], none, 8) != 0;
 }
 
 bool loci_gather_reach(const struct loci_gather_way *way, const struct loci_gather_area *area)
@@ -105,6 +97,11 @@ bool loci_gather_reach(const struct loci_gather_way *way, const struct loci_gath
     for (uint64_t page = first_page(area); page <= last; page++) {
         bool here = area->page[page % LOCI_GATHER_PAGES];
 
+        if (!is_any_of_eight(area, page)) {
+            before = false;
+            page += 7;
+            continue;
+        }
         if (here && !before && n == RUNS)
             return false;
         if (here && !before)

@@ -5,14 +5,18 @@
 /* Applying the records of a batch by loads and stores where the memory is, without a copy.
  *
  * The target's own memory may be there or not, and be writable or not: plain accesses are for what
- * was just checked. The system checks a page in less time than it copies a few elements to or from
- * it, so that is worth while where the records of a batch are for few pages. These, and no others,
- * are checked once for all of the batch: a page that nobody writes stays as it is, though it lies
- * between two others. */
+ * was just checked. The system checks a page in less time than it copies a few elements to it from
+ * a list. The pages that records are for, and no others, are checked once for all of the batch: a
+ * page that nobody writes stays as it is, though it lies between two others. */
 
 #include "gather_apply.h"
 
-#define LOCI_GATHER_PAGES 512       /* from the first of a batch to the last, at most */
+/* From the first of a batch to the last, at most. */
+#ifdef LOCO_SIM
+#define LOCI_GATHER_PAGES 8
+#else
+#define LOCI_GATHER_PAGES 8192
+#endif
 
 /* What the records of a batch are for. */
 struct loci_gather_area {
@@ -22,7 +26,8 @@ struct loci_gather_area {
     bool page[LOCI_GATHER_PAGES];   /* by number modulo LOCI_GATHER_PAGES: some record is for it */
 };
 
-/* Whether `bytes` of records, all of which make sense, are for few pages of the target's. */
+/* Whether `bytes` of records, all of which make sense, are for pages of the target's near each
+ * other. */
 bool loci_gather_survey(const struct loci_gather_way *way, const unsigned char *record,
                         size_t bytes, struct loci_gather_area *area);
 /* Whether those pages can be touched, until way->reached() is called. */

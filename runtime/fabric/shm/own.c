@@ -44,6 +44,12 @@
 #include "offer.h"
 #include "own.h"
 
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+#define THIS_PROCESS (-10001)   /* PIDFD_SELF_THREAD_GROUP, Linux 6.14 */
+#define FEW 8                   /* calls of the system that are worth while in place of one */
+
 static bool is_in(const struct shm_scratch *file, const unsigned char *p)
 {
     return file->base != NULL && p >= file->base && p - file->base < (ptrdiff_t)file->len;
@@ -167,15 +173,37 @@ int loci_shm_touch(struct loci_fabric *fabric, bool writes, const struct loci_pi
     return loci_shm_own_end(&own);
 }
 
+static bool reach_each(const struct loci_piece *pieces, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (madvise((void *)(uintptr_t)pieces[i].at, pieces[i].len, MADV_POPULATE_WRITE) != 0)
+            return false;
+    return true;
+}
+
+static bool reach_all(const struct loci_piece *pieces, int n)
+{
+    struct iovec iov[SHM_OWN_SPANS];
+    size_t bytes = 0;
+
+    if (n > SHM_OWN_SPANS)
+        return false;
+    for (int i = 0; i < n; i++) {
+        iov[i] = (struct iovec){ (void *)(uintptr_t)pieces[i].at, pieces[i].len };
+        bytes += pieces[i].len;
+    }
+    return syscall(SYS_process_madvise, THIS_PROCESS, iov, n, MADV_POPULATE_WRITE, 0)
+           == (long)bytes;
+}
+
 /* Unlike a look at the protection this also breaks sharing with children, fills holes of files and
  * finds that there is no more memory, each as the store would. Memory of devices, secret memory and
  * kernels before 5.14 are refused. */
 bool loci_shm_reach(struct loci_fabric *fabric, const struct loci_piece *pieces, int n)
 {
     (void)fabric;
-    for (int i = 0; i < n; i++)
-        if (madvise((void *)(uintptr_t)pieces[i].at, pieces[i].len, MADV_POPULATE_WRITE) != 0)
-            return false;
+    if (!(n > 1 && reach_all(pieces, n)) && !(n <= FEW && reach_each(pieces, n)))
+        return false;
     loci_shm_as_another_process(true);
     return true;
 }
