@@ -198,7 +198,7 @@ static void tell_stuck(struct loco_runtime *rt, const struct loci_reason *why)
                  why->what, (unsigned long long)who->identity, (int)who->pid);
 }
 
-/* The clock is read now and then only: LOCO_ERR_TIMEOUT, or LOCO_OK. */
+/* LOCO_ERR_TIMEOUT, or LOCO_OK. */
 static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
                          struct clock *clock)
 {
@@ -358,6 +358,16 @@ static void watch_ends(struct loco_runtime *rt, const struct loci_reason *why,
         loci_trace_end(rt, NULL, 0);
 }
 
+/* Now and then only, to look for what is told after a while. But where others have this core a
+ * round takes as long as they like: a wait that ends by time looks each time that it has given the
+ * core away. */
+static bool is_time_to_look(const struct loco_runtime *rt, const struct loci_reason *why,
+                            const struct clock *clock, unsigned rounds)
+{
+    return rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0 || may_sleep(rt, why, clock)
+           || (why->timeout_ns != LOCO_FOREVER && rounds > (unsigned)rt->tunables.spin);
+}
+
 /* It was not over at the first look, before which that many had died. */
 static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
                                              const struct loci_reason *why, loci_ready_fn *ready,
@@ -375,7 +385,7 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
                 break;
             deaths_seen = deaths;
         }
-        if (rounds % CLOCK_EVERY == 0 || why->timeout_ns == 0 || may_sleep(rt, why, &clock)) {
+        if (is_time_to_look(rt, why, &clock, rounds)) {
             status = look_at_clock(rt, why, &clock);
             if (status != LOCO_OK)
                 break;

@@ -13,7 +13,8 @@ struct fake {
     int64_t now;
     unsigned idles;
     struct loco_runtime *rt;
-    int die_at;                 /* round of idling at which the peer is reported dead */
+    int64_t round_ns;           /* of idling */
+    int die_at;                 /* the one at which the peer is reported dead */
 };
 
 static int64_t fake_now(void *ctx)
@@ -32,7 +33,7 @@ static void fake_idle(void *ctx, unsigned rounds)
     struct fake *f = ctx;
 
     (void)rounds;
-    f->now += 1000;
+    f->now += f->round_ns;
     f->idles++;
     if (f->die_at != 0 && f->idles == (unsigned)f->die_at) {
         atomic_store(&f->rt->peers[1]->state, LOCI_PEER_DEAD);
@@ -51,7 +52,7 @@ static void set_up(struct loco_runtime *rt, struct fake *f)
     memset(f, 0, sizeof *f);
     memset(&self, 0, sizeof self);
     memset(&other, 0, sizeof other);
-    f->now = 1000;
+    f->now = f->round_ns = 1000;
     f->rt = rt;
     rt->host = (struct loci_host){
         .ctx = f, .now = fake_now, .random = fake_random, .idle = fake_idle,
@@ -204,6 +205,19 @@ Test(wait, times_out_and_with_zero_asks_once)
     why.timeout_ns = 0;
     cr_assert_eq(loci_wait(&rt, &why, count_down, &left), LOCO_ERR_TIMEOUT);
     cr_assert_eq(left, 1);
+}
+
+/* Others have the core for 3 ms each time that it is given away. */
+Test(wait, a_short_one_is_short_on_a_busy_machine)
+{
+    struct loci_reason why = { .what = "a test", .peer = -1, .timeout_ns = 200000 };
+    struct loco_runtime rt;
+    struct fake f;
+
+    set_up(&rt, &f);
+    f.round_ns = 3000000;
+    cr_assert_eq(loci_wait(&rt, &why, never, NULL), LOCO_ERR_TIMEOUT);
+    cr_assert_eq(f.idles, 1);
 }
 
 Test(wait, ends_when_a_needed_peer_dies_and_only_then, .timeout = 10)

@@ -33,7 +33,8 @@
  * If 2 on the left saw ATOMICS, then 1 on the left is seen by 3 on the right: both sides are those
  * of an asymmetric fence (asymmetric.h), so the frequent one pays for none. While a process has not
  * registered for that yet it takes a full fence. There is nothing between 1 and 4 that could block,
- * so the wait is short, unless that process does not run. It is bounded by REVOKE_WAIT: after that
+ * so the wait is short, unless that process does not run. It is bounded by REVOKE_WAIT, and by one
+ * turn of whoever else has the core of this one: after that
  * the word becomes ATOMICS again, nothing was changed under the lock, and the vector is done by
  * atomics. So a process that is stopped, by a debugger say, holds up nobody.
  *
