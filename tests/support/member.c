@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MEMBERS_MAX 64
-#define RECORD_MAX 512
+#define RECORD_MAX 4096
 
 /* An exchange of threads: what they give goes into one of two rows of cells, by turns, so that
  * the slowest still reads one while the fastest writes the other. */

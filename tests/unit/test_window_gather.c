@@ -114,6 +114,7 @@ static int calls_body(struct member *m)
 
     CHECK(memory != NULL && model != NULL);
     CHECK_OK(loco_window_create(m->rt, &m->exchange, &spec, &win));
+    CHECK_EQ(win->gathers, m->n > 1);
     for (int round = 0; round < 4; round++) {
         CHECK_OK(round % 2 == 0 ? loco_window_lock_all(win, 0) : loco_window_fence(win, 0));
         CHECK_EQ(many_calls(m, win, model, idle), 0);
@@ -136,6 +137,55 @@ Test(window_gather, all_are_done_once_and_in_order, .timeout = RUN_SECONDS)
     for (int i = 0; i < 2; i++)
         for (int n = 1; n <= MEMBERS; n++)
             cr_assert_eq(member_run(RUN_SHM, n, calls_body, &idle[i], NULL), 0, "%d members", n);
+}
+
+/* ---- one node, and a device ---- */
+
+/* Members that map each other's memory, in a job whose data goes through a device. */
+static loco_runtime_t *members[MEMBERS];
+static _Thread_local loco_runtime_t *own_rt;
+
+static unsigned char *map(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    uint64_t identity = loci_peer(own_rt, mem->peer)->address.identity;
+    const struct loci_extent *extent;
+    int i = 0;
+
+    (void)fabric;
+    while (members[i]->address.identity != identity)
+        i++;
+    pthread_mutex_lock(&members[i]->memory_lock);
+    extent = members[i]->extents;
+    while (extent != NULL && extent->number != mem->key.extent)
+        extent = extent->next;
+    pthread_mutex_unlock(&members[i]->memory_lock);
+    return extent != NULL ? extent->base + mem->key.base : NULL;
+}
+
+static int device_body(struct member *m)
+{
+    struct loci_fabric_ops ops = *m->rt->ops;
+    const struct loci_fabric_ops *before = m->rt->ops;
+    char byte = 0, all[MEMBERS];
+    int status;
+
+    own_rt = members[m->rank] = m->rt;
+    ops.maps = true;
+    ops.map = map;
+    m->rt->ops = &ops;
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &byte, 1, all));
+    status = calls_body(m);
+    CHECK_OK(m->exchange.allgather(m->exchange.ctx, &byte, 1, all));
+    m->rt->ops = before;
+    return status;
+}
+
+Test(window_gather, goes_through_a_device_on_one_node, .timeout = RUN_SECONDS)
+{
+    bool idle = false;
+
+    for (uint64_t seed = 1; seed <= 3; seed++)
+        cr_assert_eq(member_run_seed(RUN_WEAK, 3, seed, device_body, &idle, NULL), 0);
 }
 
 /* ---- nobody needs the target ---- */

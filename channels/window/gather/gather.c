@@ -52,7 +52,7 @@ struct loci_outbox {
     uint64_t applied;           /* as last seen */
     size_t bytes;               /* of records in that one */
     int64_t records;            /* since the last synchronization */
-    struct loci_far *far;       /* in the nic domain all that there is; NULL: not used yet */
+    struct loci_far *far;       /* through a device all that there is; NULL: not used yet */
 };
 
 static unsigned char *batch_of(const struct loci_outbox *o)
@@ -441,7 +441,7 @@ static int gather(struct loco_window *win, int rank, struct loci_outbox *o, enum
 {
     int status;
 
-    if (win->domain == LOCI_DOMAIN_NIC)
+    if (loci_gathers_far(win))
         return gather_far(win, rank, o, type, op, offset, operand, len);
     status = loci_window_send(win);
     if (status != LOCO_OK)
@@ -488,7 +488,7 @@ int loci_gather_put(struct loco_window *win, int rank, uint64_t offset, const vo
     struct loci_outbox *o = win->gather->out[rank];
 
     if (o == NULL || !o->in_use || len > LOCI_GATHER_MOST || len == 0
-        || win->domain == LOCI_DOMAIN_NIC)
+        || loci_gathers_far(win))
         return LOCO_ERR_AGAIN;
     return gather(win, rank, o, LOCO_TYPE_BYTE, LOCO_OP_REPLACE, offset, from, len);
 }

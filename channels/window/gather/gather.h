@@ -89,6 +89,14 @@ static inline unsigned char *loci_gather_row(unsigned char *control, const struc
     return control + win->gather_at + LOCI_GATHER_ROWS + (size_t)LOCI_CACHE_LINE * (size_t)origin;
 }
 
+/* Whether what goes to memory that the members brought, or to any of other nodes, goes through a
+ * device: gather_far.h. */
+static inline bool loci_gathers_far(const struct loco_window *win)
+{
+    return win->domain == LOCI_DOMAIN_NIC
+           || (!win->synchronous && win->kind >= LOCO_WINDOW_CREATE);
+}
+
 /* ---- origin; only where win->gathers ---- */
 
 /* An accumulate without result, or a put (LOCO_OP_REPLACE of LOCO_TYPE_BYTE), of one span, to which

@@ -65,8 +65,9 @@ void loci_gather_prepare(struct loco_window *win)
 
 void loci_gather_open(struct loco_window *win)
 {
-    if (win->domain == LOCI_DOMAIN_NIC && win->one_thread && win->group.size > 1) {
-        win->gather = new_gather(win);
+    if (loci_gathers_far(win)) {
+        if (win->one_thread && win->group.size > 1)
+            win->gather = new_gather(win);
         win->gathers = win->gather != NULL;
         return;
     }
