@@ -180,7 +180,7 @@ static void tell_torn(struct loco_runtime *rt, const struct loci_reason *why, in
     const struct loci_address *who = &loci_peer(rt, whose)->address;
 
     LOCI_LOG(rt, LOCO_LOG_WARN, "waiting since 1 s for %s, whose %s %llu is not whole, at process "
-             "%016llx (pid %d)", why->what, why->torn, (unsigned long long)why->number,
+             "%016llx (pid %d)", why->what, why->torn->what, (unsigned long long)why->torn->number,
              (unsigned long long)who->identity, (int)who->pid);
 }
 

@@ -14,26 +14,34 @@
  * `ready` said 0, so what arrived before the death counts), and LOCO_ERR_TIMEOUT. */
 typedef int loci_ready_fn(void *arg);
 
+/* What a wait needs to be whole, such as a key: that takes moments where all is well, so it is said
+ * after a second, and as a warning. */
+struct loci_torn {
+    const char *what;
+    uint64_t number;
+};
+
+/* Ten words: more than that gcc clears by a string instruction, which takes longer than all else of
+ * an uncontended lock. And it is filled in before the first look. */
 struct loci_reason {
     const char *what;                   /* for the report when it is stuck: "ticket of lock x" */
     const struct loci_mem *at;          /* for it, too: memory of whom that is in; nullable */
     const struct loco_group *group;     /* needs all of these, or */
     int peer;                           /* this one (index of peer), where group is NULL; -1 none */
+    uint8_t kind;                       /* enum loci_wait_kind, for statistics */
+    uint8_t bell;                       /* enum loci_bell_kind: who ends this wait signals it, of
+                                           this process (bell.h); LOCI_BELL_ANY: nobody does */
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */
     int64_t timeout_ns;                 /* LOCO_FOREVER or nanoseconds */
-    enum loci_wait_kind kind;           /* for statistics */
-    const char *torn;                   /* nullable: it waits for this to be whole, "key", of... */
-    uint64_t number;                    /* ...this number. That takes moments where all is well, so
-                                           it is said after a second, and as a warning */
+    const struct loci_torn *torn;       /* nullable */
     /* Nullable: this wait may sleep soon. Say in network memory of this process that one thread
      * more (+1) or less (-1) does; an atomic in one order with what `ready` then loads. Who ends
      * the wait looks there, and calls loci_ring(). */
     void (*announce)(void *arg, int change);
-    /* Who ends this wait signals this bell of this process (bell.h); LOCI_BELL_ANY: nobody does. */
-    enum loci_bell_kind bell;
     const struct loci_mem *watched;     /* nullable: they signal all who wait for a change there */
     int64_t (*doze)(void *arg);         /* nullable: how long it may sleep now, ns, after a look */
 };
+_Static_assert(sizeof(struct loci_reason) <= 80, "cleared by a few stores");
 
 int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready_fn *ready,
               void *arg);

@@ -231,9 +231,10 @@ static int is_whole(void *arg)
 static int read_until_whole(struct loci_owned *o, const unsigned char *copy, void *value,
                             size_t len)
 {
+    const struct loci_torn whole = { "value of member", (uint64_t)o->owner };
     const struct loci_reason why = {
         .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
-        .torn = "value of member", .number = (uint64_t)o->owner,
+        .torn = &whole,
     };
     struct read_wait wait = { o, copy, value, len };
 
@@ -285,9 +286,10 @@ static int is_pulled(void *arg)
 /* Under the lock. */
 static int pull_locked(struct loci_owned *o, void *value, size_t len)
 {
+    const struct loci_torn whole = { "value of member", (uint64_t)o->owner };
     const struct loci_reason why = {
         .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
-        .torn = "value of member", .number = (uint64_t)o->owner,
+        .torn = &whole,
     };
     struct read_wait wait = { o, NULL, value, len };
 

@@ -185,9 +185,10 @@ int loci_kv_read_value(struct loco_kvstore *kv, uint64_t key, uint64_t word, voi
     int status = read_once(kv, word, value);
 
     if (status == LOCI_KV_TORN) {
+        const struct loci_torn whole = { "key", key };
         const struct loci_reason why = {
             .what = kv->ep->name, .at = loci_kv_mem(kv, word), .peer = -1,
-            .timeout_ns = LOCO_FOREVER, .torn = "key", .number = key,
+            .timeout_ns = LOCO_FOREVER, .torn = &whole,
         };
 
         atomic_fetch_add_explicit(&kv->retries, 1, memory_order_relaxed);
