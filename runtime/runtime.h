@@ -245,12 +245,12 @@ struct loco_runtime {
     bool parting;                   /* the runtime closes: all is kept from now on */
     struct loco_group *groups;      /* made by group.c and not destroyed */
     _Atomic unsigned deaths;        /* grows around every loss of a peer: waiters look again */
+    _Atomic int asymmetric;         /* enum loci_asymmetric; on a line with what locks read */
     struct loci_bells *bells;       /* sleepers' (bell.h) */
     struct loci_bells own_bells;    /* where the fabric has none that peers reach */
     struct loci_bells no_bells;     /* nobody sleeps by them */
     _Atomic bool unheard;           /* there is a process here or elsewhere that rings none */
     bool expects_machines;          /* processes of other machines will be met */
-    _Atomic int asymmetric;         /* enum loci_asymmetric */
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
     _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */

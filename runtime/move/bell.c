@@ -98,6 +98,13 @@ struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer)
     return none;        /* another thread has mapped them */
 }
 
+/* Whoever signals takes part in the fence, soon, also where it has signalled nobody but itself. */
+void loci_before_signal_slow(struct loco_runtime *rt)
+{
+    loci_asymmetric_state(rt);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 /* That it cannot be told is because it is dead, or its own affair: it is told of that, too. */
 void loci_signal_slow(struct loco_runtime *rt, int peer, enum loci_bell_kind kind)
 {

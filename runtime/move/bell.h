@@ -8,6 +8,7 @@
 #include "move/rma.h"
 #include "runtime.h"
 
+void loci_before_signal_slow(struct loco_runtime *rt);
 void loci_signal_slow(struct loco_runtime *rt, int peer, enum loci_bell_kind kind);
 void loci_signal_watchers_slow(struct loco_runtime *rt, const struct loco_group *group,
                                enum loci_bell_kind kind);
@@ -24,12 +25,12 @@ struct loci_bells *loci_bells_of(struct loco_runtime *rt, int peer);
 
 /* Between such a store and the look at who sleeps: the sleeper's affair, once this process takes
  * part in its fence. */
-static inline void loci_before_signal(const struct loco_runtime *rt)
+static inline void loci_before_signal(struct loco_runtime *rt)
 {
     if (atomic_load_explicit(&rt->asymmetric, memory_order_relaxed) == LOCI_ASYMMETRIC_READY)
         atomic_signal_fence(memory_order_seq_cst);
     else
-        atomic_thread_fence(memory_order_seq_cst);
+        loci_before_signal_slow(rt);
 }
 
 /* After a store or an atomic that may end a wait of that peer's process (its index; LOCI_SELF: of
