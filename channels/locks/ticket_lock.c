@@ -108,8 +108,16 @@ static int enter_until(struct loco_ticket_lock *lock, int64_t deadline)
         .timeout_ns = loci_time_left(lock->rt, deadline), .kind = LOCI_WAIT_LOCK,
         .bell = LOCI_BELL_TICKET,
     };
+    int status;
 
-    return deadline == LOCI_NEVER ? enter(lock) : loci_wait(lock->rt, &why, is_entered, lock);
+    if (deadline == LOCI_NEVER)
+        return enter(lock);
+    if (try_enter(lock))
+        return LOCO_OK;
+    atomic_fetch_add_explicit(&lock->without, 1, memory_order_seq_cst);
+    status = loci_wait(lock->rt, &why, is_entered, lock);
+    atomic_fetch_sub_explicit(&lock->without, 1, memory_order_relaxed);
+    return status;
 }
 
 static bool others_wait(const struct loco_ticket_lock *lock)
@@ -118,13 +126,18 @@ static bool others_wait(const struct loco_ticket_lock *lock)
            != atomic_load_explicit(&lock->serving, memory_order_relaxed) + 1;
 }
 
+/* Whoever may sleep for it has counted itself here before it did so there, so the fence that makes
+ * a signaller see the bell (bell.c) makes it see this, too; and this is where it is anyway. */
 static void leave(struct loco_ticket_lock *lock)
 {
     uint32_t number = atomic_load_explicit(&lock->serving, memory_order_relaxed);
 
     atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
     atomic_store_explicit(&lock->serving, number + 1, memory_order_release);
-    loci_signal(lock->rt, LOCI_SELF, LOCI_BELL_TICKET);
+    loci_before_signal(lock->rt);
+    if (atomic_load_explicit(&lock->next, memory_order_relaxed) != number + 1
+        || atomic_load_explicit(&lock->without, memory_order_relaxed) != 0)
+        loci_signal(lock->rt, LOCI_SELF, LOCI_BELL_TICKET);
 }
 
 /* ---- processes ---- */

@@ -33,6 +33,7 @@ struct loco_ticket_lock {
     uint64_t record;                    /* offset of this lock's record */
     struct loco_ticket_array *array;
     int host;                           /* index of the host's peer */
+    _Atomic uint32_t without;           /* threads here that wait, but not in line (below) */
     uint64_t grant;                     /* offset of this lock's grant word, at every process */
 
     /* Threads of this process: a ticket lock of their own. */

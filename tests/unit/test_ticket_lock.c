@@ -9,6 +9,7 @@
 
 #include "locks/ticket_lock.h"
 #include "run.h"
+#include "wait.h"
 
 #define SECOND INT64_C(1000000000)
 
@@ -139,6 +140,61 @@ Test(ticket_lock, tickets_wrap_around, .timeout = RUN_SECONDS)
     c.ticket = 65500;
     cr_assert_eq(run_on(RUN_SHM, 2, 0, (const char *const[]){ "LOCO_LOCK_HANDOVERS=0", NULL },
                         counting_body, &c), 0);
+}
+
+/* ---- a thread that waits, but for a limited time, sleeps without a place in line ---- */
+
+#define ASLEEP 50000            /* us: it has long announced its sleep then */
+
+struct limited {
+    loco_ticket_lock_t *lock;
+    _Atomic bool held;
+    int64_t released;
+};
+
+static int hold_and_release(struct limited *l)
+{
+    CHECK_OK(loco_ticket_lock_acquire(l->lock));
+    atomic_store(&l->held, true);
+    while (atomic_load(&l->lock->without) == 0)
+        usleep(100);
+    usleep(ASLEEP);
+    l->released = loci_now(l->lock->rt);
+    CHECK_OK(loco_ticket_lock_release(l->lock, LOCO_FENCE_NONE, LOCO_ALL_PEERS));
+    return 0;
+}
+
+static int with_limit(void *arg, int thread)
+{
+    struct limited *l = arg;
+
+    if (thread == 0)
+        return hold_and_release(l);
+    while (!atomic_load(&l->held))
+        usleep(100);
+    CHECK_OK(loco_ticket_lock_acquire_timed(l->lock, 10 * SECOND));
+    CHECK(loci_now(l->lock->rt) - l->released < 5 * SECOND);
+    CHECK_OK(loco_ticket_lock_release(l->lock, LOCO_FENCE_NONE, LOCO_ALL_PEERS));
+    return 0;
+}
+
+static int limited_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct limited l = { .held = false };
+
+    (void)rank;
+    (void)arg;
+    CHECK_OK(loco_ticket_lock_create(rt, "p", "l", loco_everyone(rt), 0, &l.lock));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_threads(2, with_limit, &l));
+    CHECK_EQ(atomic_load(&l.lock->without), 0);
+    loco_ticket_lock_destroy(l.lock);
+    return 0;
+}
+
+Test(ticket_lock, wakes_a_thread_that_waits_for_a_limited_time, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 1, 0, NULL, limited_body, NULL), 0);
 }
 
 /* ---- who is next ---- */
