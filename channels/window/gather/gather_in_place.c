@@ -123,8 +123,10 @@ static bool is_inside(const struct loci_gather_area *area, uint64_t low, size_t 
            && area->page[place_of(area, address)] && area->page[place_of(area, address + len - 1)];
 }
 
-static void combine(unsigned char *at, const struct loci_gather_what *what,
-                    const unsigned char *from, size_t len)
+/* Inline: a copy of a length that is known is a load or a store. */
+static inline __attribute__((always_inline)) void
+combine(unsigned char *at, const struct loci_gather_what *what, const unsigned char *from,
+        size_t len)
 {
     uint64_t value[LOCI_GATHER_MOST / 8], operand[LOCI_GATHER_MOST / 8];
 
@@ -155,6 +157,8 @@ size_t loci_gather_in_place(const struct loci_gather_area *area, const unsigned 
             break;
         if (what.len == 8)
             combine(at, &what, record + 16, 8);
+        else if (what.len == 4)
+            combine(at, &what, record + 16, 4);
         else
             combine(at, &what, record + 16, what.len);
         record += LOCI_GATHER_RECORD(what.len);
