@@ -34,7 +34,6 @@
 #define MOST_DEPTH 64           /* at last, */
 #endif
 #define ALL_DEPTH 512           /* and of all rings of a window */
-#define SPANS 128               /* of one call */
 #define BACKOFF 2               /* at most 2^BACKOFF are left out after one that came in vain */
 
 /* What goes to one target. */
@@ -167,30 +166,13 @@ static void hand_over(struct loci_outbox *o)
 
 /* ---- applying here ---- */
 
-static int locate_far(const struct loci_gather_way *way, uint64_t offset, size_t len, uint64_t *at)
+static int move_there(const struct loci_gather_way *way, enum loci_op_kind kind,
+                      const struct loci_piece *pieces, int n, unsigned char *packed)
 {
-    const struct loco_span span = { NULL, offset, len };
+    struct loco_span span[LOCI_GATHER_CHUNK];
 
-    *at = offset;
-    return loci_window_check_spans(way->win, way->rank, &span, 1);
-}
-
-static int move_far(const struct loci_gather_way *way, enum loci_op_kind kind,
-                    const struct loci_piece *pieces, int n, unsigned char *packed)
-{
-    struct loco_span span[SPANS];
-    int status = LOCO_OK;
-
-    for (int i = 0; status == LOCO_OK && i < n;) {
-        size_t spans = 0;
-
-        for (; spans < SPANS && i < n; spans++, i++) {
-            span[spans] = (struct loco_span){ packed, pieces[i].at, pieces[i].len };
-            packed += pieces[i].len;
-        }
-        status = loci_window_move(way->win, way->rank, kind, span, spans, NULL);
-    }
-    return status;
+    loci_gather_spans(pieces, n, packed, span);
+    return loci_window_move(way->win, way->rank, kind, span, (size_t)n, NULL);
 }
 
 /* All that was handed over to that target and not applied. Where the lock's holder is dead, or the
@@ -200,7 +182,7 @@ static int apply_here(struct loco_window *win, int rank, struct loci_outbox *o)
     unsigned char *work = win->gather->work;
     const struct loci_gather_way way = {
         .win = win, .rank = rank, .room = work + loci_gather_chunk_size(), .chunk = (void *)work,
-        .locate = locate_far, .move = move_far,
+        .locate = loci_gather_locate_there, .move = move_there,
     };
     struct loci_rw lock = loci_window_acc_lock(win, rank);
     int status = loci_rw_acquire(win->rt, &lock, LOCI_RW_EXCLUSIVE, LOCI_RW_ACCUMULATES), left;

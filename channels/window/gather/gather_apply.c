@@ -190,6 +190,28 @@ static void add(struct loci_gather_chunk *c, uint64_t at, const struct loci_gath
     c->item[c->items++] = (struct item){ *what, operand, (uint16_t)run };
 }
 
+/* ---- for origins ---- */
+
+int loci_gather_locate_there(const struct loci_gather_way *way, uint64_t offset, size_t len,
+                             uint64_t *at)
+{
+    const struct loco_span span = { NULL, offset, len };
+
+    *at = offset;
+    return loci_window_check_spans(way->win, way->rank, &span, 1);
+}
+
+void loci_gather_spans(const struct loci_piece *pieces, int n, unsigned char *packed,
+                       struct loco_span span[LOCI_GATHER_CHUNK])
+{
+    for (int i = 0; i < n; i++) {
+        span[i] = (struct loco_span){ packed, pieces[i].at, pieces[i].len };
+        packed += pieces[i].len;
+    }
+}
+
+/* ---- batches ---- */
+
 size_t loci_gather_chunk_size(void)
 {
     return sizeof(struct loci_gather_chunk);

@@ -40,6 +40,13 @@ struct loci_gather_way {
 };
 size_t loci_gather_chunk_size(void);
 
+/* For an origin that applies batches: `locate`, and pieces as spans of the target's part, whose
+ * bytes lie packed. */
+int loci_gather_locate_there(const struct loci_gather_way *way, uint64_t offset, size_t len,
+                             uint64_t *at);
+void loci_gather_spans(const struct loci_piece *pieces, int n, unsigned char *packed,
+                       struct loco_span span[LOCI_GATHER_CHUNK]);
+
 /* Apply some batches: begin, add one after the other, end. All that can be done is done, whatever
  * becomes of one record; the end says LOCO_OK, or why the first of those was not that could not.
  * Batches may be a peer's: whatever they say, nothing outside the target's memory is touched, nor

@@ -133,19 +133,8 @@ static int move(const struct loci_gather_way *way, enum loci_op_kind kind,
 
     if (x->failed != LOCO_OK)
         return x->failed;
-    for (int i = 0; i < n; i++) {
-        span[i] = (struct loco_span){ packed, pieces[i].at, pieces[i].len };
-        packed += pieces[i].len;
-    }
+    loci_gather_spans(pieces, n, packed, span);
     return kind == LOCI_READ ? read_spans(x, span, (size_t)n) : write_spans(x, span, (size_t)n);
-}
-
-static int locate(const struct loci_gather_way *way, uint64_t offset, size_t len, uint64_t *at)
-{
-    const struct loco_span span = { NULL, offset, len };
-
-    *at = offset;
-    return loci_window_check_spans(way->win, way->rank, &span, 1);
 }
 
 static int send_batch(struct loco_window *win, int rank, struct loci_far *far)
@@ -154,7 +143,8 @@ static int send_batch(struct loco_window *win, int rank, struct loci_far *far)
     const struct exchange_way way = {
         .way = {
             .win = win, .rank = rank, .room = far->room,
-            .chunk = (struct loci_gather_chunk *)(void *)far->chunk, .locate = locate, .move = move,
+            .chunk = (struct loci_gather_chunk *)(void *)far->chunk,
+            .locate = loci_gather_locate_there, .move = move,
         },
         .exchange = &x,
     };
