@@ -77,7 +77,7 @@ int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name
     barrier->steps = steps_for(loco_group_size(group));
     atomic_flag_clear(&barrier->busy);
     status = loci_sst_create(rt, "barrier", parent, name, group,
-                             barrier->steps > 0 ? barrier->steps : 1, LOCO_SST_COLUMNS,
+                             barrier->steps > 0 ? barrier->steps : 1, LOCO_SST_COLUMNS, true,
                              &barrier->arrived);
     if (status != LOCO_OK) {
         loco_group_destroy(barrier->group);

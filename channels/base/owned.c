@@ -128,6 +128,8 @@ static int push_to(struct loci_owned *o, int rank, size_t first, size_t n, loco_
     unsigned char *from = own_copy(o) + 8 * first, *to = copy_at(o, rank);
     uint64_t offset = o->offset + 8 * first;
 
+    if (n == 1 && !o->rings)
+        return loci_write64(o->ep->rt, theirs, offset, loci_load64(from), ack);
     if (n == 1)
         return loci_write64_signalled(o->ep->rt, theirs, offset, loci_load64(from), ack,
                                       LOCI_BELL_SST);
@@ -152,7 +154,7 @@ static int push_locked(struct loci_owned *o, size_t first, size_t n, const int *
         if (rank == o->owner)
             continue;
         one = push_to(o, rank, first, n, &o->pushes);
-        if (n != 1)
+        if (n != 1 && o->rings)
             loci_signal(o->ep->rt, o->ep->group.peer[rank], LOCI_BELL_SST);
         status = status == LOCO_OK ? one : status;
     }

@@ -30,6 +30,7 @@ struct loci_owned {
     uint64_t offset;                    /* of a copy, in every member's region */
     size_t words;                       /* of the value */
     bool checked;
+    bool rings;                         /* each push signals to who sleeps by LOCI_BELL_SST */
     pthread_mutex_t lock;
     uint64_t seq;                       /* of the value in this process's copy, if it writes it */
     uint64_t zero;                      /* checksum of the value zero */
@@ -45,7 +46,7 @@ static inline size_t loci_owned_size(size_t words, bool checked)
     return (checked ? words + 2 : words) * sizeof(uint64_t);
 }
 
-/* ep, region, owner, offset, words and checked are set by the caller. */
+/* ep, region, owner, offset, words, checked and rings are set by the caller. */
 int loci_owned_open(struct loci_owned *o);
 void loci_owned_close(struct loci_owned *o);
 

@@ -25,7 +25,7 @@ bool loci_sst_knows(const loco_sst_t *sst, int rank)
     return loci_endpoint_knows(sst->ep, rank);
 }
 
-static int open_rows(struct loco_sst *sst, size_t stride)
+static int open_rows(struct loco_sst *sst, size_t stride, bool rings)
 {
     int size = sst->ep->group.size;
 
@@ -35,6 +35,7 @@ static int open_rows(struct loco_sst *sst, size_t stride)
         sst->row[i] = (struct loci_owned){
             .ep = sst->ep, .owner = i, .offset = (uint64_t)i * stride,
             .words = (size_t)sst->columns, .checked = sst->rows_checked,
+            .rings = rings,
         };
         status = loci_owned_open(&sst->row[i]);
         if (status != LOCO_OK) {
@@ -57,7 +58,8 @@ void loci_sst_is_of(loco_sst_t *sst, void (*destroy)(void *channel), void *chann
 }
 
 int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
-                    const loco_group_t *group, int columns, int flags, loco_sst_t **out)
+                    const loco_group_t *group, int columns, int flags, bool rings,
+                    loco_sst_t **out)
 {
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group,
@@ -84,7 +86,7 @@ int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, co
     sst->columns = columns;
     sst->rows_checked = (flags & LOCO_SST_ROWS) != 0;
     sst->rank = sst->ep->group.rank;
-    status = open_rows(sst, stride);
+    status = open_rows(sst, stride, rings);
     if (status != LOCO_OK)
         goto no_rows;
     loci_endpoint_is_of(sst->ep, destroy_forgotten, sst);
@@ -112,7 +114,7 @@ int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
         status = loci_bad_arg(rt, call, name, "flags", flags, "LOCO_SST_COLUMNS or LOCO_SST_ROWS");
     if (status != LOCO_OK)
         return status;
-    return loci_sst_create(rt, "sst", parent, name, group, columns, flags, sst);
+    return loci_sst_create(rt, "sst", parent, name, group, columns, flags, false, sst);
 }
 
 void loco_sst_destroy(loco_sst_t *sst)

@@ -2,12 +2,16 @@
 #ifndef LOCI_SST_H
 #define LOCI_SST_H
 
+#include <stdbool.h>
+
 #include <loco/sst.h>
 
 /* A table that is a channel of another type, so that the two do not take each other for their own.
- * `type` is a literal (endpoint.h); the rest is checked by the caller. */
+ * `type` is a literal (endpoint.h); `rings`: members sleep for its rows, by LOCI_BELL_SST. The rest
+ * is checked by the caller. */
 int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, const char *name,
-                    const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
+                    const loco_group_t *group, int columns, int flags, bool rings,
+                    loco_sst_t **sst);
 
 /* Its full name. */
 const char *loci_sst_name(const loco_sst_t *sst);

@@ -203,3 +203,47 @@ Test(sst, a_row_that_is_not_whole_is_said, .timeout = RUN_SECONDS)
 
     cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, spoilt_body, (void *)&met), 0);
 }
+
+/* ---- who sleeps for something else ---- */
+
+/* Rank 0 looks as if it slept in a barrier: rows of a table do not wake it, a barrier's do. (The
+ * service thread rings, too, for some messages.) */
+static int asleep_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    enum { PUSHES = 1000 };
+    struct loci_bell *bell = &rt->bells->bell[LOCI_BELL_SST];
+    _Atomic int *turn = arg;
+    loco_barrier_t *barrier;
+    uint32_t before = 0;
+    loco_sst_t *sst;
+
+    CHECK_OK(loco_sst_create(rt, NULL, "t", loco_everyone(rt), 2, LOCO_SST_COLUMNS, &sst));
+    CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &barrier));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_meet_alive(rt, turn));
+    if (rank == 0) {
+        before = atomic_load(&bell->rings);
+        atomic_fetch_add(&bell->asleep, 1);
+        atomic_fetch_add(turn, 1);
+    }
+    CHECK_EQ(run_await(turn, 3), 0);
+    for (int i = 0; rank == 1 && i < PUSHES; i++)
+        CHECK_OK(loco_sst_push_all(sst, 0, 1 + i % 2));
+    atomic_fetch_add(turn, rank == 1);
+    CHECK_EQ(run_await(turn, 4), 0);
+    CHECK(rank == 1 || atomic_load(&bell->rings) - before < PUSHES / 2);
+    for (int i = 0; i < PUSHES; i++)
+        CHECK_OK(loco_barrier_wait(barrier));
+    CHECK(rank == 1 || atomic_load(&bell->rings) - before >= PUSHES / 2);
+    if (rank == 0)
+        atomic_fetch_sub(&bell->asleep, 1);
+    loco_barrier_destroy(barrier);
+    loco_sst_destroy(sst);
+    return 0;
+}
+
+Test(sst, wakes_nobody, .timeout = 60)
+{
+    if (run_shares())
+        cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, asleep_body, run_counter()), 0);
+}
