@@ -25,6 +25,7 @@ struct state {
     bool drawn, fences;
     enum loco_type sum;         /* of the word for all: the device's atomics do one of them */
     enum loco_window_kind kind;
+    uint64_t cut;               /* DYNAMIC: where two regions adjoin in each part; 0: it is one */
     unsigned char *memory;      /* of all */
     struct past *past;          /* by origin and target */
     uint64_t *added, *settled;  /* by target: to its sum, begun and synchronized */
@@ -273,8 +274,20 @@ static void choose(struct state *s)
         return;
     s->drawn = true;
     s->kind = loci_sim_draw(3) == 0 ? LOCO_WINDOW_DYNAMIC : LOCO_WINDOW_CREATE;
+    s->cut = loci_sim_draw(2) == 0 ? 0 : 4 + 8 * loci_sim_draw(3);
     s->fences = loci_sim_draw(2) == 0;
     s->sum = loci_sim_draw(2) == 0 ? LOCO_TYPE_U64 : LOCO_TYPE_U32;
+}
+
+/* In regions that adjoin in the middle of the sum, or beside it, or of the word of one origin. */
+static int attach(struct user *u)
+{
+    uint64_t cut = u->s->cut;
+
+    if (cut > 0)
+        TRY(u->run, loco_window_attach(u->win, base_of(u, u->rank), cut));
+    TRY(u->run, loco_window_attach(u->win, base_of(u, u->rank) + cut, SIZE(u->run) - cut));
+    return SIM_FINE;
 }
 
 static int make(struct user *u, struct sim_seat *seat)
@@ -287,7 +300,7 @@ static int make(struct user *u, struct sim_seat *seat)
 
     TRY(u->run, loco_window_create(u->rt, &exchange, &spec, &u->win));
     if (u->s->kind == LOCO_WINDOW_DYNAMIC)
-        TRY(u->run, loco_window_attach(u->win, base_of(u, u->rank), SIZE(u->run)));
+        PASS(attach(u));
     TRY(u->run, sim_meet(seat));
     return SIM_FINE;
 }
