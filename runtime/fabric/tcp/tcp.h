@@ -52,6 +52,8 @@ struct tcp_lane;
 #define TCP_OWED 4096           /* requests of one connection that have no answer yet */
 #define TCP_ITEMS 1024          /* pieces of its queue */
 #define TCP_REST 64             /* bytes kept between reads: a cut frame, or a cut word */
+#define TCP_IN_BYTES ((size_t)256 << 10)    /* of one read */
+#define TCP_LANES 1024          /* of one connection, each way */
 
 /* One that was posted, of a lane's ring. */
 struct tcp_request {
@@ -73,21 +75,20 @@ struct tcp_lane {
     struct tcp_request *ring;
 };
 
-/* Bytes to be sent, in a ring that wraps; `from` and `to` only grow. */
+/* Bytes to be sent: those in [from, to) of a buffer. */
 struct tcp_bytes {
     unsigned char *base;        /* NULL: not used yet */
-    size_t size;                /* a power of two */
-    uint64_t from, to;
+    size_t size, from, to;
 };
 
-/* A part of the queue of requests: so many bytes of the ring, or a long write. */
+/* A part of the queue of requests: so many bytes of the buffer, or a long write. */
 struct tcp_item {
-    uint64_t bytes;             /* of the ring that are left; or, of a long write: */
-    struct tcp_request *request;    /* NULL: it is none */
-    struct tcp_frame frame;     /* of the piece under way, */
-    uint32_t begun;             /* bytes of it that are sent, with its frame; and of its data */
-    const unsigned char *source;
-    size_t left;                /* bytes of data that are not in a piece yet */
+    size_t bytes;
+    struct tcp_request *request;    /* of a long write, as is all that follows; else NULL */
+    const unsigned char *source;    /* the piece under way, */
+    struct tcp_frame frame;         /* its frame, */
+    size_t sent;                    /* and how much of the two is sent */
+    size_t left;                    /* bytes behind that piece */
 };
 
 /* An answer that this process owes. */
@@ -107,6 +108,8 @@ struct tcp_peer {
     struct loci_peer *peer;
     struct loci_link *link;
     _Atomic(struct tcp_conn *) conn;    /* made on first use; freed when the peer is forgotten */
+    _Atomic bool lost;                  /* that has ended; the service thread sees to the rest, */
+    int64_t lost_at;                    /* when it first saw that; 0: not yet */
 };
 
 struct tcp_conn {
@@ -123,24 +126,26 @@ struct tcp_conn {
     unsigned char *refused;             /* a status by lane; NULL: none */
     struct tcp_owed *owed;              /* ring of TCP_OWED */
     uint32_t owed_from, owed_to;
+    uint64_t bytes_in;                  /* ever read */
 
     /* Under `lock`. */
     pthread_mutex_t lock;
     _Atomic int state;                  /* enum tcp_conn_state */
     int status;                         /* ENDED: what posts say */
+    const char *why;
     struct tcp_bytes requests, answers;
     struct tcp_item *items;             /* ring of TCP_ITEMS: what of `requests` and of long writes
                                          * comes in which order */
     uint32_t item_from, item_to;
-    enum { TCP_CUR_NONE, TCP_CUR_REQUESTS, TCP_CUR_ANSWERS } cut;  /* whose frame is half sent */
+    enum { TCP_CUT_NONE, TCP_CUT_REQUEST, TCP_CUT_ANSWER } cut; /* what is half sent */
     bool wants_out;                     /* epoll was asked for room */
     _Atomic bool unsent;                /* something is queued */
     struct tcp_request **pending;       /* ring of TCP_OWED: whose answers come, in their order */
     _Atomic uint32_t pending_from, pending_to;
-    uint64_t lanes[1024];               /* numbers that are taken, a bit each */
+    uint64_t lanes[TCP_LANES / 64];     /* numbers that are taken, a bit each */
 
-    /* Counts for LOCO_STATS. */
-    _Atomic uint64_t bytes_out, bytes_in, served;
+    uint64_t bytes_out;                 /* ever sent */
+    struct tcp_request nobodys;         /* whose answers nobody waits for any more */
 };
 
 struct tcp_fabric {
@@ -155,6 +160,9 @@ struct tcp_fabric {
     unsigned char *in;                  /* what was read; under serving */
     _Atomic unsigned conns_ready;
     _Atomic bool ticking;
+    unsigned quiet;                     /* ticks without anything to do; the service thread's */
+    _Atomic bool changed;               /* peers have changed this process's memory, and its
+                                         * sleepers were not told yet */
 
     pthread_mutex_t lock;               /* what follows */
     struct tcp_conn *conns;
@@ -189,27 +197,56 @@ void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd);
 void loci_tcp_conn_failed(struct tcp_fabric *f, struct tcp_peer *p, const char *why);
 
 /* ---- conn.c ---- */
-/* The connection for data to that peer, made if it is not; NULL: there is no memory. Any thread. */
+/* The connection for data to that peer, made if there is none; NULL: there is no memory. Any
+ * thread. */
 struct tcp_conn *loci_tcp_conn(struct tcp_peer *p);
 /* Under serving: it is over, and all who wait are told that. */
 void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why);
+/* Nobody has a lane on it, and it has ended. */
 void loci_tcp_conn_free(struct tcp_conn *c);
+/* Under the connection's lock: whether epoll tells when the socket has room. */
+void loci_tcp_want_room(struct tcp_conn *c, bool wanted);
 
 /* ---- out.c: under the connection's lock ---- */
+bool loci_tcp_bytes_open(struct tcp_bytes *b, size_t size);
+void loci_tcp_bytes_close(struct tcp_bytes *b);
+/* Where the next `len` bytes go, which the caller then counts; NULL: there is no room. */
+unsigned char *loci_tcp_bytes_room(struct tcp_bytes *b, size_t len);
 /* Whether that many bytes of requests, and an item, find room. */
-bool loci_tcp_has_room(const struct tcp_conn *c, size_t bytes);
+bool loci_tcp_has_room(struct tcp_conn *c, size_t bytes);
+bool loci_tcp_is_half_full(const struct tcp_conn *c);
 /* A frame with `len` bytes of data; there is room. */
 void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                     size_t len);
+/* A write of more than one piece, from where it lies; `request` is told when it is sent. */
 void loci_tcp_queue_long(struct tcp_conn *c, const struct tcp_frame *frame, const void *source,
                          size_t len, struct tcp_request *request);
 /* Send what the socket takes. LOCO_OK, or the connection has failed (errno). */
 int loci_tcp_pump(struct tcp_conn *c);
+/* Those who wait for what was not sent are told that status. */
+void loci_tcp_drop_queued(struct tcp_conn *c, int status);
 
 /* ---- in.c: under serving ---- */
 /* Read what has come on that connection, and do what it says; whether there was anything. */
 bool loci_tcp_receive(struct tcp_conn *c);
-/* All connections that have something. */
-bool loci_tcp_serve(struct tcp_fabric *f);
+/* All connections that have something, or that get something within so many milliseconds. */
+bool loci_tcp_serve_all(struct tcp_fabric *f, int patience_ms);
+
+/* ---- post.c ---- */
+int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
+void loci_tcp_lane_close(struct loci_fabric *fabric, struct loci_lane *lane);
+int loci_tcp_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane);
+int loci_tcp_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                  int *posted);
+int loci_tcp_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op);
+int loci_tcp_poll(struct loci_fabric *fabric, struct loci_lane *lane);
+/* The peer has gone and its connection has ended: what its lanes hold is given back. */
+void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer);
+
+/* ---- tcp.c ---- */
+/* Under no lock: those of this process who sleep until its memory changes. */
+void loci_tcp_tell_sleepers(struct tcp_fabric *f);
+/* Any thread: something is queued that nobody may send. */
+void loci_tcp_tick_soon(struct tcp_fabric *f);
 
 #endif

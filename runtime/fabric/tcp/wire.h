@@ -11,7 +11,7 @@
  *   request         its data                answer
  *   TCP_WRITE       len bytes follow        none
  *   TCP_WORDS       up to 16 bytes, in a,b  none
- *   TCP_READ        -                       len bytes, in pieces
+ *   TCP_READ        a: bytes of memory      the bytes, in pieces
  *   TCP_ADD         a: added                a: the old value
  *   TCP_SWAP        a: stored, b: expected  a: the old value
  *   TCP_PLACE       -                       yes
@@ -35,7 +35,7 @@ struct tcp_frame {
     uint8_t op;             /* enum tcp_op */
     uint8_t kind;           /* request: enum loci_mem_kind */
     uint16_t lane;          /* request: a number of the poster's lane */
-    uint32_t len;           /* bytes of memory; those of a write, and of an answer, follow */
+    uint32_t len;           /* bytes of memory, but of a read; of TCP_WRITE and answers, that follow */
     uint64_t extent;        /* request: the owner's number of it, or of user memory */
     uint64_t at;            /* request: offset in the extent, or address; answer: its status */
     uint64_t a, b;

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What comes on data connections, cut into frames.
+ *
+ * All connections are read into one buffer. A read ends anywhere: what is left of a frame, or of a
+ * word in the middle of a write's data (own.c), is kept with the connection, and is in front of
+ * what comes next. Answers are copied to where they belong, whose posters are told by `done`. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "../shm/shm.h"
+#include "move/bell.h"
+#include "serve.h"
+
+#define READS 4                 /* of one connection before the next has its turn */
+#define EVENTS 16
+
+/* ---- answers ---- */
+
+static struct tcp_request **pending(struct tcp_conn *c, uint32_t at)
+{
+    return &c->pending[at % TCP_OWED];
+}
+
+static void finish(struct tcp_conn *c, struct tcp_request *r, int status)
+{
+    uint32_t from = atomic_load_explicit(&c->pending_from, memory_order_relaxed);
+
+    r->status = status;
+    /* Pairs with the acquire of the lane's poll: what the answer wrote, then this. */
+    atomic_store_explicit(&r->done, true, memory_order_release);
+    atomic_store_explicit(&c->pending_from, from + 1, memory_order_release);
+}
+
+/* The request that the next answer is of; NULL: there is none. */
+static struct tcp_request *answered(struct tcp_conn *c)
+{
+    uint32_t from = atomic_load_explicit(&c->pending_from, memory_order_relaxed);
+
+    /* Pairs with the release of who posts. */
+    if (from == atomic_load_explicit(&c->pending_to, memory_order_acquire))
+        return NULL;
+    return *pending(c, from);
+}
+
+/* The end of an answer. */
+static int conclude(struct tcp_conn *c, struct tcp_request *r)
+{
+    int status = (int)(int64_t)c->frame.at;
+
+    if (status == LOCO_OK && r->kind == LOCI_READ && r->got != r->len)
+        return LOCO_ERR_PROTOCOL;
+    if (status == LOCO_OK && (r->kind == LOCI_FETCH_ADD || r->kind == LOCI_COMPARE_SWAP)
+        && r->to != NULL)
+        memcpy(r->to, &c->frame.a, sizeof c->frame.a);
+    finish(c, r, status);
+    return LOCO_OK;
+}
+
+static int take_answer(struct tcp_conn *c, const unsigned char *data, size_t len)
+{
+    struct tcp_request *r = answered(c);
+
+    if (r == NULL || (len > 0 && (r->kind != LOCI_READ || len > r->len - r->got)))
+        return LOCO_ERR_PROTOCOL;
+    if (r->to != NULL && len > 0)
+        memcpy(r->to + r->got, data, len);
+    r->got += len;
+    return LOCO_OK;
+}
+
+/* ---- frames ---- */
+
+static bool is_answer(const struct tcp_frame *frame)
+{
+    return frame->op == TCP_ANSWER || frame->op == TCP_PART;
+}
+
+static bool has_data(const struct tcp_frame *frame)
+{
+    return frame->op == TCP_WRITE || is_answer(frame);
+}
+
+static bool is_sound(const struct tcp_frame *frame)
+{
+    if (frame->lane >= TCP_LANES || (has_data(frame) && frame->len > TCP_PIECE))
+        return false;
+    switch (frame->op) {
+    case TCP_WORDS: return frame->len <= TCP_WORDS_MOST;
+    case TCP_ADD: case TCP_SWAP: return frame->len == 8;
+    case TCP_WRITE: case TCP_READ: case TCP_PLACE: case TCP_RESET: return true;
+    case TCP_ANSWER: case TCP_PART: return (int64_t)frame->at <= 0 && (int64_t)frame->at >= -255;
+    default: return false;
+    }
+}
+
+/* All of a frame's data are here. */
+static int end_frame(struct tcp_conn *c)
+{
+    struct tcp_request *r;
+
+    if (c->frame.op != TCP_ANSWER)
+        return LOCO_OK;
+    r = answered(c);
+    return r != NULL ? conclude(c, r) : LOCO_ERR_PROTOCOL;
+}
+
+static int begin_frame(struct tcp_conn *c, const unsigned char *bytes)
+{
+    memcpy(&c->frame, bytes, sizeof c->frame);
+    if (!is_sound(&c->frame))
+        return LOCO_ERR_PROTOCOL;
+    if (!has_data(&c->frame))
+        return loci_tcp_serve(c, &c->frame);
+    c->left = c->frame.len;
+    return c->left > 0 ? LOCO_OK : end_frame(c);
+}
+
+/* How much of `len` bytes of a frame's data can be taken now. */
+static size_t to_take(const struct tcp_conn *c, size_t len)
+{
+    if (len >= c->left)
+        return (size_t)c->left;
+    if (is_answer(&c->frame))
+        return len;
+    /* Extents begin with a page, so an offset is as good as an address. */
+    return len >= 8 ? len - (size_t)((c->frame.at + len) % 8) : 0;
+}
+
+static int take_data(struct tcp_conn *c, const unsigned char *bytes, size_t len)
+{
+    int status = is_answer(&c->frame) ? take_answer(c, bytes, len)
+                                      : loci_tcp_serve_write(c, &c->frame, bytes, len);
+
+    if (!is_answer(&c->frame))
+        c->frame.at += len;
+    c->left -= len;
+    return status == LOCO_OK && c->left == 0 ? end_frame(c) : status;
+}
+
+/* *rest: how many of the last bytes are to come again, with more. */
+static int parse(struct tcp_conn *c, const unsigned char *bytes, size_t len, size_t *rest)
+{
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && len > 0) {
+        size_t n = sizeof c->frame;
+
+        if (c->left > 0) {
+            n = to_take(c, len);
+            if (n == 0)
+                break;
+            status = take_data(c, bytes, n);
+        } else {
+            if (len < n)
+                break;
+            status = begin_frame(c, bytes);
+        }
+        bytes += n;
+        len -= n;
+    }
+    *rest = len;
+    return status;
+}
+
+/* ---- reading ---- */
+
+enum { NOTHING, SOME, MORE };   /* what a read found: MORE where there may be some still */
+
+/* Or an error: the connection is over. */
+static int read_once(struct tcp_conn *c)
+{
+    unsigned char *in = c->fabric->in + TCP_REST, *from = in - c->nrest;
+    ssize_t n = recv(c->fd, in, TCP_IN_BYTES, MSG_DONTWAIT);
+    size_t rest;
+    int status;
+
+    if (n == 0)
+        return LOCO_ERR_PEER_DEAD;
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? NOTHING
+                                                                              : LOCO_ERR_PEER_DEAD;
+    memcpy(from, c->rest, c->nrest);
+    c->bytes_in += (uint64_t)n;
+    status = parse(c, from, (size_t)n + c->nrest, &rest);
+    if (status != LOCO_OK)
+        return status;
+    memcpy(c->rest, in + n - rest, rest);
+    c->nrest = (uint32_t)rest;
+    return (size_t)n == TCP_IN_BYTES ? MORE : SOME;
+}
+
+/* What is owed, and whether epoll is to tell of room. */
+static int send_answers(struct tcp_conn *c)
+{
+    int status;
+
+    pthread_mutex_lock(&c->lock);
+    do {
+        loci_tcp_answer(c);
+        status = loci_tcp_pump(c);
+    } while (status == LOCO_OK && c->owed_from != c->owed_to
+             && c->answers.from == c->answers.to);
+    if (status == LOCO_OK)
+        loci_tcp_want_room(c, atomic_load_explicit(&c->unsent, memory_order_relaxed)
+                              || c->owed_from != c->owed_to);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+bool loci_tcp_receive(struct tcp_conn *c)
+{
+    int status = MORE;
+    bool any = false;
+
+    if (c->fd < 0)
+        return false;
+    for (int i = 0; i < READS && status == MORE; i++) {
+        status = read_once(c);
+        any = any || status != NOTHING;
+    }
+    if (status >= 0 && (any || c->wants_out || c->owed_from != c->owed_to))
+        status = send_answers(c);
+    if (status < 0)
+        loci_tcp_conn_end(c, status == LOCO_ERR_PROTOCOL ? status : LOCO_ERR_PEER_DEAD,
+                          status == LOCO_ERR_PROTOCOL ? "what it sent makes no sense"
+                                                      : "its connection has ended");
+    return any;
+}
+
+bool loci_tcp_serve_all(struct tcp_fabric *f, int patience_ms)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(f->epoll_fd, events, EVENTS, patience_ms);
+    bool any = false;
+
+    for (int i = 0; i < n; i++)
+        any = loci_tcp_receive(events[i].data.ptr) || any;
+    return any;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* This process's memory, as requests of peers touch it.
+ *
+ * Each piece of a request looks its memory up anew, under shm's lock, which keeps it there until
+ * the piece is done: what was given back in the meantime is refused, and never touched.
+ *
+ * Words are whole. Network memory is loaded and stored in aligned units of 8 bytes, each by one
+ * access, and in.c brings nothing that ends inside of one unless the write does. So a reader never
+ * sees half of a word that was written as one, however the stream was cut. The accesses are release
+ * and acquire: a word that somebody sees has all before it behind it.
+ *
+ * Memory that the program brought may be anything: copies to and from it are the system's, for
+ * which a fault is a status (../shm/own.c). An atomic has to be this CPU's. Its page is asked for
+ * before, so that what may not be written is a status, too; what a program does to the protection
+ * of its window's memory while others access it is beyond that. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../shm/own.h"
+#include "move/access.h"
+#include "own.h"
+
+#define PAGE 4096
+
+/* ---- words ---- */
+
+static size_t bytes_to_word(const void *p, size_t len)
+{
+    size_t n = (size_t)(-(uintptr_t)p % 8);
+
+    return n < len ? n : len;
+}
+
+void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len)
+{
+    size_t edge = bytes_to_word(to, len);
+
+    memcpy(to, from, edge);
+    for (to += edge, from += edge, len -= edge; len >= 8; to += 8, from += 8, len -= 8) {
+        uint64_t word;
+
+        memcpy(&word, from, 8);
+        loci_store64(to, word);
+    }
+    memcpy(to, from, len);
+}
+
+void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len)
+{
+    size_t edge = bytes_to_word(from, len);
+
+    memcpy(to, from, edge);
+    for (to += edge, from += edge, len -= edge; len >= 8; to += 8, from += 8, len -= 8) {
+        uint64_t word = loci_load64(from);
+
+        memcpy(to, &word, 8);
+    }
+    memcpy(to, from, len);
+}
+
+/* ---- where it is ---- */
+
+/* Under shm's lock. NULL: this process has no such memory, or not all of it. */
+static unsigned char *find(struct shm_fabric *shm, const struct tcp_range *r, size_t len)
+{
+    if (r->kind == LOCI_MEM_POOL) {
+        const struct shm_extent *e = loci_shm_extent(shm, r->extent);
+
+        if (e == NULL || r->at > e->len || len > e->len - r->at)
+            return NULL;
+        return e->base + r->at;
+    }
+    if (r->kind == LOCI_MEM_USER) {
+        const struct shm_user *u = loci_shm_user(shm, r->extent);
+
+        if (u == NULL || r->at < u->base || r->at - u->base > u->len
+            || len > u->len - (r->at - u->base))
+            return NULL;
+        return (unsigned char *)(uintptr_t)r->at;
+    }
+    return NULL;
+}
+
+/* ---- copies ---- */
+
+/* Between user memory and a packed copy of it, in a file of ours. */
+static int touch(struct shm_fabric *shm, bool writes, unsigned char *at, unsigned char *packed,
+                 size_t len)
+{
+    struct shm_own own;
+
+    loci_shm_own_begin(&own, shm, writes, packed);
+    loci_shm_own_add(&own, (uintptr_t)at, len);
+    return loci_shm_own_end(&own);
+}
+
+static int touch_through(struct shm_fabric *shm, bool writes, unsigned char *at,
+                         unsigned char *bytes, size_t len)
+{
+    unsigned char *packed = loci_shm_scratch(shm);
+    int status = packed != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+
+    while (status == LOCO_OK && len > 0) {
+        size_t n = len < SHM_SCRATCH ? len : SHM_SCRATCH;
+
+        if (writes)
+            memcpy(packed, bytes, n);
+        status = touch(shm, writes, at, packed, n);
+        if (!writes && status == LOCO_OK)
+            memcpy(bytes, packed, n);
+        at += n;
+        bytes += n;
+        len -= n;
+    }
+    return status;
+}
+
+static int copy(struct shm_fabric *shm, const struct tcp_range *r, bool writes,
+                unsigned char *bytes, size_t len)
+{
+    unsigned char *at;
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&shm->lock);
+    at = find(shm, r, len);
+    loci_shm_as_another_process(true);
+    if (at == NULL)
+        status = LOCO_ERR_RANGE;
+    else if (r->kind == LOCI_MEM_USER)
+        status = touch_through(shm, writes, at, bytes, len);
+    else if (writes)
+        loci_tcp_land(at, bytes, len);
+    else
+        loci_tcp_lift(bytes, at, len);
+    loci_shm_as_another_process(false);
+    pthread_mutex_unlock(&shm->lock);
+    return status;
+}
+
+int loci_tcp_own_write(struct shm_fabric *shm, const struct tcp_range *r, const void *from,
+                       size_t len)
+{
+    return copy(shm, r, true, (unsigned char *)from, len);
+}
+
+int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *to, size_t len)
+{
+    return copy(shm, r, false, to, len);
+}
+
+/* ---- atomics ---- */
+
+/* Linux before 5.14 cannot say; there the access does. */
+static bool may_be_written(unsigned char *at)
+{
+    void *page = (void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
+
+    return madvise(page, PAGE, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+}
+
+int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
+                        uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    unsigned char *at;
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&shm->lock);
+    at = find(shm, r, 8);
+    if (at == NULL)
+        status = LOCO_ERR_RANGE;
+    else if ((uintptr_t)at % 8 != 0)
+        status = LOCO_ERR_ARG;
+    else if (r->kind == LOCI_MEM_USER && !may_be_written(at))
+        status = LOCO_ERR_SYSTEM;
+    else if (adds)
+        *old = loci_cpu_fetch_add(at, operand);
+    else
+        *old = loci_cpu_compare_swap(at, compare, operand);
+    pthread_mutex_unlock(&shm->lock);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_TCP_OWN_H
+#define LOCI_TCP_OWN_H
+
+#include "../shm/shm.h"
+
+/* A place in this process's network memory, as a peer's request names it. */
+struct tcp_range {
+    unsigned kind;          /* enum loci_mem_kind */
+    uint64_t extent;        /* number of it, or of user memory */
+    uint64_t at;            /* offset in the extent; address of user memory */
+};
+
+/* Copies to and from network memory in whole words, where that is aligned. */
+void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len);
+void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len);
+
+/* LOCO_ERR_RANGE: there is no such memory; LOCO_ERR_SYSTEM: it may not be touched so. What comes
+ * before may be done. Any thread, under no lock of shm's. */
+int loci_tcp_own_write(struct shm_fabric *shm, const struct tcp_range *r, const void *from,
+                       size_t len);
+int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *to, size_t len);
+/* LOCO_ERR_ARG: it is not aligned. */
+int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
+                        uint64_t operand, uint64_t compare, uint64_t *old);
+
+#endif

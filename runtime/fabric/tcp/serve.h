@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_TCP_SERVE_H
+#define LOCI_TCP_SERVE_H
+
+#include "tcp.h"
+
+/* Under fabric->serving. An error ends the connection: the request makes no sense. */
+
+/* A piece of a write, at frame->at. */
+int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
+                         size_t len);
+/* Any other request. */
+int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame);
+/* Under the connection's lock, too: queue what is owed, as far as there is room. */
+void loci_tcp_answer(struct tcp_conn *c);
+
+#endif
