@@ -557,7 +557,7 @@ static void open_window(struct loco_window *win, const struct loco_window_spec *
                    && (spec->kind == LOCO_WINDOW_ALLOCATE || spec->kind == LOCO_WINDOW_SHARED);
     if (win->atomics && win->one_thread)
         (void)loci_asymmetric_state(win->rt);    /* it takes a while */
-    win->device_atomics = win->domain == LOCI_DOMAIN_NIC && !spec->bulk_accumulate;
+    win->device_atomics = win->domain != LOCI_DOMAIN_CPU && !spec->bulk_accumulate;
     find_base(win, spec);
     loci_gather_open(win);
     is_living(win);

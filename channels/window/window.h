@@ -12,7 +12,7 @@
  *   LOCI_WINDOW_GROUP    the window's lock, used at rank 0       rw_word.h, window_gate.h
  *   LOCI_WINDOW_ATOMICS  lock of this target's accumulates       window_acc.c
  *   LOCI_WINDOW_SINGLES  whether they may be atomics             window_acc_way.h
- *   LOCI_WINDOW_VECTORS  in the nic domain: lock in place of the
+ *   LOCI_WINDOW_VECTORS  with several nodes: lock in place of the
  *                        device's atomics                        window_acc_right.h
  *   LOCI_WINDOW_YIELD    whose such lock this member is to give
  *                        back                                    window_acc_right.h
@@ -146,7 +146,7 @@ struct loco_window {
                                            this process's atomics did, since it last asked */
     struct loci_mem *locks;             /* [group.size]: where the locks are, mostly `control` */
 
-    /* In the nic domain. */
+    /* With members on several nodes. */
     _Atomic uint64_t *free_words;       /* [group.size][LOCI_WINDOW_WORDS]: see struct loci_rw */
     struct loci_acc_right *rights;      /* [group.size] */
 

@@ -241,7 +241,7 @@ int loci_window_put_or_get(struct loco_window *win, int rank, enum loci_op_kind 
         status = loci_window_check_spans(win, rank, spans, n);
     /* By a device what is put does not wait: nothing orders it with accumulates. */
     if (status == LOCO_OK && win->gathering != 0
-        && (kind == LOCI_READ || win->domain != LOCI_DOMAIN_NIC)) {
+        && (kind == LOCI_READ || win->domain == LOCI_DOMAIN_CPU)) {
         if (kind == LOCI_WRITE && n == 1 && (ack == NULL || ack == LOCO_UNTIL_FLUSH)) {
             status = loci_gather_put(win, rank, spans->offset, spans->local, spans->len);
             if (status != LOCO_ERR_AGAIN)

@@ -49,7 +49,7 @@ static int finish_before_release(struct loco_window *win, int rank, const struct
 {
     int status = loci_window_settle(win);
 
-    *ordered = status == LOCO_OK && lock->mem->domain == LOCI_DOMAIN_NIC
+    *ordered = status == LOCO_OK && loci_mem_is_posted_to(lock->mem)
                && loci_can_order(win->rt, lock->mem);
     if (win->synchronous)
         return status;

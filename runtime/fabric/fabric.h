@@ -32,6 +32,9 @@
  * this process's own memory are posted there, and all that is done to LOCI_MEM_DEVICE. Nothing else
  * is written on it; what the CPU stored before a post, in its own memory too, is visible to
  * whatever the operation sets off.
+ * Where the owner's CPU does the atomics (owner_atomics), they are atomic to those of its own code
+ * and of whoever has the memory mapped, user memory included; a lane has the same order. What is
+ * posted to a process of the same node may be done by the time that post returns.
  * A lane's atomics and reads of LOCI_MEM_DEVICE are executed in order, and after its writes there;
  * but that may be before earlier operations on other memory are, and says nothing of them:
  * LOCI_PLACE does.
@@ -74,7 +77,9 @@ struct loci_memkey {
 enum loci_domain {
     LOCI_DOMAIN_NONE = 0,       /* not said: there are no atomics on it */
     LOCI_DOMAIN_CPU,            /* the CPU's, through the mapping */
-    LOCI_DOMAIN_NIC             /* the fabric's, on the lane to the owner, by the owner too */
+    LOCI_DOMAIN_NIC,            /* the fabric's, on the lane to the owner, by the owner too */
+    LOCI_DOMAIN_OWNER           /* the CPU's, through the mapping by those who have it, and by the
+                                 * owner for those who post them on the lane to it */
 };
 
 /* The same range as it is reached from here. `ptr` is where the hot path finds mapped memory; it
@@ -173,6 +178,8 @@ struct loci_fabric_ops {
      * is refused to a process all the same, what it posts there is done by the owner's CPU. */
     bool maps;
     bool spans;                 /* reaches processes of other machines */
+    bool owner_atomics;         /* between nodes the owner's CPU does the atomics: words are of the
+                                 * owner domain there, else of the nic domain */
 
     /* Life. open: fills in the fabric's part of rt's own address. */
     int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);

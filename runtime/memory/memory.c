@@ -706,7 +706,7 @@ static unsigned char *map(struct loco_runtime *rt, struct loci_mem *mem, bool wa
     if (ptr == NULL)
         ptr = map_now(rt, mem, waits);
     /* Whoever finds it mapped by another thread may need the word, too. */
-    if (ptr != NULL && mem->domain == LOCI_DOMAIN_CPU
+    if (ptr != NULL && loci_domain_is_cpus(mem->domain)
         && atomic_load_explicit(&mem->word, memory_order_relaxed) == NULL)
         atomic_store_explicit(&mem->word, ptr, memory_order_release);
     return ptr;
@@ -739,7 +739,7 @@ void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)
     unsigned char *ptr = NULL;
 
     mem->domain = domain;
-    if (domain == LOCI_DOMAIN_CPU)
+    if (loci_domain_is_cpus(domain))
         ptr = atomic_load_explicit(&mem->ptr, memory_order_relaxed);
     atomic_init(&mem->word, ptr);
 }
@@ -749,11 +749,12 @@ void loci_mem_set_domain(struct loci_mem *mem, enum loci_domain domain)
 enum loci_domain loci_domain_of(const struct loco_group *group)
 {
     const struct loco_runtime *rt = group->rt;
+    enum loci_domain posted = rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
 
     if (group->size == 1)
         return LOCI_DOMAIN_CPU;
     for (int i = 0; i < group->size; i++)
         if (loci_peer(rt, group->peer[i])->address.node != rt->address.node)
-            return LOCI_DOMAIN_NIC;
-    return rt->ops->maps ? LOCI_DOMAIN_CPU : LOCI_DOMAIN_NIC;
+            return posted;
+    return rt->ops->maps ? LOCI_DOMAIN_CPU : posted;
 }

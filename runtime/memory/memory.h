@@ -40,8 +40,8 @@ void loci_user_remove(struct loco_runtime *rt, struct loci_mem *mine);
 int loci_mem_import(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                     struct loci_mem *mem);
 
-/* Map it if it can be mapped (slow, cached in mem->ptr, and in mem->word if it is of the cpu
- * domain); NULL where it cannot. */
+/* Map it if it can be mapped (slow, cached in mem->ptr, and in mem->word if it is of a domain of
+ * the CPU's atomics); NULL where it cannot. */
 unsigned char *loci_mem_map(struct loco_runtime *rt, struct loci_mem *mem);
 /* The same for who must not wait for its owner: NULL, too, where it cannot be mapped yet. */
 unsigned char *loci_mem_map_soon(struct loco_runtime *rt, struct loci_mem *mem);
@@ -52,6 +52,12 @@ void loci_mem_drop(struct loco_runtime *rt, struct loci_mem *mem);
 
 /* The domain of words that this group's members update by atomics. All members find the same. */
 enum loci_domain loci_domain_of(const struct loco_group *group);
+
+/* Whether those who have a word of that domain mapped use the CPU's atomics. */
+static inline bool loci_domain_is_cpus(enum loci_domain domain)
+{
+    return domain == LOCI_DOMAIN_CPU || domain == LOCI_DOMAIN_OWNER;
+}
 
 /* Say it of a handle: of all handles on one range the same, at all members. Not while others use
  * this handle; loci_alloc, loci_user_add and loci_mem_import have set LOCI_DOMAIN_NONE. */

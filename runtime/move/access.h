@@ -6,7 +6,7 @@
  * C11 access in production, a step of the scheduler in simulation, which could not see a plain
  * load. Words are 8 bytes and aligned; flags are polled with acquire, set with release.
  *
- * `loci_cpu_*` are the atomics of the cpu domain (DESIGN 7), through the mapping. */
+ * `loci_cpu_*` are the atomics of the cpu and the owner domain (DESIGN 7), through the mapping. */
 
 #include <stdatomic.h>
 #include <stdbool.h>

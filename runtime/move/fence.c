@@ -309,7 +309,7 @@ int loci_tell64(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, 
 
 bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem)
 {
-    struct loci_lane *lane = mem->domain == LOCI_DOMAIN_NIC ? own_lane(rt, mem->peer) : NULL;
+    struct loci_lane *lane = loci_mem_is_posted_to(mem) ? own_lane(rt, mem->peer) : NULL;
 
     /* What this process has copied into mapped memory is visible before what is posted now. */
     atomic_thread_fence(memory_order_seq_cst);

@@ -101,7 +101,7 @@ static bool now_mapped(struct loco_runtime *rt, struct loci_mem *mem)
 /* The same for atomics. In the nic domain even what is mapped is not for the CPU. */
 static bool now_a_word(struct loco_runtime *rt, struct loci_mem *mem)
 {
-    return mem->domain == LOCI_DOMAIN_CPU && loci_mem_map(rt, mem) != NULL;
+    return loci_domain_is_cpus(mem->domain) && loci_mem_map(rt, mem) != NULL;
 }
 
 /* Nobody said whose atomics these words take: whichever it were, some member would do the other. */

@@ -15,6 +15,9 @@
  *     while others may update it: it may fall between the read and the write of a device's
  *     atomic, and is lost. Swap the value in, or store where the protocol has everybody else
  *     done with the word; where loci_mem_word() gives a pointer a store is fine, too;
+ *   - in the owner domain a pointer here says nothing of other members: some have one, and some
+ *     post. The CPU's atomics and stores are not on any lane: what this thread has posted to
+ *     others before is not placed by them, nor before them;
  *   - plain loads of 8 bytes are fine anywhere but in the device's own memory, so a waiter polls
  *     its own word by the CPU.
  * A lane orders what was written on it; stores of the CPU come before all that is posted after
@@ -40,14 +43,15 @@ int loci_post_add(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset
                   uint64_t *room, loco_ack_t *ack);
 int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                            uint64_t expected, uint64_t desired, uint64_t *old, loco_ack_t *ack);
-/* Of a word of the nic domain, where nobody looks at the old value, nor need wait: loci_finish()
+/* Of a word that is posted to, where nobody looks at the old value, nor need wait: loci_finish()
  * waits for it, so that it comes before the word that this process uses that memory no more. */
 int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                             uint64_t expected, uint64_t desired, loco_ack_t *ack);
 
 /* A chain of n operations on memory of one peer: writes and reads of what is not mapped, atomics on
- * words of the nic domain. They are handed over together, as many as the fabric takes at once,
- * where it is synchronous all of them. On an error what was posted before is in the ack. */
+ * words that are posted to (loci_mem_is_posted_to). They are handed over together, as many as the
+ * fabric takes at once, where it is synchronous all of them. On an error what was posted before is
+ * in the ack. */
 int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack);
 
 /* A LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of op->len bytes of user memory by its owner, if that
@@ -101,10 +105,10 @@ static inline int loci_order(struct loco_runtime *rt, const struct loci_mem *mem
     return loci_mem_orders(mem) ? LOCO_OK : loci_fence_peer(rt, LOCO_FENCE_PAIR, mem->peer);
 }
 
-/* Whether this thread's next atomic on `mem`, of the nic domain, is that fence towards its peer,
- * too (LOCO_ORDER): all that such a fence would place has been written on the lane that the atomic
- * takes. It is executed after that, and has placed it when it is acknowledged. False: nothing is
- * to be placed, or other threads have written, or it orders nothing; make a fence. */
+/* Whether this thread's next atomic on `mem` is that fence towards its peer, too (LOCO_ORDER): all
+ * that such a fence would place has been written on the lane that the atomic takes. It is executed
+ * after that, and has placed it when it is acknowledged. False: nothing is to be placed, or other
+ * threads have written, or it is not posted, or orders nothing; make a fence. */
 bool loci_can_order(struct loco_runtime *rt, const struct loci_mem *mem);
 
 /* A plain pointer to that memory where it is mapped already, else NULL. */
@@ -120,6 +124,14 @@ static inline unsigned char *loci_mem_word(const struct loci_mem *mem)
 {
     /* Pairs with the release in loci_mem_map(). */
     return atomic_load_explicit(&mem->word, memory_order_acquire);
+}
+
+/* Whether atomics on those words go by the lane to their owner. In the owner domain memory of a
+ * process of this node may be mapped in the next call; but to such a peer nothing is in flight. */
+static inline bool loci_mem_is_posted_to(const struct loci_mem *mem)
+{
+    return mem->domain == LOCI_DOMAIN_NIC
+           || (mem->domain == LOCI_DOMAIN_OWNER && loci_mem_word(mem) == NULL);
 }
 
 static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,

@@ -7,9 +7,10 @@
  *
  *   atomics   pool memory that all members have mapped, type of 1, 2, 4 or 8 bytes without
  *             padding, element at a multiple of its size: an atomic of the CPU each
- *   device    members on several nodes (the nic domain), type of 8 bytes without padding, element
- *             at a multiple of 8: an atomic of the fabric each, on memory of every kind, one's
- *             own too (window_acc_run.c)
+ *   device    members on several nodes (the nic or the owner domain), type of 8 bytes without
+ *             padding, element at a multiple of 8: an atomic of the fabric each, on memory of every
+ *             kind, one's own too; in the owner domain one of the CPU where the memory is mapped
+ *             (window_acc_run.c)
  *   lock      everything else, and every element where the window was made for bulk_accumulate:
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
@@ -74,7 +75,7 @@ int loci_acc_give_back(struct loco_window *win, int rank, const struct loci_rw *
 {
     int status = LOCO_OK, released;
 
-    if (lock->mem->domain == LOCI_DOMAIN_NIC)
+    if (loci_mem_is_posted_to(lock->mem))
         atomic_thread_fence(memory_order_seq_cst);
     else if (!win->synchronous)
         status = loci_fence_peer(win->rt, LOCO_FENCE_PAIR, win->group.peer[rank]);
@@ -261,8 +262,9 @@ bool loci_acc_is_alone(const struct loco_window *win, int rank)
     const struct loco_runtime *rt = win->rt;
     const struct loci_peer *peer = loci_peer(rt, win->group.peer[rank]);
     bool near = rt->ops->maps && peer->address.node == rt->address.node;
+    bool read_by_cpu = near && rank != win->group.rank && win->domain == LOCI_DOMAIN_NIC;
 
-    return (rank == win->group.rank || !near) && !loci_acc_needs_lock(win, rank);
+    return !read_by_cpu && !loci_acc_needs_lock(win, rank);
 }
 
 /* So several elements are read and written together: an atomic each would take as many round trips

@@ -14,10 +14,11 @@
 bool loci_acc_may_chain(const struct loco_window *win, int rank, const struct loci_rw *lock);
 /* Whether somebody else may be at that target's memory. */
 bool loci_acc_needs_lock(const struct loco_window *win, int rank);
-/* In the nic domain: nobody else can be there, so that elements may be read and written instead of
- * being atomics. What came before and comes after, atomics of the device as well, is ordered: by
- * the lane here, by the fence of the unlock at others. But other members of this node are read by
- * the CPU, which the atomics of their devices need not be visible to yet: there it is false. */
+/* Where members are on several nodes: nobody else can be there, so that elements may be read and
+ * written instead of being atomics. What came before and comes after, atomics of the device as
+ * well, is ordered: by the lane here, by the fence of the unlock at others. But in the nic domain
+ * other members of this node are read by the CPU, which the atomics of their devices need not be
+ * visible to yet: there it is false. */
 bool loci_acc_is_alone(const struct loco_window *win, int rank);
 /* Take the lock if it is needed, *locked. */
 int loci_acc_enter(struct loco_window *win, int rank, bool *locked);

@@ -29,7 +29,7 @@ struct loci_acc_chain {
 /* A lane reaches the lock's word, and the CPU does not. */
 static inline bool loci_acc_is_far(const struct loci_rw *lock)
 {
-    return lock->mem->domain == LOCI_DOMAIN_NIC && loci_mem_ptr(lock->mem) == NULL;
+    return loci_mem_is_posted_to(lock->mem) && loci_mem_ptr(lock->mem) == NULL;
 }
 
 /* Take `lock` EXCLUSIVE and read the spans, whose bounds were checked. With `held` not NULL it may

@@ -76,12 +76,22 @@ static int run_done(struct loci_acc_run *r, int status)
     return status == LOCO_OK ? done : status;
 }
 
-/* Operations of a run, given to the fabric as chains. */
+/* Operations of a run, given to the fabric as chains; in the owner domain atomics on what is mapped
+ * are done by the CPU here and now. */
 struct run_chain {
     struct loci_acc_run *r;
+    unsigned char *word;                /* where that is so */
     int n;
     struct loci_op op[LOCI_CHAIN];
 };
+
+static void chain_open(struct run_chain *c, struct loci_acc_run *r)
+{
+    c->r = r;
+    c->n = 0;
+    (void)loci_mem_map(r->rt, r->mem);
+    c->word = loci_mem_word(r->mem);
+}
 
 static int chain_send(struct run_chain *c)
 {
@@ -91,18 +101,31 @@ static int chain_send(struct run_chain *c)
     return loci_post_spans(c->r->rt, c->op, n, &c->r->ack);
 }
 
+static int do_here(struct run_chain *c, size_t k, const struct loci_op *op)
+{
+    unsigned char *word = c->word + c->r->offset[k];
+
+    LOCI_COUNT_MEM(c->r->rt, atomics, c->r->mem);
+    *op->result = op->kind == LOCI_FETCH_ADD
+                  ? loci_cpu_fetch_add(word, op->operand)
+                  : loci_cpu_compare_swap(word, op->compare, op->operand);
+    return LOCO_OK;
+}
+
 /* One on `words` from the run's k-th on; the caller fills in the rest. */
 static int chain_add(struct run_chain *c, size_t k, size_t words, struct loci_op op)
 {
+    if (c->word != NULL)
+        return do_here(c, k, &op);
     op.mem = c->r->mem;
     op.offset = c->r->offset[k];
     op.len = 8 * words;
-    LOCO_ASSERT(op.mem->domain == LOCI_DOMAIN_NIC);
+    LOCO_ASSERT(loci_mem_is_posted_to(op.mem));
     c->op[c->n++] = op;
     return c->n == LOCI_CHAIN ? chain_send(c) : LOCO_OK;
 }
 
-/* Each word at once, never torn; of mapped memory by the CPU, which is fine in both domains. */
+/* Each word at once, never torn; of mapped memory by the CPU, which is fine in all domains. */
 static int run_read(struct loci_acc_run *r)
 {
     struct run_chain chain;
@@ -113,8 +136,7 @@ static int run_read(struct loci_acc_run *r)
             status = loci_read64(r->rt, r->mem, r->offset[k], &r->old[k], NULL);
         return status;
     }
-    chain.r = r;
-    chain.n = 0;
+    chain_open(&chain, r);
     for (size_t k = 0, words; status == LOCO_OK && k < r->n; k += words) {
         for (words = 1; k + words < r->n && r->offset[k + words] == r->offset[k] + 8 * words;)
             words++;
@@ -132,8 +154,7 @@ static int run_add(struct loci_acc_run *r, const unsigned char *operand, bool wa
     struct run_chain chain;
     int status = LOCO_OK;
 
-    chain.r = r;
-    chain.n = 0;
+    chain_open(&chain, r);
     for (size_t k = 0; status == LOCO_OK && k < r->n; k++) {
         struct loci_op op = {
             .kind = LOCI_FETCH_ADD, .result = &r->old[k], .unwanted = !wanted,
@@ -157,8 +178,7 @@ static int run_try(struct loci_acc_run *r, loci_acc_change_fn *change, const voi
     struct run_chain chain;
     int status = LOCO_OK;
 
-    chain.r = r;
-    chain.n = 0;
+    chain_open(&chain, r);
     for (uint64_t todo = *left; status == LOCO_OK && todo != 0; todo &= todo - 1) {
         int k = __builtin_ctzll(todo);
         struct loci_op op = {
@@ -186,12 +206,12 @@ static int run_try(struct loci_acc_run *r, loci_acc_change_fn *change, const voi
     return status;
 }
 
-/* The CPU may see a word of mapped memory as it was before the device's last atomic on it. Then the
- * swap fails, and says what is there. */
+/* In the nic domain the CPU may see a word of mapped memory as it was before the device's last
+ * atomic on it. Then the swap fails, and says what is there. */
 static int run_change(struct loci_acc_run *r, loci_acc_change_fn *change, const void *how)
 {
     uint64_t left = UINT64_MAX >> (LOCI_ACC_RUN_WORDS - r->n);
-    bool fresh = loci_mem_map(r->rt, r->mem) == NULL;
+    bool fresh = loci_mem_map(r->rt, r->mem) == NULL || loci_mem_word(r->mem) != NULL;
     int status = run_read(r);
 
     for (; status == LOCO_OK && left != 0; fresh = true)

@@ -51,7 +51,7 @@ struct loci_outbox {
     uint64_t applied;           /* as last seen */
     size_t bytes;               /* of records in that one */
     int64_t records;            /* since the last synchronization */
-    struct loci_far *far;       /* through a device all that there is; NULL: not used yet */
+    struct loci_far *far;       /* with several nodes all that there is; NULL: not used yet */
 };
 
 static unsigned char *batch_of(const struct loci_outbox *o)

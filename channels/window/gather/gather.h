@@ -93,7 +93,7 @@ static inline unsigned char *loci_gather_row(unsigned char *control, const struc
  * device: gather_far.h. */
 static inline bool loci_gathers_far(const struct loco_window *win)
 {
-    return win->domain == LOCI_DOMAIN_NIC
+    return win->domain != LOCI_DOMAIN_CPU
            || (!win->synchronous && win->kind >= LOCO_WINDOW_CREATE);
 }
 
