@@ -640,6 +640,74 @@ Test(shm, unmapped_memory_of_the_user_is_an_error)
     run(2, copies_from_what_is_not_there, &never);
 }
 
+/* ---- words of user memory, in the owner domain ---- */
+
+/* Between the owner's own, and those of two who ask it. */
+#define ADDS 2000
+
+static int updates_user_memory(const struct loco_bootstrap *boot, void *arg)
+{
+    struct world w;
+    uint64_t old = 77;
+
+    NEED(enter(&w, boot, arg) == 0);
+    for (int i = 0; i < w.n; i++)
+        loci_mem_set_domain(&w.users[i], LOCI_DOMAIN_OWNER);
+    NEED(loci_mem_word(&w.users[w.me]) == w.memory && loci_mem_word(&w.users[1 - w.me]) == NULL);
+    for (int i = 0; i < ADDS; i++)
+        NEED(loci_fetch_add(w.rt, &w.users[1], 64, 1, &old, NULL) == LOCO_OK);
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 0) {
+        NEED(loci_fetch_add(w.rt, &w.users[1], 64, 0, &old, NULL) == LOCO_OK && old == 2 * ADDS);
+        NEED(loci_compare_swap(w.rt, &w.users[1], 64, 1, 2, &old, NULL) == LOCO_OK
+             && old == 2 * ADDS);
+        NEED(loci_compare_swap(w.rt, &w.users[1], 64, old, 5, &old, NULL) == LOCO_OK);
+        NEED(loci_fetch_add(w.rt, &w.users[1], 68, 1, &old, NULL) == LOCO_ERR_UNSUPPORTED);
+        NEED(loci_fetch_add(w.rt, &w.users[1], LEN, 1, &old, NULL) == LOCO_ERR_RANGE);
+    }
+    NEED(together(&w) == LOCO_OK);
+    NEED(w.me == 0 || loci_load64(w.memory + 64) == 5);
+    return leave(&w);
+}
+
+Test(shm, owner_updates_user_memory)
+{
+    run(2, updates_user_memory, &plain);
+    run(2, updates_user_memory, &never);
+}
+
+/* The owner is told of no signal, whatever became of its memory, and goes on. */
+static int updates_what_it_may_not(const struct loco_bootstrap *boot, void *arg)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t old = 77;
+    struct world w;
+
+    NEED(enter(&w, boot, arg) == 0);
+    loci_mem_set_domain(&w.users[1 - w.me], LOCI_DOMAIN_OWNER);
+    if (w.me == 1) {
+        NEED(mprotect(w.memory, page, PROT_READ) == 0);
+        NEED(mprotect(w.memory + page, page, PROT_NONE) == 0);
+        NEED(hole(w.memory + 2 * page, page) == 0);
+    }
+    NEED(together(&w) == LOCO_OK);
+    if (w.me == 0) {
+        for (size_t i = 0; i < 3; i++) {
+            NEED(loci_fetch_add(w.rt, &w.users[1], i * page, 1, &old, NULL) == LOCO_ERR_SYSTEM);
+            NEED(loci_compare_swap(w.rt, &w.users[1], i * page + 8, 0, 1, &old, NULL)
+                 == LOCO_ERR_SYSTEM);
+        }
+        NEED(old == 77);
+        NEED(loci_fetch_add(w.rt, &w.users[1], 3 * page, 1, &old, NULL) == LOCO_OK && old == 0);
+    }
+    return leave(&w);
+}
+
+Test(shm, memory_that_may_not_be_updated_is_an_error)
+{
+    run(2, updates_what_it_may_not, &plain);
+}
+
 /* ---- nodes ---- */
 
 static int lives_on_its_own_node(const struct loco_bootstrap *boot, void *arg)

@@ -382,6 +382,12 @@ static int copied(struct shm_peer *p, const struct plan *plan, const struct shm_
     return LOCO_OK;
 }
 
+/* On user memory of the cpu domain windows take a lock in place of atomics. */
+static bool may_be_updated(const struct loci_mem *mem)
+{
+    return mem->key.kind == LOCI_MEM_POOL || mem->domain == LOCI_DOMAIN_OWNER;
+}
+
 int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t skip, int *done,
                     size_t *part)
 {
@@ -392,8 +398,8 @@ int loci_shm_assist(struct shm_peer *p, const struct loci_op *ops, int n, size_t
     bool given_up;
     int status;
 
-    if (!is_copy(&ops[0]) && ops[0].mem->key.kind != LOCI_MEM_POOL)
-        return LOCO_ERR_UNSUPPORTED;    /* windows take a lock for these */
+    if (!is_copy(&ops[0]) && !may_be_updated(ops[0].mem))
+        return LOCO_ERR_UNSUPPORTED;
     if (loci_service_is_self(p->fabric->rt))
         return LOCO_ERR_AGAIN;          /* would wait for its own peer's service thread */
     plan_request(&plan, n, &copy);
@@ -514,9 +520,10 @@ static bool is_inside(const struct shm_copy *copy, uint64_t base, uint64_t len, 
 
 static int do_atomic(const struct shm_copy *copy, unsigned char *at, struct slot *slot)
 {
-    if (copy->kind != LOCI_MEM_POOL || copy->nspans != 1 || copy->span[0].len != 8
-        || (uintptr_t)at % 8 != 0)
+    if (copy->nspans != 1 || copy->span[0].len != 8 || (uintptr_t)at % 8 != 0)
         return LOCO_ERR_UNSUPPORTED;
+    if (copy->kind == LOCI_MEM_USER && !loci_shm_is_writable(at))
+        return LOCO_ERR_SYSTEM;
     slot->result = copy->op == LOCI_FETCH_ADD
                    ? loci_cpu_fetch_add(at, copy->operand)
                    : loci_cpu_compare_swap(at, copy->compare, copy->operand);

@@ -35,6 +35,8 @@
 
 #include "config.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -110,6 +112,18 @@ int loci_shm_own_end(struct shm_own *own)
     if (own->n > 0 && own->status == LOCO_OK)
         copy(own);
     return own->status;
+}
+
+/* The system adds 0 to it, atomically: where it cannot, for whatever reason, that is a status. It
+ * refuses no page that a store of ours could reach, as MADV_POPULATE_WRITE does. Who changes the
+ * protection before the update that follows is not kept from it. */
+bool loci_shm_is_writable(const void *word)
+{
+    const int nothing = FUTEX_OP(FUTEX_OP_ADD, 0, FUTEX_OP_CMP_EQ, 0);
+    uint32_t nobody = 0;            /* whom it wakes */
+
+    return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, NULL, word, nothing)
+           >= 0 || errno != EFAULT;
 }
 
 /* Made on first use; NULL: there is no memory. */

@@ -27,6 +27,9 @@ void loci_shm_own_add(struct shm_own *own, uint64_t at, size_t len);
 /* LOCO_OK, or LOCO_ERR_SYSTEM: some of it cannot be touched; what comes before is copied. */
 int loci_shm_own_end(struct shm_own *own);
 
+/* Whether a word of this process, at a multiple of 4, may be updated now; without fabric->lock. */
+bool loci_shm_is_writable(const void *word);
+
 /* SHM_SCRATCH bytes that may be `packed`, made on first use; NULL: there is no memory. */
 unsigned char *loci_shm_scratch(struct shm_fabric *f);
 void loci_shm_scratch_close(struct shm_fabric *f);
