@@ -25,7 +25,9 @@ static const char explore_help[] =
     "                     for ever), slow (a process or link), messages (of control)\n"
     "  --stop-every       for each seed: stop each process at each of its steps in turn\n"
     "  --one-node         all memory is mapped by all processes\n"
-    "  --device-memory    locks are in the memory of RDMA devices; not with --one-node\n"
+    "  --owner            atomics are done by the CPU of whose memory it is, as over tcp, and\n"
+    "                     some processes may share a node; not with --one-node\n"
+    "  --device-memory    locks are in the memory of RDMA devices; with neither of these\n"
     "  --asleep           whoever waits sleeps at once; with --one-node until it is rung\n"
     "  --torn-words       of 8 bytes those at lower addresses may come before the others\n"
     "  --strategy NAME    uniform, sticky, priority, lazy, eager; auto: by the seed (default)\n"
@@ -43,7 +45,7 @@ static const char replay_help[] =
     "  --draw FILE        write a drawing: trace-event JSON, for ui.perfetto.dev\n"
     "  --no-shrink        trace and draw the run as the seed makes it\n"
     "  --run-seconds S    a run that takes longer is a failure (60, of the CPU)\n"
-    "  --channel NAME, --processes, --threads, --rounds, --faults, --one-node,\n"
+    "  --channel NAME, --processes, --threads, --rounds, --faults, --one-node, --owner,\n"
     "  --device-memory, --asleep, --torn-words, --strategy\n"
     "                     where SEED is a number alone: as for explore\n"
     "  --help, --version\n\n"
@@ -62,6 +64,7 @@ static const struct {
     { { "faults", optional_argument, NULL, 'f' }, SIM_EXPLORE | SIM_REPLAY },
     { { "stop-every", no_argument, NULL, 'e' }, SIM_EXPLORE },
     { { "one-node", no_argument, NULL, 'n' }, SIM_EXPLORE | SIM_REPLAY },
+    { { "owner", no_argument, NULL, 'o' }, SIM_EXPLORE | SIM_REPLAY },
     { { "device-memory", no_argument, NULL, 'D' }, SIM_EXPLORE | SIM_REPLAY },
     { { "asleep", no_argument, NULL, 'a' }, SIM_EXPLORE | SIM_REPLAY },
     { { "torn-words", no_argument, NULL, 'w' }, SIM_EXPLORE | SIM_REPLAY },
@@ -186,6 +189,7 @@ static int take(struct sim_args *args, int option, const char *value)
     case 'f': return take_faults(args, value);
     case 'e': args->stop_every = true; return -1;
     case 'n': args->one_node = true; return -1;
+    case 'o': args->owner = true; return -1;
     case 'a': args->asleep = true; return -1;
     case 'D': args->device_memory = true; return -1;
     case 'w': args->torn_words = true; return -1;
@@ -253,6 +257,21 @@ int sim_args_read(enum sim_command command, int argc, char **argv, struct sim_ar
 
 /* ---- the case ---- */
 
+/* One kind of network; that of --owner does not tear words. */
+static bool check_network(const struct sim_args *args)
+{
+    if (args->one_node && (args->device_memory || args->owner))
+        sim_args_wrong(args, "--one-node has no %s away", args->owner
+                       ? "other nodes: leave --owner" : "devices: leave --device-memory");
+    else if (args->owner && (args->device_memory || args->torn_words))
+        sim_args_wrong(args, "--owner %s away", args->device_memory
+                       ? "has no devices: leave --device-memory"
+                       : "keeps words whole: leave --torn-words");
+    else
+        return true;
+    return false;
+}
+
 bool sim_args_case(const struct sim_args *args, const struct sim_scenario *scenario,
                    struct sim_case *c)
 {
@@ -263,11 +282,10 @@ bool sim_args_case(const struct sim_args *args, const struct sim_scenario *scena
         c->threads = args->threads;
     if (args->rounds > 0)
         c->rounds = args->rounds;
-    if (args->one_node && args->device_memory) {
-        sim_args_wrong(args, "--one-node has no devices: leave --device-memory away");
+    if (!check_network(args))
         return false;
-    }
     c->one_node = args->one_node;
+    c->owner = args->owner;
     c->device_memory = args->device_memory;
     c->asleep = args->asleep;
     c->torn_words = args->torn_words;

@@ -14,7 +14,7 @@ struct sim_args {
     const char *channel;                /* of a SEED that is a number */
     int processes, threads, rounds;     /* 0: the scenario's own */
     enum sim_faults faults;
-    bool stop_every, one_node, device_memory, asleep, torn_words;
+    bool stop_every, one_node, owner, device_memory, asleep, torn_words;
     enum loci_sim_strategy strategy;
     bool seeds, time;                   /* whether these were given */
     uint64_t first, last;

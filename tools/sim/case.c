@@ -82,7 +82,7 @@ void sim_case_init(struct sim_case *c, const struct sim_scenario *scenario)
 
 void sim_case_text(const struct sim_case *c, char text[SIM_CASE_TEXT])
 {
-    const char *place = c->one_node ? "n" : c->device_memory ? "d" : "";
+    const char *place = c->one_node ? "n" : c->owner ? "o" : c->device_memory ? "d" : "";
     char stop[40] = "", strategy[20] = "";
 
     if (c->stop_process >= 0)
@@ -171,7 +171,8 @@ static bool take_flags(struct reader *r, struct sim_case *c)
     size_t len;
 
     c->one_node = take(r, 'n');
-    c->device_memory = !c->one_node && take(r, 'd');
+    c->owner = !c->one_node && take(r, 'o');
+    c->device_memory = !c->one_node && !c->owner && take(r, 'd');
     c->asleep = take(r, 's');
     c->torn_words = take(r, 'w');
     if (take(r, 'f'))
@@ -213,8 +214,8 @@ bool sim_case_parse(const char *text, struct sim_case *c, char *why, size_t why_
         || !take_size(&r, 'r', "rounds", SIM_MAX_ROUNDS, &c->rounds) || !take_flags(&r, c))
         return false;
     if (!take(&r, '/'))
-        return wrong(&r, "not understood at \"%s\"; its flags are n, d, f, xPROCESS.STEP and "
-                     "-STRATEGY", r.at);
+        return wrong(&r, "not understood at \"%s\"; its flags are n, o, d, s, w, f, xPROCESS.STEP "
+                     "and -STRATEGY", r.at);
     if (!take_number(&r, 0, UINT64_MAX, "number", &c->number))
         return false;
     if (*r.at != '\0')
@@ -351,6 +352,7 @@ static void configure(struct loci_sim_config *config, const struct sim_case *c,
 {
     *config = (struct loci_sim_config){ .processes = c->processes, .seed = c->number,
                                         .strategy = c->strategy, .one_node = c->one_node,
+                                        .owner_atomics = c->owner,
                                         .device_memory = c->device_memory,
                                         .torn_words = c->torn_words, .asleep = c->asleep,
                                         .faults = *faults, .settings = c->scenario->settings };

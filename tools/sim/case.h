@@ -7,10 +7,10 @@
  *
  *      ticket_lock/p3t2r8f-lazy/12345
  *
- * processes, threads and rounds; then n (one node) or d (locks in device memory), w (torn words), f
- * (a fault of any kind, drawn from the number; fp: a process stops, fs: something is slow, fm:
- * messages) or x1.57 (process 1 stops at its step 57), and a strategy, where it is not chosen by
- * the number. */
+ * processes, threads and rounds; then n (one node), o (atomics are the owner's) or d (locks in
+ * device memory), s (asleep), w (torn words), f (a fault of any kind, drawn from the number; fp: a
+ * process stops, fs: something is slow, fm: messages) or x1.57 (process 1 stops at its step 57),
+ * and a strategy, where it is not chosen by the number. */
 
 #include "scenario.h"
 
@@ -31,7 +31,8 @@ struct sim_case {
     const struct sim_scenario *scenario;
     int processes, threads, rounds;
     bool one_node;
-    bool device_memory;         /* and not one_node */
+    bool owner;                 /* the owner's CPU does atomics; and not one_node */
+    bool device_memory;         /* and neither of these */
     bool asleep;
     bool torn_words;
     enum sim_faults faults;     /* drawn from the number */

@@ -430,6 +430,27 @@ static void device_adds_then_reads(struct lit *l)
     l->seen[0] = old;
 }
 
+/* ---- data by a queue pair, and a word of one's own as flag ---- */
+
+static void mp_own_flag(struct lit *l)
+{
+    put(l, 0, 1, X, 1);
+    (void)loci_cpu_fetch_add(loci_mem_ptr(word(l, 0)) + 8 * Y, 1);
+}
+
+static void mp_own_flag_fenced(struct lit *l)
+{
+    put(l, 0, 1, X, 1);
+    fence(l, 0, 1);
+    (void)loci_cpu_fetch_add(loci_mem_ptr(word(l, 0)) + 8 * Y, 1);
+}
+
+static void mp_own_flag_reader(struct lit *l)
+{
+    l->seen[0] = got(l, 0, 0, Y);
+    l->seen[1] = load(l, X);
+}
+
 /* ---- sources and results ---- */
 
 static void reuses_early(struct lit *l)
@@ -587,6 +608,21 @@ static const struct sim_litmus all[] = {
       .processes = 2, PROGRAMS(device_adds_then_reads, cpu_stores_7), .values = 3, .outcomes = 3,
       .outcome = { { 0, 0, 7 }, { 7, 0, 8 }, { 0, 0, 1 } } },
 
+    { .name = "atomics+owner", .about = "owner's CPU with others' posted: none is lost",
+      .processes = 2, PROGRAMS(device_adds, cpu_adds), .values = 3, .outcomes = 2,
+      .outcome = { { 0, 1, 2 }, { 1, 0, 2 } } },
+    { .name = "atomics+store+owner", .about = "nor is a store by the owner's CPU",
+      .processes = 2, PROGRAMS(device_adds_then_reads, cpu_stores_7), .values = 3, .outcomes = 2,
+      .outcome = { { 0, 0, 7 }, { 7, 0, 8 } } },
+    { .name = "mp+atomic+owner", .about = "a posted atomic as flag, same queue pair: in order",
+      .processes = 2, PROGRAMS(mp_atomic_flag, mp_reader), MP_ORDERED },
+    { .name = "mp+2qp+atomic+owner", .about = "on another queue pair: no order",
+      .processes = 2, PROGRAMS(mp_atomic_flag_two_pairs, mp_reader), MP_ALL },
+    { .name = "mp+own+owner", .about = "an atomic of the CPU as flag: no order with what is posted",
+      .processes = 2, PROGRAMS(mp_own_flag, mp_own_flag_reader), MP_ALL },
+    { .name = "mp+own+place+owner", .about = "a place before it is a fence",
+      .processes = 2, PROGRAMS(mp_own_flag_fenced, mp_own_flag_reader), MP_ORDERED },
+
     { .name = "source-reuse", .about = "a source changed before completion: a race, and found",
       .processes = 2, PROGRAMS(reuses_early, nothing), .values = 1, .outcomes = 2,
       .outcome = { { 1 }, { RACE } } },
@@ -669,7 +705,8 @@ static struct loci_sim_result run_one(const struct sim_litmus *litmus, uint64_t 
 {
     const struct loci_sim_config config = {
         .processes = litmus->processes, .seed = seed, .faults = LOCI_SIM_NO_FAULTS,
-        .device_memory = strstr(litmus->name, "+device") != NULL, .trace = trace,
+        .device_memory = strstr(litmus->name, "+device") != NULL,
+        .owner_atomics = strstr(litmus->name, "+owner") != NULL, .trace = trace,
     };
     struct loci_sim_result result;
 

@@ -36,7 +36,7 @@ static int text_case(const struct sim_args *args, struct sim_case *c)
     char why[200];
 
     if (args->channel != NULL || args->processes > 0 || args->threads > 0 || args->rounds > 0
-        || args->faults != SIM_CALM || args->one_node || args->device_memory
+        || args->faults != SIM_CALM || args->one_node || args->owner || args->device_memory
         || args->asleep || args->torn_words || args->strategy != LOCI_SIM_AUTO)
         return sim_args_wrong(args, "seed \"%s\" says channel, sizes, faults and strategy itself: "
                               "leave these options away", args->target);

@@ -6,8 +6,8 @@
 
 #include "config.h"
 
-#include "runtime.h"
 #include "scenario_util.h"
+#include "window/window.h"
 
 /* Of each target's part: a word for all, then one of each origin. */
 enum { SUM = 0, WORDS = 16 };
@@ -90,7 +90,7 @@ static int change(struct user *u, int target)
     case 0: status = accumulate(u, target, LOCO_TYPE_U64, LOCO_OP_SUM, at64, &operand); break;
     case 1: status = accumulate(u, target, LOCO_TYPE_U64, LOCO_OP_PROD, at64, &operand); break;
     case 2:
-        status = u->rt->ops->maps ? sim_put(u->win, target, at64, &operand, 8)
+        status = u->win->domain == LOCI_DOMAIN_CPU ? sim_put(u->win, target, at64, &operand, 8)
                  : accumulate(u, target, LOCO_TYPE_U64, LOCO_OP_REPLACE, at64, &operand);
         break;
     default:

@@ -3,7 +3,7 @@
 /* Asymmetric fences where memory is simulated. Every other access is sequentially consistent
  * (hooks.h); loci_store_light() is not, as on a CPU with a store buffer: what it stores may stay
  * with its fiber, unseen, past later loads. It is seen by all from the fiber's next store or atomic
- * on, when it waits, or once another fiber makes all registered processes fence. */
+ * on, when it waits, or once another fiber makes all registered processes of the node fence. */
 
 #include "config.h"
 
@@ -46,7 +46,7 @@ void loci_sim_drain(struct sim_fiber *f)
         return;
     f->late_word = NULL;
     if (SIM_EXCHANGE(word, f->late_value, __ATOMIC_SEQ_CST) != f->late_value)
-        loci_sim_changed(word);
+        loci_sim_memory_changed(f->process);
 }
 
 void loci_store_light(_Atomic uint64_t *word, uint64_t value)
@@ -71,7 +71,8 @@ bool loci_fence_heavy(struct loco_runtime *rt)
         return false;
     loci_sim_step(LOCI_SIM_RMW, p, 0);
     for (int i = 0; i < w->fiber_count; i++)
-        if (w->fibers[i]->process->asymmetric == LOCI_ASYMMETRIC_READY)
+        if (w->fibers[i]->process->asymmetric == LOCI_ASYMMETRIC_READY
+            && sim_is_near(p, w->fibers[i]->process))
             loci_sim_drain(w->fibers[i]);
     return true;
 }

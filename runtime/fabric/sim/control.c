@@ -278,7 +278,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
 {
     struct sim_process *p = rt->host.ctx;
 
-    mine->node = p->world->config->one_node ? 1 : 1 + (uint64_t)p->rank;
+    mine->node = p->node;
     p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
     return LOCO_OK;
@@ -307,7 +307,7 @@ int loci_sim_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     struct sim_process *p = sim_process_of(fabric);
 
     p->peers[peer->address.identity - SIM_IDENTITY] = peer;
-    if (p->rt->ops->bells != NULL)
+    if (p->rt->ops->bells != NULL && sim_is_near(p, sim_peer_process(p, peer)))
         atomic_store_explicit(&peer->bells, NULL, memory_order_release);
     peer->fabric_data = &p->peers[peer->address.identity - SIM_IDENTITY];
     tell_of_end(p, peer);
@@ -360,11 +360,14 @@ int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t n
     return LOCO_OK;
 }
 
-/* On one node: the bell itself, in memory that is shared. */
+/* On one node: the bell itself, in memory that is shared. Where there are others, to them as
+ * above. */
 int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number)
 {
     struct sim_process *p = sim_process_of(fabric), *to = sim_peer_process(p, peer);
 
+    if (!sim_is_near(p, to))
+        return loci_sim_ring(fabric, peer, number);
     if (to->rt != NULL && number != 0)
         loci_ring_poller(p->rt, to->rt->bells, number);
     else if (to->rt != NULL)

@@ -340,7 +340,7 @@ static void place_piece(struct sim_lane *lane)
     loci_sim_look_at_op(lane, p);
     loci_sim_next_part(lane->from->world, p, &from, &len);
     memcpy(p->target + from, p->data + from, len);
-    sim_changed(lane->to);
+    loci_sim_memory_changed(lane->to);
     trace_op(lane, p, p->left == 0 ? "placed" : "partly placed");
 }
 
@@ -351,8 +351,9 @@ static void execute_atomic(struct sim_lane *lane, struct sim_op *p)
 
     loci_sim_look_at_op(lane, p);
     memcpy(&word, p->target, sizeof word);
-    if (p->stage == SIM_SENT) {
+    if (p->stage == SIM_SENT)
         p->word = word;
+    if (p->stage == SIM_SENT && !w->config->owner_atomics) {
         p->stage = SIM_FETCHED;
         lane->to->device = p;
         refresh_all_to(w, lane->to);
@@ -365,7 +366,7 @@ static void execute_atomic(struct sim_lane *lane, struct sim_op *p)
         memcpy(p->target, &word, sizeof word);
     p->stage = SIM_EXECUTED;
     lane->to->device = NULL;
-    sim_changed(lane->to);
+    loci_sim_memory_changed(lane->to);
     refresh_all_to(w, lane->to);
     trace_op(lane, p, "executed");
 }
@@ -689,6 +690,22 @@ static unsigned char *map(struct loci_fabric *fabric, const struct loci_mem *mem
                    mem->key.len);
 }
 
+/* The owner's CPU, though it is not said by which thread of it: one step. */
+static void update_here(const struct sim_process *to, const struct loci_op *op, unsigned char *at)
+{
+    uint64_t word;
+
+    loci_sim_step(LOCI_SIM_RMW, at, sizeof word);
+    memcpy(&word, at, sizeof word);
+    *op->result = word;
+    if (op->kind == LOCI_FETCH_ADD)
+        word += op->operand;
+    else if (word == op->compare)
+        word = op->operand;
+    memcpy(at, &word, sizeof word);
+    loci_sim_memory_changed(to);
+}
+
 static int post_here(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops,
                      int n, int *posted)
 {
@@ -707,10 +724,32 @@ static int post_here(struct loci_fabric *fabric, struct loci_lane *lane, struct 
         case LOCI_WRITE: loci_sim_copy(at, op->local, op->len, 1); break;
         case LOCI_READ: loci_sim_copy(op->local, at, op->len, 0); break;
         case LOCI_PLACE: break;
-        default: return LOCO_ERR_UNSUPPORTED;
+        default:
+            if (op->mem->key.kind == LOCI_MEM_USER && op->mem->domain != LOCI_DOMAIN_OWNER)
+                return LOCO_ERR_UNSUPPORTED;
+            update_here(to, op, at);
         }
     }
     return LOCO_OK;
+}
+
+/* ---- several nodes, some with several processes ---- */
+
+static unsigned char *map_near(struct loci_fabric *fabric, const struct loci_mem *mem)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    return sim_is_near(p, sim_peer_process(p, loci_peer(p->rt, mem->peer))) ? map(fabric, mem)
+                                                                           : NULL;
+}
+
+static int post_near_or_far(struct loci_fabric *fabric, struct loci_lane *lane,
+                            struct loci_op *ops, int n, int *posted)
+{
+    struct sim_process *p = sim_process_of(fabric);
+
+    return sim_is_near(p, sim_peer_process(p, lane->peer))
+           ? post_here(fabric, lane, ops, n, posted) : post(fabric, lane, ops, n, posted);
 }
 
 void loci_sim_copy(void *to, const void *from, size_t len, int to_network)
@@ -795,6 +834,31 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
     .map = map,
     .post = post_here,
     .reach = reach,
+    .ring = loci_sim_ring_here,
+    .bells = loci_sim_bells,
+    .control_send = loci_sim_control_send,
+};
+
+const struct loci_fabric_ops loci_fabric_sim_owner = {
+    .name = "sim",
+    .maps = true,
+    .owner_atomics = true,
+    .open = loci_sim_fabric_open,
+    .close = loci_sim_fabric_close,
+    .peer_add = loci_sim_peer_add,
+    .peer_remove = loci_sim_peer_remove,
+    .peer_forget = loci_sim_peer_forget,
+    .peer_gone = peer_gone,
+    .extent_create = extent_create,
+    .extent_grow = extent_grow,
+    .extent_destroy = extent_destroy,
+    .user_add = user_add,
+    .user_remove = user_remove,
+    .map = map_near,
+    .lane_open = lane_open,
+    .lane_close = lane_close,
+    .post = post_near_or_far,
+    .poll = poll,
     .ring = loci_sim_ring_here,
     .bells = loci_sim_bells,
     .control_send = loci_sim_control_send,

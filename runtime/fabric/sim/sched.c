@@ -392,13 +392,21 @@ void loci_sim_changed(const void *at)
     struct sim_world *w = loci_sim_world;
 
     (void)at;
-    if (w == NULL || w->over)
+    if (w != NULL && !w->over && w->current != NULL)
+        loci_sim_memory_changed(w->current->process);
+}
+
+void loci_sim_memory_changed(const struct sim_process *p)
+{
+    struct sim_world *w = p->world;
+
+    if (!w->config->one_node && !w->config->owner_atomics) {
+        sim_changed(&w->process[p->rank]);
         return;
-    if (w->config->one_node)
-        for (int i = 0; i < w->count; i++)
+    }
+    for (int i = 0; i < w->count; i++)
+        if (sim_is_near(p, &w->process[i]))
             sim_changed(&w->process[i]);
-    else if (w->current != NULL)
-        sim_changed(w->current->process);
 }
 
 /* ---- mutexes and conditions ---- */

@@ -33,7 +33,9 @@
  *      that lane are placed. Writes may pass those in front of them that are still waiting.
  *      On the device's own memory (config.device_memory) they wait for what is done to that memory
  *      alone, and writes of it pass other writes; others wait for all of it.
- *   5. Atomics of one target's device are atomic to each other, not to the target's CPU.
+ *   5. Atomics of one target's device are atomic to each other, not to the target's CPU. With
+ *      config.owner_atomics that CPU does them: one step each, atomic to its own and to those of
+ *      processes of its node, which have its pool memory mapped.
  *   6. The destination of a read and the result of an atomic are undefined until completion.
  *   7. Completions of a lane are told in order. */
 
@@ -80,7 +82,8 @@ struct loci_sim_config {
     uint64_t seed;
     enum loci_sim_strategy strategy;
     bool one_node;              /* all memory is mapped by all: the cpu domain */
-    bool device_memory;         /* words of locks are in the devices' own */
+    bool owner_atomics;         /* rule 5; some processes may be on one node, by the seed */
+    bool device_memory;         /* words of locks are in the devices' own; neither of the above */
     bool torn_words;            /* by the network: rule 3 */
     bool asleep;                /* waits sleep at once, for good where all ring */
     struct loci_sim_faults faults;

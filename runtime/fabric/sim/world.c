@@ -94,7 +94,7 @@ int loci_place_of_self(struct loco_runtime *rt, struct loci_address *address)
 {
     const struct sim_process *p = rt->host.ctx;
 
-    address->node = 1 + (uint64_t)p->rank;
+    address->node = p->node;
     address->pid = 1000 + p->rank;
     address->start_time = 1;
     return LOCO_OK;
@@ -187,7 +187,8 @@ static int open_runtime(struct sim_process *p, const struct loco_exchange *excha
 
     fill_settings(p, settings);
     return loci_runtime_open(&boot, &host, config->one_node ? &loci_fabric_sim_node
-                                                            : &loci_fabric_sim, &p->rt);
+                                           : config->owner_atomics ? &loci_fabric_sim_owner
+                                           : &loci_fabric_sim, &p->rt);
 }
 
 static int gather_alone(void *ctx, const void *mine, size_t len, void *all)
@@ -303,6 +304,19 @@ static enum loci_sim_strategy choose_strategy(struct sim_world *w)
            : all[loci_sim_random(w, 1) % 5];
 }
 
+/* Where only those of one node differ from those of others, both are to be met: in every other run
+ * they are spread at random over two nodes or more. */
+static void place_processes(struct sim_world *w)
+{
+    bool spread = w->config->owner_atomics && w->strategy != LOCI_SIM_TIMED && w->count > 1
+                  && loci_sim_random(w, 1) % 2 == 0;
+    uint64_t nodes = spread ? 2 + loci_sim_random(w, 1) % (uint64_t)(w->count - 1) : 0;
+
+    for (int i = 0; i < w->count; i++)
+        w->process[i].node = w->config->one_node ? 1
+                             : 1 + (spread ? loci_sim_random(w, 1) % nodes : (uint64_t)i);
+}
+
 static void begin(struct sim_world *w)
 {
     static const int run_means[] = { 1, 2, 4, 16, 64 };
@@ -323,6 +337,7 @@ static void begin(struct sim_world *w)
         loci_sim_timed_open(w);
     w->quiet = true;
     w->unfinished = w->open = w->count;
+    place_processes(w);
     for (int i = 0; i < w->count; i++) {
         struct sim_process *p = &w->process[i];
 

@@ -133,6 +133,7 @@ struct sim_process {
     struct loci_fabric fabric;          /* first */
     struct sim_world *world;
     int rank;
+    uint64_t node;
     struct loco_runtime *rt;
     struct sim_fiber *main, *service;
     bool stopped, finished, closing;
@@ -209,6 +210,12 @@ static inline struct sim_process *sim_peer_process(struct sim_process *p,
     return &p->world->process[peer->address.identity - SIM_IDENTITY];
 }
 
+/* Whether they may map each other's memory, and have the bells of one node. */
+static inline bool sim_is_near(const struct sim_process *a, const struct sim_process *b)
+{
+    return a->node == b->node;
+}
+
 /* timed.c: none of it but the clock is used unless the strategy is TIMED. */
 void loci_sim_timed_open(struct sim_world *w);
 void loci_sim_timed_close(struct sim_world *w);
@@ -243,6 +250,8 @@ static inline void sim_changed(struct sim_process *p)
     p->world->barren = 0;
     sim_poke(p, 0);
 }
+/* The same of its network memory, which others of its node may have mapped. */
+void loci_sim_memory_changed(const struct sim_process *p);
 struct sim_fiber *loci_sim_start(struct sim_process *p, int thread, void (*fn)(void *arg));
 bool loci_sim_fiber_ready(const struct sim_fiber *f);
 void loci_sim_run_fibers(struct sim_world *w);
@@ -252,7 +261,7 @@ void loci_sim_drain(struct sim_fiber *f);
 uint32_t loci_sim_choose(struct sim_world *w, uint32_t n, uint32_t from_seed);
 
 /* net.c */
-extern const struct loci_fabric_ops loci_fabric_sim, loci_fabric_sim_node;
+extern const struct loci_fabric_ops loci_fabric_sim, loci_fabric_sim_node, loci_fabric_sim_owner;
 /* Zeroed memory for an extent; given back with how many bytes from its start were touched. */
 void *loci_sim_take_memory(size_t len);
 void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched);
