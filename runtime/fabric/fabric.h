@@ -21,6 +21,9 @@
  *   LOCI_FETCH_ADD, _SWAP   old value is local; earlier writes on this lane are placed
  *   LOCI_PLACE              all earlier writes on this lane are placed
  *
+ * Reads, atomics and places of a lane are executed in the order of their posts, each after the
+ * writes before it; only writes may be placed before a read that was posted earlier is executed.
+ * Who reads an entry and then frees it by an atomic, both in flight, relies on that.
  * Post takes a chain of operations, which are ordered and complete as if each were posted alone.
  * It returns, of the last, LOCO_OK (done; op->slot was not used) or LOCO_IN_PROGRESS (the slot
  * will be told by poll), or else why it stopped: an error, or LOCO_ERR_AGAIN. Whatever it returns,
