@@ -17,15 +17,11 @@
 
 #include "config.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../shm/own.h"
 #include "move/access.h"
 #include "own.h"
-
-#define PAGE 4096
 
 /* ---- words ---- */
 
@@ -155,14 +151,6 @@ int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *t
 
 /* ---- atomics ---- */
 
-/* Linux before 5.14 cannot say; there the access does. */
-static bool may_be_written(unsigned char *at)
-{
-    void *page = (void *)((uintptr_t)at & ~(uintptr_t)(PAGE - 1));
-
-    return madvise(page, PAGE, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
-}
-
 int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
                         uint64_t operand, uint64_t compare, uint64_t *old)
 {
@@ -175,7 +163,7 @@ int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool 
         status = LOCO_ERR_RANGE;
     else if ((uintptr_t)at % 8 != 0)
         status = LOCO_ERR_ARG;
-    else if (r->kind == LOCI_MEM_USER && !may_be_written(at))
+    else if (r->kind == LOCI_MEM_USER && !loci_shm_is_writable(at))
         status = LOCO_ERR_SYSTEM;
     else if (adds)
         *old = loci_cpu_fetch_add(at, operand);
