@@ -47,6 +47,9 @@ int tl_turn(unsigned at);
 int tl_rounds(int rounds); /* so many, or an Nth of them, rounded up */
 int tl_failed(void);
 const char *tl_flavor_name(int flavor);
+/* Whether a window of that flavor may be refused, which is then a skip: TL_REFUSED_IS_SKIP names
+ * the flavor, or is 1, for a component that is not ours and may refuse any (flavor 0: is it?). */
+int tl_may_refuse(int flavor);
 
 void tl_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tl_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
