@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# parts.sh PART: one part of the tests over several machines, on the first of `machines`; speaks TAP.
+# $srcdir, $builddir; LOCO_FABRIC is tcp unless it is set.
+set -u
+number=0
+here=$srcdir/tests/machines
+export LOCO_FABRIC=${LOCO_FABRIC-tcp}
+read -ra machine <<<"$MACHINES"
+
+# wired WHAT: how many packets were sent, lost, reordered or duplicated by --netem's network.
+wired() {
+    [ -n "${MACHINE_WIRE-}" ] || { echo 0; return; }
+    sed -n "s/.*$1 \([0-9]*\).*/\1/p" "$MACHINE_WIRE" | head -n 1
+}
+
+# check NAME LIMIT COMMAND...: a test is passed if the command ends well within LIMIT seconds. What the MPI
+# tests counted is shown; of one that failed, how it ended.
+check() {
+    local name=$1 limit=$(($2 * ${TEST_SCALE:-1})) status=0 lost said=$TMPDIR/said
+    shift 2
+    lost=$(wired lost) SECONDS=0
+    timeout -k 5 "$limit" "$@" >"$said" 2>&1 </dev/null || status=$?
+    grep '^# ' "$said" | grep -E ' passed, | at most |told after|MiB/s|torn' | tail -n 40
+    echo "# $SECONDS s"
+    [ -z "${MACHINE_WIRE-}" ] || echo "# $(($(wired lost) - lost)) packets lost"
+    number=$((number + 1))
+    case $status in
+    0) echo "ok $number - $name" ;;
+    77) echo "ok $number - $name # SKIP $(tail -n 1 "$said")" ;;
+    *)
+        { grep '^not ok' "$said"; grep -v '^\(not \)\{0,1\}ok ' "$said" | tail -n 60 | cut -c -300; } \
+            | sed 's/^#* */# /'
+        [ $status -ne 124 ] || echo "# the limit of $limit s is over"
+        echo "not ok $number - $name, exit status $status" ;;
+    esac
+}
+# Functions are commands of a shell of their own, so that they have a limit, too.
+check_function() { local name=$1 limit=$2; shift 2; check "$name" "$limit" bash -c "$*"; }
+
+# has_lost PERMILLE: so many of all packets at least, or this part was one without loss.
+has_lost() {
+    cat "$MACHINE_WIRE"
+    [ "$(wired lost)" -gt 100 ] && [ $(($(wired lost) * 1000)) -ge $(($(wired sent) * $1)) ]
+}
+export -f wired has_lost
+
+# ---- MPI ----
+
+# Machines share processors, so nobody is bound to one, and who waits lets others run. UCX would look for
+# ways of its own.
+export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp
+
+# hosts MACHINES RANKS: for mpirun, so many ranks on each.
+hosts() {
+    local i list=
+    for i in $(seq "$1"); do list=$list,machine$i:$2; done
+    echo "--host ${list#,}"
+}
+export -f hosts
+
+# mpi MACHINES RANKS_A_MACHINE PROGRAM [ARGUMENTS...]: an MPI test. Windows that share memory are refused
+# between machines; no others are.
+mpi() {
+    local machines=$1 ranks=$2 program=$3
+    shift 3
+    check "MPI: $program $*, $machines machines, $ranks ranks on each" 1800 env \
+        TL_RANKS="$((machines * ranks))" TL_REFUSED_IS_SKIP=shared \
+        TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-$((2 * ${TEST_SCALE:-1}))}" RUN_LIMIT="${RUN_LIMIT:-1700}" \
+        MPIRUN_ARGS="$(hosts "$machines" "$ranks")" \
+        "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" "$builddir/tests/mpi/$program" "$@"
+}
+
+# All that are in the list, or the ones in TESTS.
+mpi_programs=$(awk '!/^#/ && NF > 0 && !seen[$1]++ { print $1 }' "$srcdir/tests/mpi/testlist")
+mpi_all() { # MACHINES RANKS_A_MACHINE
+    local program
+    for program in ${TESTS:-$mpi_programs}; do mpi "$1" "$2" "$program"; done
+}
+
+part_mpi() {
+    mpi_all 2 1
+    export TL_ONE_OF="${TL_ONE_OF-3}"
+    mpi_all 4 1
+}
+
+# Within a machine data goes through shared memory: both ways in one window.
+part_mpi_two() {
+    export TL_ONE_OF="${TL_ONE_OF-3}"
+    mpi_all 2 2
+}
+
+# example MACHINES RANKS_A_MACHINE PROGRAM [ARGUMENTS...]: an example, which checks its own result.
+example() {
+    local machines=$1 ranks=$2 program=$3
+    shift 3
+    case " ${TESTS:-$program} " in *" $program "*) ;; *) return ;; esac
+    check "example: $program $*, $machines machines, $ranks ranks on each" 300 \
+        "$builddir/tools/with-loco" mpirun --mca osc "${OSC:-loco}" --oversubscribe \
+        $(hosts "$machines" "$ranks") -np "$((machines * ranks))" "$builddir/mpi_examples/$program" "$@"
+}
+
+part_examples() {
+    local placed flavor store held
+    for placed in '2 1' '4 1' '2 2'; do
+        example $placed barrier_latency --rounds 2k --warmup 200
+        for flavor in allocate dynamic; do
+            example $placed wordcount --flavor $flavor --buckets 512 "$srcdir/LICENSE" "$srcdir/README.md"
+            example $placed gups --flavor $flavor --size 14
+        done
+        example $placed gups --flavor create --size 14 --update getput
+        example $placed graph_bfs --scale 10 --roots 3
+        example $placed bank --flavor create --accounts 1k --windows 10 --ops 500 --threads 2
+        for held in array kvstore; do
+            example $placed bank --api loco --held-in $held --accounts 200 --windows 10 --ops 500 --threads 2
+        done
+        for store in loco mpi; do
+            example $placed kv_ycsb --store $store --mix a --records 1k --ops 1k --threads 2 --window 4
+            example $placed kv_ycsb --store $store --mix d --records 1k --ops 1k --room 1k
+        done
+        example $placed task_queue --root 400 --threads 2 --capacity 16
+        example $placed power_controller --pace steps --periods 20us,40us --time 2ms
+        example $placed power_controller --periods 40us --time 1ms --slowdown 1000
+    done
+}
+
+# ---- the native API ----
+
+# apart MACHINES COMMAND...: the processes that it forks are on so many machines in turn.
+apart() {
+    local machines=$1
+    shift
+    IN_MACHINES=$machines LD_PRELOAD=$builddir/tests/machines/.libs/in_machines.so "$@"
+}
+
+# during SECONDS FUNCTION: the contract's case, with this done so many seconds after its begin.
+during() {
+    local case=$1 seconds=$2 pid
+    shift 2
+    apart 2 "$builddir/tests/rdma/contract" 2 "$case" &
+    pid=$!
+    sleep "$seconds"
+    "$@" || { echo "$*: failed"; wait $pid; return 1; }
+    wait $pid
+}
+plugged() { on 2 ip link set eth0 "$1"; }
+briefly() { plugged down && sleep 1 && plugged up; }
+export -f apart during plugged briefly
+
+# contract PROCESSES MACHINES [CASE...]
+contract() {
+    local processes=$1 machines=$2 case
+    shift 2
+    for case in "${@:-}"; do
+        check_function "the contract, $processes processes on $machines machines${case:+: $case}" 600 \
+            "apart $machines '$builddir/tests/rdma/contract' $processes $case"
+    done
+}
+
+part_contract() {
+    contract 2 2
+    contract 4 4
+    contract 4 2
+    contract 8 8 moves atomics order fenced death
+    check_function 'a link that is down for a moment' 60 'during held_up 3 briefly'
+    check_function 'a link that is down for good' 120 'during cut_off 3 plugged down; s=$?; plugged up; exit $s'
+}
+
+part_channels() {
+    local name
+    for name in ${TESTS:-atomic_var barrier endpoint kvstore linear owned_var queue queue_deaths reduce region \
+        ringbuffer rw_lock sst ticket_lock window window_acc window_active window_deferred window_dynamic \
+        window_gather window_lock}; do
+        check_function "test_$name" 600 \
+            "apart 8 '$builddir/tests/unit/test_$name' --verbose=0 -j1 --timeout=300"
+    done
+    for name in ${TESTS:-locks values messages queues kvstore deaths sleepers}; do
+        check_function "stress: $name" 300 "apart 8 '$builddir/tests/stress/$name'"
+    done
+    for name in ${TESTS:-endings survivors}; do
+        check_function "$name" 900 "apart 8 '$builddir/tests/machine/$name'"
+    done
+    check_function 'workers that come and go leave nothing behind' 300 "apart 8 '$builddir/tests/rdma/elastic' 4"
+}
+
+# loses HOW CALL: rank 0 is told in time that the other machine's rank is gone. mpirun, which has lost a
+# process or a daemon, ends as it will.
+loses() {
+    local mpirun seconds
+    "$builddir/tools/with-loco" mpirun --mca osc loco $(hosts 2 1) -np 2 --enable-recovery \
+        -x LOCO_PEER_TIMEOUT "$builddir/tests/rdma/lost_peer" "$@" >"$TMPDIR/lost" 2>&1 &
+    mpirun=$!
+    for seconds in $(seq 60); do
+        grep -q '^lost after\|hangs' "$TMPDIR/lost" && break
+        kill -0 $mpirun 2>/dev/null || break
+        sleep 0.5
+    done
+    cat "$TMPDIR/lost"
+    kill $mpirun
+    wait $mpirun
+    plugged up
+    grep -q '^lost after' "$TMPDIR/lost"
+}
+export -f loses
+
+part_deaths() {
+    local how call
+    export LOCO_PEER_TIMEOUT=3s
+    for how in killed stopped cut paused; do
+        check_function "a member is $how, in each kind of call" 600 \
+            "apart 3 '$builddir/tests/machines/deaths' $how ${TESTS-}"
+    done
+    for how in killed stopped cut_off; do
+        for call in puts gets adds waits locks completes waits_epoch accumulates; do
+            check_function "MPI: the other rank is $how while this one $call" 90 "loses $how $call 10"
+        done
+    done
+}
+
+part_both_ways() {
+    check_function 'two processes write and read 1 GiB to each other at once' 550 \
+        "apart 2 '$builddir/tests/machines/both_ways' ${MIB-}"
+}
+
+part_words() {
+    check_function 'words are whole' 1100 "apart 2 '$builddir/tests/machines/words' ${LOADS-}"
+}
+
+# all_to_all MACHINES RANKS: how many connections each machine has meanwhile is shown.
+all_to_all() {
+    local job status i n most=0
+    "$builddir/tools/with-loco" mpirun --mca osc "${OSC:-loco}" --oversubscribe $(hosts "$1" "$2") \
+        -np "$(($1 * $2))" "$builddir/tests/machines/many" ${ROUNDS-10} &
+    job=$!
+    while kill -0 $job 2>/dev/null; do
+        for i in $(seq "$1"); do
+            n=$(on "$i" ss -Htn state established | wc -l)
+            [ "$n" -le $most ] || most=$n
+        done
+        sleep 1
+    done
+    wait $job
+    status=$?
+    echo "# at most $most connections of a machine, Open MPI's among them"
+    return $status
+}
+export -f all_to_all
+
+part_many() {
+    check_function '64 ranks on 8 machines, all to all' 600 'all_to_all 8 8'
+}
+
+# A bounded part of the tests, of each kind one.
+part_netem() {
+    export TL_ONE_OF="${TL_ONE_OF-16}" TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-20}" TEST_SCALE="${TEST_SCALE:-10}"
+    local program
+    contract 2 2 moves large flood atomics chains order threads fenced last_words left killed death
+    for program in ${TESTS:-putget accumulate atomic active passive dynamic gets batch threads windows}; do
+        mpi 2 1 "$program"
+    done
+    mpi 4 1 atomic --only tickets --flavor allocate
+    mpi 4 1 passive --only exclusive_counter --flavor create
+    mpi 4 1 passive --only message_passing --flavor dynamic
+}
+part_netem_loss() {
+    part_netem
+    check_function 'packets were lost' 20 has_lost 5
+}
+part_netem_delay() { part_netem; }
+part_netem_reorder() {
+    part_netem
+    check_function 'packets were out of order' 20 'cat "$MACHINE_WIRE"; [ "$(wired reordered)" -gt 100 ]'
+}
+
+part_conformance() {
+    local keep=$builddir/tests/machines/mpich file
+    "$srcdir/tests/conformance/mpich" --tap --machines "${#machine[@]}" --jobs 1 --build "$builddir" \
+        --keep "$keep" --filter "${TESTS:-.}" | tee "$TMPDIR/lines" | grep -v '^1\.\.'
+    for file in $(grep -L -E '^(passed|not run)' "$keep"/results/loco/*.verdict); do
+        sed "s|^|# ${file##*/}: |" "${file%.verdict}.out" | tail -n 30
+    done
+    number=$((number + $(grep -c -E '^(not )?ok ' "$TMPDIR/lines")))
+    grep -q '^1\.\.' "$TMPDIR/lines" || echo "not ok $((number += 1)) - not all tests were run"
+}
+
+# ---- what the machines are ----
+
+differ() { # FILE
+    local i
+    for i in $(seq "${#machine[@]}"); do on "$i" cat "$1"; done | sort | uniq -d | grep . && return 1
+    on machine2 cat "$1" >/dev/null
+}
+# A line from each machine to each other, by both kinds of address.
+serves='import socket
+s = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True)
+while True: s.accept()[0].sendall(b"here\n")'
+hears() { # FROM ADDRESS
+    on "$1" timeout 5 bash -c 'until exec 3<>/dev/tcp/$0/7; do sleep 0.1; done && read -r line <&3 && [ "$line" = here ]' \
+        "$2" 2>/dev/null || { echo "machine $1 does not reach $2"; return 1; }
+}
+reach() {
+    local from to bad=0
+    for to in 1 2 3; do on $to python3 -c "$serves" & done
+    for from in 1 2 3; do
+        for to in 1 2 3; do
+            hears $from "10.91.0.$to" && hears $from "fd00:91::$to" || bad=1
+        done
+    done
+    kill $(jobs -p)
+    return $bad
+}
+own_files() {
+    on 2 touch /dev/shm/mine && [ ! -e /dev/shm/mine ] && on 2 sh -c 'touch "$TMPDIR/mine"' \
+        && on fd00:91::2 test -e /dev/shm/tmp/mine && on 10.91.0.3 test ! -e /dev/shm/tmp/mine
+}
+starts_ranks() {
+    local said
+    said=$(mpirun $(hosts 3 1) -np 3 hostname) || return
+    echo "$said"
+    [ "$(echo "$said" | sort | xargs)" = 'machine1 machine2 machine3' ]
+}
+export serves
+export -f differ hears reach own_files starts_ranks
+
+part_smoke() {
+    check_function 'machines reach each other' 60 reach
+    check_function 'each has its own name' 20 'read -ra machine <<<"$MACHINES"; differ /proc/sys/kernel/hostname'
+    check_function 'and is another kernel, by its boot id' 20 \
+        'read -ra machine <<<"$MACHINES"; differ /proc/sys/kernel/random/boot_id'
+    check_function 'each has its own /dev/shm and TMPDIR' 20 own_files
+    check_function 'mpirun starts ranks on each' 60 starts_ranks
+}
+
+"part_$1"
+echo "1..$number"
