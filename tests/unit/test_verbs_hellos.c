@@ -76,8 +76,8 @@ static int is_called(struct verbs_world *w)
     bool met = fuzz_below(w, 32) != 0, good;
     struct loci_address from = w->peer->address;
     int ids = fake_cm.ids, rejected = fake_cm.rejected, accepted = fake_cm.accepted;
-    unsigned parked = w->links.nparked;
-    enum link_state state = w->link->state;
+    unsigned parked = w->links.links.nparked;
+    enum loci_link_state state = w->link->link.state;
     struct rdma_cm_id *id = fake_id();
     struct words said;
 
@@ -86,20 +86,20 @@ static int is_called(struct verbs_world *w)
     good = any(w, LOCI_CALL, &from, &said);
     CHECK(id != NULL && event(w, RDMA_CM_EVENT_CONNECT_REQUEST, id, &said) == 0);
     if (good && !met) {
-        CHECK_EQ(w->links.nparked, parked + 1);
+        CHECK_EQ(w->links.links.nparked, parked + 1);
         return 0;
     }
-    CHECK_EQ(w->links.nparked, parked);
+    CHECK_EQ(w->links.links.nparked, parked);
     if (good && state != LINK_READY) {
         CHECK_EQ(fake_cm.accepted, accepted + 1);
-        CHECK_EQ(w->link->state, LINK_CONNECTING);
+        CHECK_EQ(w->link->link.state, LINK_CONNECTING);
         CHECK(w->link->id == id);
         return 0;
     }
     CHECK_EQ(fake_cm.accepted, accepted);
     CHECK_EQ(fake_cm.rejected, rejected + 1);
     CHECK_EQ(fake_cm.ids, ids);
-    CHECK_EQ(w->link->state, state);
+    CHECK_EQ(w->link->link.state, state);
     return 0;
 }
 
@@ -110,15 +110,15 @@ static int is_connected(struct verbs_world *w)
 
     fuzz_fill(w, said.bytes, said.len);
     CHECK(event(w, RDMA_CM_EVENT_ESTABLISHED, w->link->id, &said) == 0);
-    CHECK_EQ(w->link->state, LINK_READY);
+    CHECK_EQ(w->link->link.state, LINK_READY);
     return 0;
 }
 
 static void forget_parked(struct verbs_world *w)
 {
-    for (struct link_parked *p = w->links.parked; p != NULL; p = p->next)
+    for (struct loci_link_parked *p = w->links.links.parked; p != NULL; p = p->next)
         p->since -= INT64_C(130000000000);
-    loci_link_tidy_parked(&w->links);
+    loci_link_tidy_parked(&w->links.links);
 }
 
 /* ---- we call ---- */
@@ -128,13 +128,13 @@ static int calls(struct verbs_world *w)
     struct words said = { .len = 0 };
     bool good;
 
-    loci_link_connect(w->link);
-    CHECK_EQ(w->link->state, LINK_CONNECTING);
+    loci_verbs_link_connect(&w->link->link);
+    CHECK_EQ(w->link->link.state, LINK_CONNECTING);
     CHECK(event(w, RDMA_CM_EVENT_ADDR_RESOLVED, w->link->id, &said) == 0);
     CHECK(event(w, RDMA_CM_EVENT_ROUTE_RESOLVED, w->link->id, &said) == 0);
     good = any(w, LOCI_ANSWER, &w->peer->address, &said);
     CHECK(event(w, RDMA_CM_EVENT_ESTABLISHED, w->link->id, &said) == 0);
-    CHECK_EQ(w->link->state, good ? LINK_READY : LINK_NEW);
+    CHECK_EQ(w->link->link.state, good ? LINK_READY : LINK_NEW);
     CHECK_EQ(fake_cm.ids, good ? 1 : 0);
     return 0;
 }
@@ -146,13 +146,13 @@ static int one_round(struct verbs_world *w, const struct half *half)
     struct verbs_link *l = w->link;
 
     CHECK((half->we_call ? calls(w) : is_called(w)) == 0);
-    if (!half->we_call && l->state == LINK_CONNECTING && fuzz_below(w, 4) == 0)
+    if (!half->we_call && l->link.state == LINK_CONNECTING && fuzz_below(w, 4) == 0)
         CHECK(is_connected(w) == 0);
-    if (l->state == LINK_READY && (half->we_call || fuzz_below(w, 16) == 0)) {
-        loci_link_disconnect(l);        /* and all begins again */
-        l->state = LINK_NEW;
+    if (l->link.state == LINK_READY && (half->we_call || fuzz_below(w, 16) == 0)) {
+        loci_verbs_link_disconnect(&l->link);        /* and all begins again */
+        l->link.state = LINK_NEW;
     }
-    CHECK_EQ(fake_cm.ids, (int)w->links.nparked + (l->id != NULL));
+    CHECK_EQ(fake_cm.ids, (int)w->links.links.nparked + (l->id != NULL));
     return 0;
 }
 
@@ -171,19 +171,19 @@ static int fuzz_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK(w != NULL && verbs_open(w, rt, 1) == 0);
     for (int i = 0; i < half->rounds; i++) {
         CHECK(one_round(w, half) == 0);
-        if (w->links.nparked > 4096)
+        if (w->links.links.nparked > 4096)
             forget_parked(w);
     }
     forget_parked(w);
-    CHECK_EQ(w->links.nparked, 0);
+    CHECK_EQ(w->links.links.nparked, 0);
     lines = weak_logged(rt, "a stranger's call is refused");
     printf("# %d hellos: %d accepted, %d rejected, %d asked, %llu strangers, %d lines\n",
            half->rounds, fake_cm.accepted, fake_cm.rejected, fake_cm.connected,
-           (unsigned long long)atomic_load(&w->links.refused.all), lines);
+           (unsigned long long)atomic_load(&w->links.links.refused.all), lines);
     CHECK(lines <= 2 + (loci_now(rt) - begin) / 1000000000);
     /* A right one is taken. */
-    loci_link_disconnect(w->link);
-    w->link->state = LINK_NEW;
+    loci_verbs_link_disconnect(&w->link->link);
+    w->link->link.state = LINK_NEW;
     if (!half->we_call) {
         right(w, LOCI_CALL, &w->peer->address, &said);
         CHECK(event(w, RDMA_CM_EVENT_CONNECT_REQUEST, fake_id(), &said) == 0);

@@ -69,10 +69,10 @@ static size_t ring_message(void *body)
     return m.len;
 }
 
-static void compose(struct fuzz *z, enum link_type type, struct message *m)
+static void compose(struct fuzz *z, enum loci_link_type type, struct message *m)
 {
     struct verbs_world *w = &z->w;
-    struct link_head head = {
+    struct loci_link_head head = {
         .magic = LINK_MAGIC, .version = LINK_VERSION, .type = (uint16_t)type,
         .from = w->peer->address.identity,
     };
@@ -92,7 +92,7 @@ static void compose_any(struct fuzz *z, struct message *m)
 {
     struct verbs_world *w = &z->w;
     unsigned kind = fuzz_below(w, 16);
-    struct link_head head;
+    struct loci_link_head head;
 
     if (kind == 0) {                    /* anything */
         m->len = fuzz_below(w, LINK_BYTES + 1);
@@ -132,7 +132,7 @@ static int deliver(struct fuzz *z, const struct message *m)
     if (!loci_peer_alive(w->rt, w->peer->index)) {      /* it has left; another one comes */
         z->goodbyes++;
         loci_verbs_ends_drop(&w->f, w->peer);
-        w->link->gone = w->link->goodbye = false;
+        w->link->link.gone = w->link->link.goodbye = false;
         atomic_store(&w->peer->state, LOCI_PEER_ALIVE);
     }
     return 0;
@@ -143,7 +143,7 @@ static int tell(struct fuzz *z, const struct verbs_message *m)
     struct message message;
 
     compose(z, LINK_DEVICE, &message);
-    memcpy(message.bytes + sizeof(struct link_head), m, sizeof *m);
+    memcpy(message.bytes + sizeof(struct loci_link_head), m, sizeof *m);
     return deliver(z, &message);
 }
 
@@ -222,7 +222,7 @@ static int rings(struct fuzz *z)
     uint32_t bell = atomic_load(&w->rt->bells->bell[LOCI_BELL_ANY].rings);
     uint64_t dropped = atomic_load(&w->f.dropped.all);
     struct message message;
-    struct link_head head;
+    struct loci_link_head head;
 
     compose(z, LINK_CONTROL, &message);
     memcpy(&head, message.bytes, sizeof head);
@@ -273,7 +273,7 @@ static int begin(struct fuzz *z, loco_runtime_t *rt)
     z->w.link->id = fake_id();
     CHECK(rdma_create_qp(z->w.link->id, z->w.links.pd, &(struct ibv_qp_init_attr){
         .send_cq = z->w.links.cq, .recv_cq = z->w.links.cq }) == 0);
-    z->w.link->state = LINK_READY;
+    z->w.link->link.state = LINK_READY;
     for (int i = 0; i < KEPT; i++)
         compose(z, LINK_ALIVE, &z->kept[i]);
     CHECK_EQ(pthread_create(&z->asker, NULL, ask, z), 0);

@@ -8,13 +8,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "fake_verbs.h"
 #include "fabric/verbs/connect.h"
-#include "fabric/verbs/link.h"
+#include "fabric/verbs/links.h"
 #include "names/control.h"
 #include "run.h"
 #include "wait.h"
@@ -84,7 +82,7 @@ static inline void fuzz_change(struct verbs_world *w, void *bytes, size_t len)
 static inline void verbs_sent(void *arg, const void *message, size_t len)
 {
     struct verbs_world *w = arg;
-    const struct link_head *head = message;
+    const struct loci_link_head *head = message;
     struct verbs_message m;
 
     if (head->type != LINK_DEVICE || len != sizeof *head + sizeof m) {
@@ -110,16 +108,16 @@ static inline void verbs_pump(struct verbs_world *w)
 {
     uint64_t times;
 
-    if (read(w->links.kick_fd, &times, sizeof times) < 0)
+    if (read(w->links.links.kick_fd, &times, sizeof times) < 0)
         return;
-    pthread_mutex_lock(&w->links.lock);
-    w->links.to_do = NULL;
-    w->link->to_do = false;
-    pthread_mutex_unlock(&w->links.lock);
+    pthread_mutex_lock(&w->links.links.lock);
+    w->links.links.to_do = NULL;
+    w->link->link.to_do = false;
+    pthread_mutex_unlock(&w->links.links.lock);
     do {
-        loci_link_pump(w->link);
+        loci_verbs_link_pump(&w->link->link);
         loci_link_drain(&w->links);
-    } while (w->link->state == LINK_READY && atomic_load(&w->link->queued) > 0);
+    } while (w->link->link.state == LINK_READY && atomic_load(&w->link->link.queued) > 0);
 }
 
 /* ---- life ---- */
@@ -148,17 +146,15 @@ static inline int verbs_open(struct verbs_world *w, loco_runtime_t *rt, int peer
     };
     f->links = &w->links;
     pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_init(&w->links.lock, NULL);
     loci_errands_open(&f->errands, rt, "loco-connect");
     w->links.fabric = f;
-    w->links.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    w->links.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    CHECK_OK(loci_links_init(&w->links.links, rt, &loci_verbs_link_ops, &w->links));
     CHECK(p != NULL && loci_link_queues_open(&w->links, f->context));
     p->peer = w->peer;
     w->peer->device_data = p;
     w->peer->address.link[2] = 1;
     CHECK_OK(loci_verbs_link_add(f, w->peer, &p->link));
-    w->link = p->link;
+    w->link = (struct verbs_link *)p->link;
     fake_cm = (struct fake_cm){ .context = f->context };
     return 0;
 }
@@ -174,19 +170,17 @@ static inline int verbs_close(struct verbs_world *w)
     loci_verbs_ends_drop(f, w->peer);
     loci_verbs_threads_close(f);
     loci_link_connect_close(&w->links);
-    loci_link_ended(w->link, "the test is over");
-    CHECK(loci_verbs_link_forget(w->link));
-    CHECK_EQ(w->links.count, 0);
+    loci_link_ended(&w->link->link, "the test is over");
+    CHECK(loci_link_forget(&w->link->link));
+    CHECK_EQ(w->links.links.count, 0);
     w->peer->device_data = NULL;
     free(p);
     loci_link_queues_close(&w->links);
-    close(w->links.kick_fd);
-    close(w->links.timer_fd);
+    loci_links_fini(&w->links.links);
     ibv_dereg_mr(f->anchor_mr);
     free(f->anchor);
     ibv_destroy_cq(f->end_cq);
     ibv_dealloc_pd(f->pd);
-    pthread_mutex_destroy(&w->links.lock);
     pthread_mutex_destroy(&f->lock);
     CHECK_EQ(atomic_load(&w->device.queue_pairs), 0);
     CHECK_EQ(atomic_load(&w->device.regions), 0);

@@ -22,13 +22,11 @@
 #include "secret.h"
 #include "service.h"
 #include "wait.h"
-#include "link.h"
+#include "links.h"
 #include "qp.h"
 
 #define BACKLOG 1024
 #define RESOLVE_MS 3000
-#define PARKED_MANY 65536
-#define PARKED_NS INT64_C(120000000000)     /* who calls has given up by then, or calls again */
 #define RETRIES 6                   /* as in qp.c */
 #define RETRIES_RNR 7               /* for ever */
 #define RNR_TIMER 12                /* 0.64 ms; that of librdmacm is 655 */
@@ -148,18 +146,19 @@ bool loci_link_listen(struct verbs_links *links, struct loci_address *mine, cons
 
 static bool make_qp(struct verbs_link *l)
 {
+    struct verbs_links *links = verbs_links_of(l);
     struct ibv_qp_init_attr init = {
-        .send_cq = l->links->cq, .recv_cq = l->links->cq, .srq = l->links->srq,
+        .send_cq = links->cq, .recv_cq = links->cq, .srq = links->srq,
         .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = LINK_DEPTH, .max_send_sge = 1 },
     };
 
-    return rdma_create_qp(l->id, l->links->pd, &init) == 0;
+    return rdma_create_qp(l->id, links->pd, &init) == 0;
 }
 
 static void fill_hello(const struct verbs_link *l, enum loci_purpose purpose,
                        struct loci_hello *hello)
 {
-    loci_hello_fill(hello, purpose, &l->links->fabric->rt->address, &l->peer->address);
+    loci_hello_fill(hello, purpose, &l->link.links->rt->address, &l->link.peer->address);
 }
 
 static struct rdma_conn_param parameters(const struct loci_hello *hello)
@@ -174,16 +173,18 @@ static struct rdma_conn_param parameters(const struct loci_hello *hello)
  * machine's administrator (default_roce_tos) stays. */
 static void set_options(struct verbs_link *l)
 {
-    uint8_t class = l->links->fabric->port.traffic_class;
-    uint8_t code = loci_qp_timeout(l->links->fabric->rt->tunables.rdma_timeout);
+    uint8_t class = verbs_links_of(l)->fabric->port.traffic_class;
+    uint8_t code = loci_qp_timeout(l->link.links->rt->tunables.rdma_timeout);
 
     rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &code, sizeof code);
     if (class != 0)
         rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, sizeof class);
 }
 
-void loci_link_disconnect(struct verbs_link *l)
+void loci_verbs_link_disconnect(struct loci_link *link)
 {
+    struct verbs_link *l = (struct verbs_link *)link;
+
     if (l->id == NULL)
         return;
     rdma_disconnect(l->id);
@@ -191,21 +192,16 @@ void loci_link_disconnect(struct verbs_link *l)
         rdma_destroy_qp(l->id);
     rdma_destroy_id(l->id);
     l->id = NULL;
-    loci_link_forget(l);
+    loci_link_forget_sends(l);
 }
 
 static void failed(struct verbs_link *l, const char *what, int error)
 {
     snprintf(l->why, sizeof l->why, "%s: %s.", what, strerror(error));
-    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connecting to process %016llx: %s",
-             (unsigned long long)l->peer->address.identity, l->why);
-    loci_link_disconnect(l);
-    l->state = LINK_NEW;
-}
-
-static bool calls(const struct verbs_link *l)
-{
-    return l->links->fabric->rt->address.identity < l->peer->address.identity;
+    LOCI_LOG(l->link.links->rt, LOCO_LOG_DEBUG, "connecting to process %016llx: %s",
+             (unsigned long long)l->link.peer->address.identity, l->why);
+    loci_verbs_link_disconnect(&l->link);
+    l->link.state = LINK_NEW;
 }
 
 /* ---- who calls ---- */
@@ -214,15 +210,15 @@ static void call(struct verbs_link *l)
 {
     struct sockaddr_storage from, to;
 
-    if (rdma_create_id(l->links->channel, &l->id, l, RDMA_PS_TCP) != 0) {
+    if (rdma_create_id(verbs_links_of(l)->channel, &l->id, l, RDMA_PS_TCP) != 0) {
         l->id = NULL;
         failed(l, "no identifier", errno);
         return;
     }
-    l->state = LINK_CONNECTING;
-    read_address(l->links->fabric->rt->address.link, &from);
+    l->link.state = LINK_CONNECTING;
+    read_address(l->link.links->rt->address.link, &from);
     ((struct sockaddr_in *)(void *)&from)->sin_port = 0;    /* at the same place in version 6 */
-    read_address(l->peer->address.link, &to);
+    read_address(l->link.peer->address.link, &to);
     if (rdma_resolve_addr(l->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MS) != 0)
         failed(l, "its address is not found", errno);
 }
@@ -257,10 +253,10 @@ static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
     struct loci_hello hello;
     struct rdma_conn_param param;
 
-    loci_link_disconnect(l);
+    loci_verbs_link_disconnect(&l->link);
     l->id = id;
     id->context = l;
-    l->state = LINK_CONNECTING;
+    l->link.state = LINK_CONNECTING;
     set_options(l);
     if (!make_qp(l)) {
         failed(l, "no queue pair", errno);
@@ -272,65 +268,18 @@ static void accept_call(struct verbs_link *l, struct rdma_cm_id *id)
         failed(l, "its call cannot be accepted", errno);
 }
 
-static void park(struct verbs_links *links, struct rdma_cm_id *id, const struct loci_hello *hello)
+void loci_verbs_link_refuse(struct loci_links *links, void *call)
 {
-    struct link_parked *p = links->nparked < PARKED_MANY ? malloc(sizeof *p) : NULL;
+    struct rdma_cm_id *id = call;
 
-    if (p == NULL) {
-        rdma_reject(id, NULL, 0);
-        rdma_destroy_id(id);
-        return;
-    }
-    if (links->memory == NULL)
-        loci_link_tick(links);          /* there is no link yet */
-    *p = (struct link_parked){
-        .id = id, .identity = hello->from, .label = hello->label,
-        .since = loci_now(links->fabric->rt), .next = links->parked,
-    };
-    id->context = NULL;
-    links->parked = p;
-    links->nparked++;
+    (void)links;
+    rdma_reject(id, NULL, 0);
+    rdma_destroy_id(id);
 }
 
-static void unpark_refused(struct verbs_links *links, struct link_parked *p)
+void loci_verbs_link_accept(struct loci_link *l, void *call)
 {
-    links->nparked--;
-    rdma_reject(p->id, NULL, 0);
-    rdma_destroy_id(p->id);
-    free(p);
-}
-
-void loci_link_tidy_parked(struct verbs_links *links)
-{
-    struct link_parked **at = &links->parked, *p;
-    int64_t now = loci_now(links->fabric->rt);
-
-    while ((p = *at) != NULL) {
-        if (now - p->since <= PARKED_NS) {
-            at = &p->next;
-            continue;
-        }
-        *at = p->next;
-        unpark_refused(links, p);
-    }
-}
-
-static void unpark(struct verbs_link *l)
-{
-    struct link_parked **at = &l->links->parked;
-
-    while (*at != NULL && l->state == LINK_NEW) {
-        struct link_parked *p = *at;
-
-        if (p->identity != l->peer->address.identity || p->label != l->peer->address.label) {
-            at = &p->next;
-            continue;
-        }
-        *at = p->next;
-        l->links->nparked--;
-        accept_call(l, p->id);
-        free(p);
-    }
+    accept_call((struct verbs_link *)l, call);
 }
 
 static bool is_for_us(const struct verbs_links *links, const struct loci_hello *hello)
@@ -343,41 +292,40 @@ static bool is_for_us(const struct verbs_links *links, const struct loci_hello *
 static void refuse_stranger(struct verbs_links *links, struct rdma_cm_id *id)
 {
     struct loco_runtime *rt = links->fabric->rt;
-    uint64_t times = loci_log_seldom(&links->refused, loci_now(rt));
+    uint64_t times = loci_log_seldom(&links->links.refused, loci_now(rt));
 
     if (times > 0)
         LOCI_LOG(rt, LOCO_LOG_WARN, "a stranger's call is refused, the last of %llu",
                  (unsigned long long)times);
-    rdma_reject(id, NULL, 0);
-    rdma_destroy_id(id);
+    loci_verbs_link_refuse(&links->links, id);
 }
 
 static void called(struct verbs_links *links, struct rdma_cm_id *id,
                    const struct loci_hello *hello)
 {
-    struct verbs_link *l;
+    struct loci_link *l;
 
     if (!is_for_us(links, hello)) {
         refuse_stranger(links, id);
         return;
     }
-    l = loci_link_find(links, hello->from, hello->label);
+    l = loci_link_find(&links->links, hello->from, hello->label);
     if (l == NULL) {
-        park(links, id, hello);
+        id->context = NULL;
+        loci_link_park(&links->links, hello->from, hello->label, id);
     } else if (l->state == LINK_NEW || l->state == LINK_CONNECTING) {
-        accept_call(l, id);
+        loci_verbs_link_accept(l, id);
     } else {
-        rdma_reject(id, NULL, 0);
-        rdma_destroy_id(id);
+        loci_verbs_link_refuse(&links->links, id);
     }
 }
 
-void loci_link_connect(struct verbs_link *l)
+void loci_verbs_link_connect(struct loci_link *l)
 {
-    if (calls(l))
-        call(l);
+    if (loci_link_calls(l))
+        call((struct verbs_link *)l);
     else
-        unpark(l);
+        loci_link_unpark(l);
 }
 
 /* ---- events ---- */
@@ -387,10 +335,11 @@ static void established(struct verbs_link *l)
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .min_rnr_timer = RNR_TIMER };
 
     ibv_modify_qp(l->id->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
-    l->state = LINK_READY;
-    LOCI_LOG(l->links->fabric->rt, LOCO_LOG_DEBUG, "connected to process %016llx, by %s call",
-             (unsigned long long)l->peer->address.identity, calls(l) ? "our" : "its");
-    loci_link_pump(l);
+    l->link.state = LINK_READY;
+    LOCI_LOG(l->link.links->rt, LOCO_LOG_DEBUG, "connected to process %016llx, by %s call",
+             (unsigned long long)l->link.peer->address.identity,
+             loci_link_calls(&l->link) ? "our" : "its");
+    loci_verbs_link_pump(&l->link);
 }
 
 /* What an event says; who answers a call knows our secret, or is none of ours. */
@@ -402,9 +351,9 @@ struct answer {
 
 static bool is_answer(const struct verbs_link *l, const struct loci_hello *hello)
 {
-    const struct loci_address *it = &l->peer->address;
+    const struct loci_address *it = &l->link.peer->address;
 
-    return loci_hello_is_sound(hello, LOCI_ANSWER, &l->links->fabric->rt->address)
+    return loci_hello_is_sound(hello, LOCI_ANSWER, &l->link.links->rt->address)
            && hello->from == it->identity && hello->label == it->label;
 }
 
@@ -412,7 +361,7 @@ static void refused(struct verbs_link *l, int status)
 {
     failed(l, "it refuses", ECONNREFUSED);
     if (status == NOBODY_LISTENS)
-        loci_link_ended(l, "its process has ended");
+        loci_link_ended(&l->link, "its process has ended");
 }
 
 static void event_of(struct verbs_link *l, const struct answer *a)
@@ -423,7 +372,7 @@ static void event_of(struct verbs_link *l, const struct answer *a)
     case RDMA_CM_EVENT_ADDR_RESOLVED: find_route(l); break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED: request(l); break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        if (!calls(l) || is_answer(l, &a->hello))
+        if (!loci_link_calls(&l->link) || is_answer(l, &a->hello))
             established(l);
         else
             failed(l, "somebody else answers there", EPROTO);
@@ -433,8 +382,8 @@ static void event_of(struct verbs_link *l, const struct answer *a)
     case RDMA_CM_EVENT_REJECTED: refused(l, a->status); break;
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE: failed(l, "it does not answer", error); break;
-    case RDMA_CM_EVENT_DISCONNECTED: loci_link_ended(l, "its connection has ended"); break;
-    case RDMA_CM_EVENT_DEVICE_REMOVAL: loci_link_ended(l, "our device is gone"); break;
+    case RDMA_CM_EVENT_DISCONNECTED: loci_link_ended(&l->link, "its connection has ended"); break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: loci_link_ended(&l->link, "our device is gone"); break;
     default: break;
     }
 }
@@ -467,12 +416,6 @@ void loci_link_connect_event(struct loco_runtime *rt, void *ctx, int fd, uint32_
 
 void loci_link_connect_close(struct verbs_links *links)
 {
-    while (links->parked != NULL) {
-        struct link_parked *p = links->parked;
-
-        links->parked = p->next;
-        unpark_refused(links, p);
-    }
     if (links->listener != NULL)
         rdma_destroy_id(links->listener);
     if (links->channel != NULL)

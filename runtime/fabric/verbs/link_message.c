@@ -12,7 +12,7 @@
 
 #include "service.h"
 #include "wait.h"
-#include "link.h"
+#include "links.h"
 
 #define PAGE 4096
 #define BATCH 16
@@ -107,25 +107,10 @@ static struct link_buffer *free_buffer(struct verbs_links *links)
     return NULL;
 }
 
-static struct link_queued *next_queued(struct verbs_link *l)
-{
-    struct link_queued *q;
-
-    pthread_mutex_lock(&l->links->lock);
-    q = l->first;
-    if (q != NULL) {
-        l->first = q->next;
-        if (l->first == NULL)
-            l->last = &l->first;
-    }
-    pthread_mutex_unlock(&l->links->lock);
-    return q;
-}
-
 static int send_message(struct verbs_link *l, struct link_buffer *buffer,
-                        const struct link_queued *q)
+                        const struct loci_link_queued *q)
 {
-    struct verbs_links *links = l->links;
+    struct verbs_links *links = verbs_links_of(l);
     unsigned at = (unsigned)(buffer - links->sends);
     unsigned char *bytes = buffer_of(links, LINK_RECEIVES + at);
     struct ibv_sge sge = {
@@ -145,61 +130,59 @@ static int send_message(struct verbs_link *l, struct link_buffer *buffer,
         buffer->turn++;
         buffer->link = l;
         l->in_flight++;
-        l->spoke = true;
+        l->link.spoke = true;
     }
     return error;
 }
 
-/* What came from it before that is among the completions that are being taken, perhaps. */
-static void fail(struct verbs_link *l, const char *how)
+void loci_verbs_link_pump(struct loci_link *link)
 {
-    if (l->failure == NULL)
-        l->failure = how;
-    loci_link_attend(l);
-}
+    struct verbs_link *l = (struct verbs_link *)link;
+    struct verbs_links *links = link->links->owner;
 
-void loci_link_pump(struct verbs_link *l)
-{
-    while (l->state == LINK_READY && l->failure == NULL && l->in_flight < LINK_DEPTH) {
-        struct link_buffer *buffer = free_buffer(l->links);
-        struct link_queued *q;
+    while (link->state == LINK_READY && link->failure == NULL && l->in_flight < LINK_DEPTH) {
+        struct link_buffer *buffer = free_buffer(links);
+        struct loci_link_queued *q;
         int error;
 
         if (buffer == NULL) {
-            l->links->starved = true;
+            links->starved = true;
             return;
         }
-        q = next_queued(l);
+        q = loci_link_next(link);
         if (q == NULL)
             return;
         error = send_message(l, buffer, q);
         free(q);
         if (error != 0) {
-            fail(l, "its device takes no message");
+            /* What came from it before is among the completions that are being taken, perhaps. */
+            loci_link_fail(link, "its device takes no message");
             return;
         }
     }
 }
 
-void loci_link_forget(struct verbs_link *l)
+void loci_link_forget_sends(struct verbs_link *l)
 {
+    struct link_buffer *sends = verbs_links_of(l)->sends;
+
     for (unsigned i = 0; i < LINK_SENDS; i++)
-        if (l->links->sends[i].link == l)
-            l->links->sends[i].link = NULL;
+        if (sends[i].link == l)
+            sends[i].link = NULL;
     l->in_flight = 0;
 }
 
 static void pump_all(struct verbs_links *links)
 {
-    struct verbs_link *l;
+    struct loci_link *l;
 
     links->starved = false;
-    pthread_mutex_lock(&links->lock);
-    l = links->all;
-    pthread_mutex_unlock(&links->lock);
+    pthread_mutex_lock(&links->links.lock);
+    l = links->links.all;
+    pthread_mutex_unlock(&links->links.lock);
     for (; l != NULL; l = l->next)
         if (atomic_load_explicit(&l->queued, memory_order_relaxed) > 0)
-            loci_link_pump(l);
+            loci_verbs_link_pump(l);
 }
 
 static void sent(struct verbs_links *links, const struct ibv_wc *wc)
@@ -212,85 +195,65 @@ static void sent(struct verbs_links *links, const struct ibv_wc *wc)
     buffer->link = NULL;
     l->in_flight--;
     if (wc->status != IBV_WC_SUCCESS) {
-        fail(l, wc->status == IBV_WC_RETRY_EXC_ERR ? "its machine does not answer"
-                : wc->status == IBV_WC_WR_FLUSH_ERR ? "its connection has ended"
-                : ibv_wc_status_str(wc->status));
+        loci_link_fail(&l->link, wc->status == IBV_WC_RETRY_EXC_ERR ? "its machine does not answer"
+                       : wc->status == IBV_WC_WR_FLUSH_ERR ? "its connection has ended"
+                       : ibv_wc_status_str(wc->status));
         return;
     }
-    atomic_fetch_sub_explicit(&l->queued, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&l->link.queued, 1, memory_order_relaxed);
     if (links->starved)
         pump_all(links);
     else
-        loci_link_pump(l);
+        loci_verbs_link_pump(&l->link);
 }
 
 /* ---- receives ---- */
 
-static void said_goodbye(struct verbs_link *l)
+static bool is_by(const struct loci_link *link, uint32_t qpn)
 {
-    l->goodbye = true;
-    if (l->gone)
-        return;
-    l->gone = true;
-    loci_peer_gone(l->links->fabric->rt, l->peer, LOCI_PEER_LEFT, "it has closed its runtime");
-}
+    const struct verbs_link *l = (const struct verbs_link *)link;
 
-static bool is_by(const struct verbs_link *l, uint32_t qpn)
-{
     return l != NULL && l->id != NULL && l->id->qp != NULL && l->id->qp->qp_num == qpn;
 }
 
 /* Whose message that is: its sender's, if it came by the sender's connection. An identity leads to
  * the process's last runtime; one before it may have sent this. */
-static struct verbs_link *link_of(struct verbs_links *links, const struct link_head *head,
-                                  uint32_t qpn)
+static struct loci_link *link_of(struct verbs_links *links, uint64_t from, uint32_t qpn)
 {
     struct loco_runtime *rt = links->fabric->rt;
-    int index = loci_peer_find(rt, head->from);
+    int index = loci_peer_find(rt, from);
     struct verbs_peer *p = index < 0 ? NULL : loci_peer(rt, index)->device_data;
-    struct verbs_link *l = p != NULL ? p->link : NULL;
+    struct loci_link *l = p != NULL ? p->link : NULL;
 
     if (is_by(l, qpn))
         return l;
-    pthread_mutex_lock(&links->lock);
-    l = links->all;
-    while (l != NULL && !(is_by(l, qpn) && l->peer->address.identity == head->from))
+    pthread_mutex_lock(&links->links.lock);
+    l = links->links.all;
+    while (l != NULL && !(is_by(l, qpn) && l->peer->address.identity == from))
         l = l->next;
-    pthread_mutex_unlock(&links->lock);
+    pthread_mutex_unlock(&links->links.lock);
     return l;
-}
-
-static const char *hand_on(struct verbs_link *l, const struct link_head *head, const void *body)
-{
-    struct verbs_fabric *f = l->links->fabric;
-
-    switch (head->type) {
-    case LINK_CONTROL: loci_control_receive(f->rt, l->peer->index, body, head->len); break;
-    case LINK_DEVICE: loci_verbs_receive(f, l->peer, body, head->len); break;
-    case LINK_GOODBYE: said_goodbye(l); break;
-    case LINK_ALIVE: break;
-    default: return "unknown type";
-    }
-    return NULL;
 }
 
 /* NULL: taken; else what is wrong. */
 static const char *take(struct verbs_links *links, const unsigned char *bytes, size_t len,
                         uint32_t qpn)
 {
-    struct link_head head;
-    struct verbs_link *l;
+    struct loci_link_head head;
+    struct loci_link *l;
+    const char *wrong;
 
     if (len < sizeof head)
         return "too short";
     memcpy(&head, bytes, sizeof head);
-    if (head.magic != LINK_MAGIC || head.version != LINK_VERSION)
-        return "not one of this release";
+    wrong = loci_link_check(&head, head.from);
+    if (wrong != NULL)
+        return wrong;
     if (head.len != len - sizeof head)
         return "wrong length";
-    l = link_of(links, &head, qpn);
+    l = link_of(links, head.from, qpn);
     return l == NULL ? "not by its sender's connection"
-           : hand_on(l, &head, bytes + sizeof head);
+           : loci_link_take(l, &head, bytes + sizeof head);
 }
 
 static void received(struct verbs_links *links, const struct ibv_wc *wc)

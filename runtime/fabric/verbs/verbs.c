@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../shm/shm.h"
-#include "link.h"
+#include "links.h"
 #include "move/rma.h"
 #include "qp.h"
 #include "service.h"
@@ -73,7 +73,7 @@ static bool open_device(struct verbs_fabric *f)
 static void lost(struct verbs_peer *p)
 {
     if (p->link != NULL)
-        loci_verbs_link_lost(p->link);
+        loci_link_ended(p->link, "its device does not answer");
     else
         loci_shm_ended(p->peer->fabric_data, "its device does not answer");
 }
@@ -267,7 +267,7 @@ static void verbs_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer
     struct verbs_peer *p = peer->device_data;
 
     if (p != NULL && p->link != NULL)
-        loci_verbs_link_part(p->link);
+        loci_link_part(p->link);
     else if (peer->fabric_data != NULL)
         loci_fabric_shm.peer_remove(verbs_shm(fabric), peer);
 }
@@ -282,7 +282,7 @@ static bool verbs_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer
     if (p != NULL) {
         if (atomic_load(&p->errands) > 0)
             return false;       /* errand_end() */
-        if (p->link != NULL && !loci_verbs_link_forget(p->link))
+        if (p->link != NULL && !loci_link_forget(p->link))
             return false;
         p->link = NULL;
         loci_verbs_ends_drop(verbs_of(fabric), peer);   /* there was no memory for an errand */
@@ -300,7 +300,7 @@ static int verbs_control_send(struct loci_fabric *fabric, struct loci_peer *peer
     struct verbs_peer *p = peer->device_data;
 
     if (p != NULL && p->link != NULL)
-        return loci_verbs_link_send(p->link, LINK_CONTROL, message, len);
+        return loci_link_send(p->link, LINK_CONTROL, message, len);
     return loci_fabric_shm.control_send(verbs_shm(fabric), peer, message, len);
 }
 
@@ -309,7 +309,7 @@ int loci_verbs_tell(struct loci_peer *peer, const void *message, size_t len)
     struct verbs_peer *p = peer->device_data;
 
     if (p != NULL && p->link != NULL)
-        return loci_verbs_link_send(p->link, LINK_DEVICE, message, len);
+        return loci_link_send(p->link, LINK_DEVICE, message, len);
     return loci_shm_device_send(peer, message, len);
 }
 

@@ -26,7 +26,7 @@
  *   post.c      requests
  *   long.c      those of many pieces
  *   poll.c      completions; failures
- *   link.h      messages to other machines (link*.c)
+ *   links.h     messages to other machines (link*.c, ../link)
  *
  * It stands on shm, which has the memory itself and, among the processes of one kernel (of several
  * nodes by LOCO_NODE), the control messages and the knowledge of who is alive. Between machines
@@ -57,7 +57,7 @@
 
 struct shm_fabric;
 struct verbs_lane;
-struct verbs_link;
+struct loci_link;
 struct verbs_links;
 
 /* A buffer that the device may read and write; in one of its thread's lists while free. */
@@ -140,7 +140,7 @@ struct verbs_peer {
     struct loci_peer *peer;
     _Atomic bool lost;              /* the device gave up: for the service thread */
     _Atomic unsigned errands;       /* for it, sent and not over */
-    struct verbs_link *link;        /* NULL: it runs on this kernel */
+    struct loci_link *link;         /* NULL: it runs on this kernel */
     struct verbs_end *ends;         /* the fabric's lock, as the next */
     unsigned nends;
 };
@@ -228,17 +228,7 @@ int loci_verbs_tell(struct loci_peer *peer, const void *message, size_t len);
 void loci_verbs_links_open(struct verbs_fabric *f, struct loci_address *mine);
 /* Sends what is queued, for a second at most. */
 void loci_verbs_links_close(struct verbs_fabric *f);
-int loci_verbs_link_add(struct verbs_fabric *f, struct loci_peer *peer, struct verbs_link **link);
-/* Say goodbye. */
-void loci_verbs_link_part(struct verbs_link *link);
-/* Service thread: the device has given up on the peer. */
-void loci_verbs_link_lost(struct verbs_link *link);
-/* Service thread: the peer has gone, and nobody sends to it. The link is freed; false: its
- * connection has to end first, and this is to be asked again. */
-bool loci_verbs_link_forget(struct verbs_link *link);
-/* Any thread; `type` as in link.h. Reliable and in order; may wait for a bounded time while very
- * many messages are queued, but not in the service thread. */
-int loci_verbs_link_send(struct verbs_link *link, unsigned type, const void *message, size_t len);
+int loci_verbs_link_add(struct verbs_fabric *f, struct loci_peer *peer, struct loci_link **link);
 
 /* register.c */
 int loci_verbs_extent_create(struct loci_fabric *fabric, struct loci_extent *extent);
