@@ -17,7 +17,7 @@
 #include "service.h"
 #include "wait.h"
 
-#define ADDRESS_VERSION 6
+#define ADDRESS_VERSION 7
 
 unsigned loco_api_version(void)
 {

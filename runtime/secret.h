@@ -27,7 +27,9 @@ enum loci_purpose {
     LOCI_PASS = 1,      /* in front of all messages to one receiver; of no sender */
     LOCI_MESSAGE,       /* a message of one node */
     LOCI_CALL,          /* a hello that asks for a connection, */
-    LOCI_ANSWER         /* one that accepts it: who called knows by it who answers */
+    LOCI_ANSWER,        /* one that accepts it: who called knows by it who answers */
+    LOCI_CALL_DATA,     /* the same for a connection that is the fabric's, for its data */
+    LOCI_ANSWER_DATA
 };
 
 /* What both ends of a connection say first. */

@@ -150,6 +150,15 @@ struct loci_piece {
  * False: it makes no sense, and nothing is done; target NULL asks for that alone. */
 typedef bool loci_combine_fn(uint32_t what, void *target, void *operand, size_t len);
 
+/* Where a process listens for TCP connections. */
+#define LOCI_TCP_PLACES 4
+struct loci_tcp_place {
+    unsigned char address[16];  /* version 6, or a version 4 one mapped to it */
+    uint16_t port;              /* 0: there is no such place */
+    uint8_t prefix;             /* bits of its network, of 128 */
+    uint8_t unused[5];
+};
+
 /* What peers must know to reach this process; sent as it is in exchanges, and nowhere else: neither
  * in messages nor in logs, since it has a secret. */
 struct loci_address {
@@ -169,6 +178,7 @@ struct loci_address {
     uint64_t fabric[3];         /* the fabric's own */
     uint64_t link[3];           /* where other machines connect to it: IPv6 address (a version 4 one
                                  * mapped to it), port in network order; 0: nowhere */
+    struct loci_tcp_place tcp[LOCI_TCP_PLACES];     /* the same for TCP, the best first */
     uint64_t carrier;           /* which fabric that is: it must be the same everywhere */
 };
 

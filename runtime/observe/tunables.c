@@ -18,8 +18,9 @@
 #define SECOND (1000 * MS)
 
 static const struct loci_tunable_row rows[] = {
-    { "LOCO_FABRIC", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|shm|verbs", FIELD(fabric),
-      "which fabric carries data: shared memory of one node, RDMA devices, or what is there" },
+    { "LOCO_FABRIC", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|shm|verbs|tcp", FIELD(fabric),
+      "which fabric carries data: shared memory of one node, RDMA devices, TCP, or what is "
+      "there" },
     { "LOCO_NODE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(node),
       "name of this node; processes with different names share no memory, even on one kernel" },
     { "LOCO_DEVICE", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(device),
@@ -57,6 +58,16 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_RDMA_WRITE_PIECE", "1M", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_write_piece),
       "longer writes go to an RDMA device in pieces of this size, each of which it tries again" },
+    { "LOCO_TCP_IF", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(tcp_if),
+      "where other machines connect to by TCP: names of network interfaces, and networks such as "
+      "10.0.0.0/8, with commas between; ^ in front leaves one out; auto: what leads outside" },
+    { "LOCO_TCP_PORTS", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(tcp_ports),
+      "ports that TCP connections come in by, FIRST-LAST, for a firewall to let through; auto: the "
+      "system chooses" },
+    { "LOCO_PEER_TIMEOUT", "30s", LOCI_TUNABLE_TIME, 3 * SECOND, LOCI_INFINITE, NULL,
+      FIELD(peer_timeout),
+      "time after which a process on another machine that was silent over TCP counts as dead; inf: "
+      "never" },
     { "LOCO_MEM_LIMIT", "inf", LOCI_TUNABLE_SIZE, 2 * MiB, LOCI_INFINITE, NULL, FIELD(mem_limit),
       "network memory that one process may have, beside what machine and control group allow" },
     { "LOCO_HUGE_PAGES", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never|always",

@@ -32,7 +32,8 @@ enum loci_tunable_origin {
 #define LOCI_INFINITE INT64_MAX         /* "inf", where the row's range goes that far */
 #define LOCI_AUTO (-1)                  /* the word that the row of a number permits beside it */
 
-enum loci_fabric_choice { LOCI_FABRIC_AUTO, LOCI_FABRIC_SHM, LOCI_FABRIC_VERBS };
+enum loci_fabric_choice { LOCI_FABRIC_AUTO, LOCI_FABRIC_SHM, LOCI_FABRIC_VERBS,
+                          LOCI_FABRIC_TCP };
 enum loci_huge_pages { LOCI_HUGE_AUTO, LOCI_HUGE_NEVER, LOCI_HUGE_ALWAYS };
 enum loci_cma { LOCI_CMA_AUTO, LOCI_CMA_NEVER };
 enum loci_rdma_place { LOCI_RDMA_PLACE_READ, LOCI_RDMA_PLACE_READ8, LOCI_RDMA_PLACE_ACK };
@@ -54,6 +55,9 @@ struct loci_tunables {
     int64_t rdma_timeout;               /* ns */
     int64_t rdma_traffic_class;
     int64_t rdma_write_piece;           /* bytes */
+    char tcp_if[LOCI_TUNABLE_TEXT];     /* "auto", or interfaces and networks */
+    char tcp_ports[LOCI_TUNABLE_TEXT];  /* "auto", or FIRST-LAST */
+    int64_t peer_timeout;               /* ns */
     int64_t mem_limit;                  /* bytes; LOCI_INFINITE: the machine's limit alone */
     int huge_pages;                     /* enum loci_huge_pages */
     int64_t extent_min, extent_max;     /* bytes */

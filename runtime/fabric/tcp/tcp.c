@@ -249,7 +249,6 @@ static void tcp_close(struct loci_fabric *fabric)
     struct tcp_fabric *f = tcp_of(fabric);
     int count = atomic_load_explicit(&f->rt->peer_count, memory_order_relaxed);
 
-    loci_tcp_ports_close(f);
     loci_tcp_dials_close(f);
     stop_serving(f);
     pthread_mutex_lock(&f->serving);

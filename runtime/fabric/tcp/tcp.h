@@ -10,14 +10,17 @@
 #include "../link/link.h"
 #include "observe/log.h"
 #include "runtime.h"
+#include "secret.h"
 #include "wire.h"
 
 /* The fabric of machines that have no RDMA device: data over TCP, one connection a pair of
  * processes.
  *
  *   tcp.c       life, peers; what of it is shm's
- *   ports.c     the addresses that this process listens on, and that its peers are told of
- *   dial.c      connections to others, and from them: both ends prove who they are
+ *   interfaces.c    the addresses that this process has, and which of them count
+ *   ports.c     where it listens, which its peers are told
+ *   call.c      connections that are new: both ends prove who they are
+ *   dial.c      which connections are made, and when
  *   messages.c  the links' messages (../link) over such a connection
  *   conn.c      data connections: their life
  *   out.c       what is to be sent: requests and answers
@@ -154,6 +157,9 @@ struct tcp_fabric {
     struct tcp_ports *ports;
     struct tcp_dials *dials;
     struct loci_links *links;
+    /* loci_tcp_conn_connected() and _failed(), but for tests; set before dials_open. */
+    void (*taken)(struct tcp_fabric *f, struct tcp_peer *p, int fd);
+    void (*not_taken)(struct tcp_fabric *f, struct tcp_peer *p, const char *why);
     int epoll_fd;                       /* of data connections; the service thread watches it */
     int timer_fd;                       /* for what was queued and not sent */
     pthread_mutex_t serving;
@@ -179,21 +185,33 @@ static inline struct loci_fabric *tcp_shm(struct loci_fabric *fabric)
 }
 
 /* ---- ports.c ---- */
-/* Listen as LOCO_TCP_IF and LOCO_TCP_PORTS say, and say where in *mine. An error: the log knows. */
+/* Listen as LOCO_TCP_IF and LOCO_TCP_PORTS say, and say where in mine->tcp. After dials_open, since
+ * calls may come at once. An error: the log knows. */
 int loci_tcp_ports_open(struct tcp_fabric *f, struct loci_address *mine);
+/* Nobody is listened to any more. By dials_close, once the goodbyes are sent. */
 void loci_tcp_ports_close(struct tcp_fabric *f);
 
-/* ---- dial.c: service thread, but for open and close ---- */
-/* A connection to a peer that both ends have proven themselves on is handed over by these; fd is
- * non-blocking, and the taker's. `purpose` LOCI_CALL: for its link, LOCI_CALL_DATA: for data. */
+/* ---- dial.c ---- */
+/* Sets f->links (and f->dials): further calls on a link are loci_link_part(), _forget() and _send()
+ * of ../link/link.h, with LINK_CONTROL; LINK_DEVICE is dial.c's own. A peer's struct tcp_peer is
+ * its device_data, set before its link is added. */
 int loci_tcp_dials_open(struct tcp_fabric *f);
+/* Sends goodbyes and what else is queued, for a bounded time; then ends all links. From when on
+ * nothing below is called, but loci_tcp_dial() must not be either. */
 void loci_tcp_dials_close(struct tcp_fabric *f);
-/* Begin to connect; who has the lower identity does. What comes of it is told by
- * loci_tcp_connected() or _not_connected(), not in this call. */
+/* A far peer has been met. LOCO_ERR_UNSUPPORTED: it listens nowhere; the log knows. */
+int loci_tcp_link_add(struct tcp_fabric *f, struct loci_peer *peer, struct loci_link **link);
+/* Any thread: a connection for data (`purpose` LOCI_CALL_DATA) is wanted, and whichever of the two
+ * has the lower identity connects. loci_tcp_conn_connected() or _failed() follows, in the service
+ * thread and not in this call; neither, if the peer is gone: then the fabric's peer_gone is what
+ * tells. Again while that is under way: nothing. */
 void loci_tcp_dial(struct tcp_fabric *f, struct loci_peer *peer, enum loci_purpose purpose);
-/* Both ways: a connection is there. In dial.c's callers: */
-void loci_tcp_link_connected(struct tcp_fabric *f, struct loci_link *link, int fd);
+
+/* f->taken and f->not_taken, called by dial.c in the service thread, under no lock: */
+/* Both ends have proven themselves; fd is non-blocking, and the taker's. It may be the peer that
+ * wanted it; and one that the peer has given up may be here still: this one takes its place. */
 void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd);
+/* It was wanted, here or there, and has not come about. */
 void loci_tcp_conn_failed(struct tcp_fabric *f, struct tcp_peer *p, const char *why);
 
 /* ---- conn.c ---- */
