@@ -114,7 +114,8 @@ messages() {
     END { end() }' "$@"
 }
 
-messages "$srcdir"/runtime/*.c "$srcdir"/runtime/*/*.c "$srcdir"/runtime/fabric/shm/*.c "$srcdir"/runtime/fabric/verbs/*.c \
+messages "$srcdir"/runtime/*.c "$srcdir"/runtime/*/*.c "$srcdir"/runtime/fabric/link/*.c \
+    "$srcdir"/runtime/fabric/shm/*.c "$srcdir"/runtime/fabric/tcp/*.c "$srcdir"/runtime/fabric/verbs/*.c \
     "$srcdir"/channels/*/*.c "$srcdir"/channels/*/*/*.c \
     "$srcdir"/osc_loco/*.c >"$work/messages"
 enough 30 "$work/messages"
