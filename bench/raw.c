@@ -84,6 +84,8 @@ void raw_aim(struct raw *r, int target)
     uint64_t probe;
 
     r->target = target;
+    if (r->shared == NULL)
+        return;
     r->word = &r->shared->word[target].value;
     r->far = r->shared->bytes + (size_t)target * r->bytes;
     r->peer = (pid_t)r->peers[target].process;
@@ -112,6 +114,8 @@ const char *raw_open(struct raw *r, size_t bytes)
 
 void raw_close(struct raw *r)
 {
+    if (r->shared == NULL)
+        return;
     munmap(r->shared, r->mapped);
     free(r->own);
     free(r->peers);

@@ -53,7 +53,8 @@ struct raw {
     void *own;            /* what the peer reads and writes here */
 };
 
-/* Collective over MPI_COMM_WORLD, whose ranks are all on one node. NULL, or what failed. */
+/* Collective over MPI_COMM_WORLD, whose ranks are all on one node. NULL, or what failed. A raw that
+ * was not opened, and is all zero, is closed and aimed for nothing. */
 const char *raw_open(struct raw *r, size_t bytes);
 void raw_close(struct raw *r);
 

@@ -9,6 +9,10 @@
  * row also tells what one pays to hear of the other at the time: a virtual machine has its
  * processors now next to each other, now far apart, and what is compared has to be alike.
  *
+ * Of ranks on several machines (--apart) the calls alone are measured. With --computing the target
+ * waits inside MPI at first, and then computes without a call of MPI: each operation is timed by
+ * itself, since a component that needs the target has the first one wait until it is back.
+ *
  * One JSON object per line. A row that begins says so first, so that whoever reads the output knows
  * where a component crashed.
  */
@@ -22,16 +26,19 @@
 
 static const char help[] =
     "Usage: mpirun -np N rma_bench [OPTION]...\n"
-    "Measures MPI one-sided calls, and the raw limit of each, on one node.\n"
+    "Measures MPI one-sided calls and, on one node, the raw limit of each.\n"
     "\n"
     "  --flavors LIST   of allocate,create (both)\n"
     "  --rows LIST      only these rows (all)\n"
     "  --skip LIST      without these; a row of one flavor is written row.flavor\n"
     "  --seconds S      about so long per row (0.15); with more ranks than processors, thrice\n"
+    "  --apart          the ranks are on several machines: no limits\n"
+    "  --computing S    2 ranks: what calls take while their target computes for S seconds, and\n"
+    "                   while it waits inside MPI for --seconds\n"
     "  --list           name the rows and what they measure\n"
     "  --help           this text\n";
 
-enum { BATCHES = 9, HANDOVERS = 2000 };
+enum { BATCHES = 9, HANDOVERS = 2000, SAMPLES = 20000 };
 
 /* What takes turns. */
 enum { MPI, TO_NULL, RAW, RAW_FLUSHED, KINDS };
@@ -43,6 +50,7 @@ struct options {
     const char *rows;
     const char *skip;
     double seconds;
+    double computing;       /* seconds; 0: the target is inside MPI */
 };
 
 static bool listed(const char *list, const char *name)
@@ -66,6 +74,8 @@ static bool wanted(const struct bench *b, const struct options *o, const struct 
     if (listed(o->skip, row->name) || listed(o->skip, full))
         return false;
     if (row->crowd == NOBODY && b->size != 2)
+        return false;
+    if (row->all_ranks && o->computing > 0)
         return false;
     return o->rows == NULL || listed(o->rows, row->name) || listed(o->rows, full);
 }
@@ -137,10 +147,10 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *values)
+static double median(double *values, int n)
 {
-    qsort(values, BATCHES, sizeof(*values), compare_doubles);
-    return values[BATCHES / 2];
+    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
+    return values[n / 2];
 }
 
 struct figures {
@@ -156,7 +166,7 @@ static double handover(struct bench *b)
 {
     double start;
 
-    if (b->size != 2)
+    if (b->size != 2 || b->apart)
         return 0;
     raw_barrier(&b->raw);
     start = MPI_Wtime();
@@ -178,13 +188,15 @@ static double turn(struct bench *b, const struct row *row, int kind, operation *
 
 static void measure(struct bench *b, const struct row *row, double seconds, struct figures *f)
 {
-    bool has_raw = !(b->flavor == CREATE && b->raw.peer == 0 && row->in_epoch);
-    bool has_flush = b->flavor == ALLOCATE && row->in_epoch;
-    operation *ops[KINDS] = { row->mpi, row->null, has_raw ? row->raw : NULL,
+    bool is_raw_known = !(b->flavor == CREATE && b->raw.peer == 0 && row->in_epoch);
+    bool has_raw = !b->apart && is_raw_known;
+    bool has_flush = !b->apart && b->flavor == ALLOCATE && row->in_epoch;
+    operation *ops[KINDS] = { row->mpi, b->apart ? NULL : row->null, has_raw ? row->raw : NULL,
                               has_flush ? row->raw : NULL };
     const double share[KINDS] = { 0.6, 0.1, 0.2, 0.1 };
     double times[KINDS][BATCHES], result[KINDS] = { 0 };
-    double together = row->each_counts || (!row->all_ranks && b->size > 2) ? b->size : 1;
+    double done_in_one = row->per_operation
+        * (row->each_counts || (!row->all_ranks && b->size > 2) ? b->size : 1);
     long count[KINDS] = { 0 };
 
     for (int k = 0; k < KINDS && b->error == MPI_SUCCESS; k++) {
@@ -201,7 +213,7 @@ static void measure(struct bench *b, const struct row *row, double seconds, stru
     }
     for (int k = 0; k < KINDS; k++) {
         if (ops[k] != NULL)
-            result[k] = median(times[k]) * 1e6 / (double)count[k] / row->per_operation / together;
+            result[k] = median(times[k], BATCHES) * 1e6 / (double)count[k] / done_in_one;
     }
     f->mpi = result[MPI];
     f->null = result[TO_NULL];
@@ -227,18 +239,92 @@ static void say(const struct bench *b, const struct row *row, const struct figur
     fflush(stdout);
 }
 
+/* ---- While the target computes ---- */
+
+struct samples {
+    double median;          /* microseconds */
+    double p99;
+    double worst;
+    int calls;
+};
+
+/* Operations one by one, for so long. */
+static void sample(struct bench *b, const struct row *row, double seconds, struct samples *s)
+{
+    double *each = malloc(SAMPLES * sizeof(*each));
+    double start = MPI_Wtime(), end = start + seconds, now;
+
+    if (each == NULL) {
+        b->error = MPI_ERR_NO_MEM;
+        return;
+    }
+    do {
+        row->mpi(b, 1);
+        now = MPI_Wtime();
+        each[s->calls++] = (now - start) * 1e6 / row->per_operation;
+        start = now;
+    } while (now < end && s->calls < SAMPLES && b->error == MPI_SUCCESS);
+    s->median = median(each, s->calls);
+    s->p99 = each[s->calls - 1 - s->calls / 100];
+    s->worst = each[s->calls - 1];
+    free(each);
+}
+
+static void compute(double seconds)
+{
+    double end = MPI_Wtime() + seconds, sum = 0;
+
+    while (MPI_Wtime() < end) {
+        for (int i = 1; i < 1000; i++)
+            sum += 1.0 / i;
+        atomic_signal_fence(memory_order_seq_cst);
+    }
+    if (sum < 0)
+        printf("%g\n", sum);
+}
+
+static void say_computing(const struct bench *b, const struct row *row,
+                          const struct samples *inside, const struct samples *away)
+{
+    printf("{\"row\": \"%s\", \"flavor\": \"%s\", \"ranks\": %d, \"inside_us\": %.5f, "
+           "\"inside_p99_us\": %.5f, \"computing_us\": %.5f, \"computing_p99_us\": %.5f, "
+           "\"computing_worst_us\": %.5f, \"calls\": %d}\n", row->name, flavor_names[b->flavor],
+           b->size, inside->median, inside->p99, away->median, away->p99, away->worst, away->calls);
+    fflush(stdout);
+}
+
+/* What calls take while the target waits in a barrier, and while it computes. Both ranks. */
+static void run_computing(struct bench *b, const struct row *row, const struct options *o)
+{
+    struct samples inside = { .calls = 0 }, away = { .calls = 0 };
+    bool works = b->rank == 0;
+
+    if (works && b->error == MPI_SUCCESS) {
+        row->mpi(b, 1);     /* makes the connections */
+        sample(b, row, o->seconds, &inside);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!works) {
+        compute(o->computing);
+    } else if (b->error == MPI_SUCCESS) {
+        usleep(50000);      /* the target is out of the barrier */
+        sample(b, row, 0.8 * o->computing, &away);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (works && b->error == MPI_SUCCESS)
+        say_computing(b, row, &inside, &away);
+    else if (works)
+        say(b, row, NULL);
+}
+
 static void aim(struct bench *b, const struct row *row)
 {
     b->target = b->size == 2 || row->crowd == AROUND ? (b->rank + 1) % b->size : 0;
     raw_aim(&b->raw, b->target);
 }
 
-static void run_row(struct bench *b, const struct row *row, double seconds)
+static void begin_row(struct bench *b, const struct row *row)
 {
-    struct figures f = { 0 };
-    bool works = all_work(b, row) || b->rank == 0;
-    bool in_epoch = b->win != MPI_WIN_NULL && row->in_epoch && works;
-
     if (b->rank == 0) {
         printf("{\"begin\": \"%s.%s\"}\n", row->name, flavor_names[b->flavor]);
         fflush(stdout);
@@ -248,17 +334,36 @@ static void run_row(struct bench *b, const struct row *row, double seconds)
     memset(b->local, 1, BENCH_LONG);
     aim(b, row);
     MPI_Barrier(MPI_COMM_WORLD);
-    f.handover = handover(b) / 2;
-    if (in_epoch)
-        bench_note(b, MPI_Win_lock_all(0, b->win));
-    if (b->error == MPI_SUCCESS && works)
+}
+
+/* The target is inside MPI, or works as the others do. */
+static void run_inside(struct bench *b, const struct row *row, double seconds)
+{
+    struct figures f = { .handover = handover(b) / 2 };
+
+    if (b->error == MPI_SUCCESS && (all_work(b, row) || b->rank == 0))
         measure(b, row, long_enough(b, row, seconds), &f);
-    if (in_epoch)
-        bench_note(b, MPI_Win_unlock_all(b->win));
     MPI_Barrier(MPI_COMM_WORLD);
     f.handover += handover(b) / 2;
     if (b->rank == 0)
         say(b, row, &f);
+}
+
+static void run_row(struct bench *b, const struct row *row, const struct options *o)
+{
+    bool works = all_work(b, row) || b->rank == 0;
+    bool in_epoch = b->win != MPI_WIN_NULL && row->in_epoch && works;
+
+    begin_row(b, row);
+    if (in_epoch)
+        bench_note(b, MPI_Win_lock_all(0, b->win));
+    if (o->computing > 0)
+        run_computing(b, row, o);
+    else
+        run_inside(b, row, o->seconds);
+    if (in_epoch)
+        bench_note(b, MPI_Win_unlock_all(b->win));
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /* Each row has a window of its own: what was done in one may decide how the next goes about it. */
@@ -272,7 +377,7 @@ static void run_flavor(struct bench *b, const struct options *o)
         b->error = bench_make_window(b, BENCH_LONG, row->bulk, &b->win);
         if (b->error == MPI_SUCCESS) {
             MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
-            run_row(b, row, o->seconds);
+            run_row(b, row, o);
             MPI_Win_free(&b->win);
         } else {
             b->win = MPI_WIN_NULL;
@@ -296,17 +401,25 @@ static void list_rows(void)
         printf("%-18s %s\n", bench_rows[i].name, bench_rows[i].what);
 }
 
+static bool number_of_seconds(const char *text, double *seconds)
+{
+    char *end;
+
+    *seconds = strtod(text, &end);
+    return *text != '\0' && *end == '\0' && *seconds >= 0.001 && *seconds <= 100;
+}
+
 /* Returns -1 to go on, else the exit status. */
-static int parse(int argc, char **argv, int rank, struct options *o)
+static int parse(int argc, char **argv, struct bench *b, struct options *o)
 {
     static const struct option names[] = {
         { "flavors", required_argument, NULL, 'f' }, { "rows", required_argument, NULL, 'r' },
         { "skip", required_argument, NULL, 'x' },    { "seconds", required_argument, NULL, 's' },
         { "list", no_argument, NULL, 'l' },          { "help", no_argument, NULL, 'h' },
+        { "apart", no_argument, NULL, 'a' },         { "computing", required_argument, NULL, 'c' },
         { NULL, 0, NULL, 0 },
     };
-    char *end;
-    int c;
+    int c, rank = b->rank;
 
     *o = (struct options){ .flavors = "allocate,create", .skip = "", .seconds = 0.15 };
     opterr = rank == 0;
@@ -315,10 +428,14 @@ static int parse(int argc, char **argv, int rank, struct options *o)
         case 'f': o->flavors = optarg; break;
         case 'r': o->rows = optarg; break;
         case 'x': o->skip = optarg; break;
+        case 'a': b->apart = true; break;
         case 's':
-            o->seconds = strtod(optarg, &end);
-            if (*end != '\0' || !(o->seconds >= 0.001 && o->seconds <= 100))
+            if (!number_of_seconds(optarg, &o->seconds))
                 return finish(rank, 2, "rma_bench: --seconds is 0.001 to 100\n");
+            break;
+        case 'c':
+            if (!number_of_seconds(optarg, &o->computing) || b->size != 2)
+                return finish(rank, 2, "rma_bench: --computing is 0.001 to 100, of 2 ranks\n");
             break;
         case 'l':
             if (rank == 0)
@@ -355,12 +472,13 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.size);
-    status = parse(argc, argv, b.rank, &o);
+    status = parse(argc, argv, &b, &o);
     if (status >= 0)
         return status;
     b.local = calloc(1, BENCH_LONG);
     b.memory = aligned_alloc(RAW_PAGE, BENCH_LONG);
-    wrong = b.local == NULL || b.memory == NULL ? "no memory" : raw_open(&b.raw, BENCH_LONG);
+    wrong = b.local == NULL || b.memory == NULL ? "no memory"
+        : b.apart ? NULL : raw_open(&b.raw, BENCH_LONG);
     if (wrong != NULL) {
         fprintf(stderr, "rma_bench: %s\n", wrong);
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -246,6 +246,27 @@ static void lock_raw(struct bench *b, long count)
     }
 }
 
+static void lock_put(struct bench *b, long count)
+{
+    for (long i = 0; i < count; i++) {
+        bench_note(b, MPI_Win_lock(MPI_LOCK_EXCLUSIVE, b->target, 0, b->win));
+        bench_note(b, MPI_Put(&b->word, 1, MPI_UINT64_T, b->target, 0, 1, MPI_UINT64_T, b->win));
+        bench_note(b, MPI_Win_unlock(b->target, b->win));
+    }
+}
+
+static void lock_put_raw(struct bench *b, long count)
+{
+    for (long i = 0; i < count; i++) {
+        raw_lock(&b->raw);
+        if (b->flavor == CREATE)
+            raw_kernel_write(&b->raw, &b->word, b->raw.peer_word, sizeof(b->word));
+        else
+            atomic_store_explicit(b->raw.word, b->word, memory_order_relaxed);
+        raw_unlock(&b->raw);
+    }
+}
+
 static void lock_all_targets(struct bench *b, long count)
 {
     for (long i = 0; i < count; i++) {
@@ -384,6 +405,8 @@ const struct row bench_rows[] = {
     BENCH_LENGTHS(ACCUMULATES_BULK)
     { .name = "lock", .what = "lock and unlock, nobody else", .mpi = lock_alone, .raw = lock_raw,
       .per_operation = 1, .allowed = 2 },
+    { .name = "lock_put", .what = "lock, 8-byte put and unlock, exclusive", .mpi = lock_put,
+      .raw = lock_put_raw, .crowd = AROUND, .per_operation = 1, .allowed = 2 },
     { .name = "lock_all", .what = "lock_all and unlock_all, by all ranks, per acquisition",
       .mpi = lock_all_targets,
       .raw = lock_all_targets_raw, .crowd = ON_ONE, .all_ranks = true, .each_counts = true,

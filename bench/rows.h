@@ -28,6 +28,7 @@ struct bench {
     uint64_t word;
     uint64_t old;
     int error;            /* the first that a call returned */
+    bool apart;           /* the ranks are on several machines: no raw operations */
     bool flushes;         /* raw operations do what a flush has to, besides */
 };
 
