@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls of counts_calls.c in the simulation: on one node, then on several. A line for each, and
- * for what the simulated network itself carried. */
+/* The calls of counts_calls.c in the simulation: on one node, on several, and on several whose CPUs
+ * do the atomics. A line for each, and for what the simulated network itself carried. */
 #include "config.h"
 
 #include <stdio.h>
@@ -74,13 +74,13 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     return counts_calls(&m);
 }
 
-static int run(bool one_node, const char *name)
+static int run(bool one_node, bool owner_atomics, const char *name)
 {
     static const char *const settings[] = { "LOCO_SPIN=0", NULL };
     const struct loci_sim_config config = {
         .processes = COUNTS_PROCESSES, .seed = 1, .strategy = LOCI_SIM_TIMED,
-        .one_node = one_node, .faults = LOCI_SIM_NO_FAULTS, .settings = settings,
-        .cost = &loci_sim_costs[0],
+        .one_node = one_node, .owner_atomics = owner_atomics, .faults = LOCI_SIM_NO_FAULTS,
+        .settings = settings, .cost = &loci_sim_costs[0],
     };
     struct place *place = calloc(1, sizeof *place);
     struct loci_sim_result result;
@@ -109,7 +109,8 @@ static int run(bool one_node, const char *name)
 
 int main(void)
 {
-    int one = run(true, "node"), several = run(false, "nodes");
+    int one = run(true, false, "node"), several = run(false, false, "nodes");
+    int owners = run(false, true, "owners");
 
-    return one != 0 || several != 0;
+    return one != 0 || several != 0 || owners != 0;
 }
