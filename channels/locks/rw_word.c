@@ -151,6 +151,8 @@ static int check_deaths(struct rw_wait *w, unsigned deaths, uint64_t word)
     }
     if (!w->member_dead)
         return LOCO_OK;
+    if (loci_mem_is_orphaned(w->rt, w->rw->mem))
+        return LOCO_ERR_PEER_DEAD;
     if (holder >= 0 && !loci_peer_alive(w->rt, w->rw->group->peer[holder]))
         return LOCO_ERR_PEER_DEAD;
     now = loci_now(w->rt);

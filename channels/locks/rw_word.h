@@ -71,7 +71,8 @@
  * LOCO_ERR_PEER_DEAD at once. Holders of the other modes and owners of tickets have not: once a
  * member of the group is dead, a waiter before which nothing moves for half a second returns
  * LOCO_ERR_PEER_DEAD. Where it was a holder that died, the word is lost, and its other waiters come
- * to the same end. A dead owner's ticket is skipped. */
+ * to the same end. A dead owner's ticket is skipped. In the owner domain the word is lost with the
+ * process that has it, also to those who have it mapped and would see who holds it. */
 
 #include <stdint.h>
 

@@ -91,6 +91,8 @@ static int is_settled(void *arg)
         return status;
     if (turn->gate == 0 || turn->gate == own || turn->gate == GROUPED)
         return 1;
+    if (loci_mem_is_orphaned(win->rt, &win->control[0]))
+        return LOCO_ERR_PEER_DEAD;
     if (loci_peer_alive(win->rt, win->group.peer[turn->gate - 1]))
         return 0;
     /* It may have left the gate between that look and its death. */

@@ -134,6 +134,13 @@ static inline bool loci_mem_is_posted_to(const struct loci_mem *mem)
            || (mem->domain == LOCI_DOMAIN_OWNER && loci_mem_word(mem) == NULL);
 }
 
+/* Whether its owner has gone, and with it the way of those who post to these words: whoever holds
+ * something there may not be able to give it back. So who has the words mapped must not wait. */
+static inline bool loci_mem_is_orphaned(const struct loco_runtime *rt, const struct loci_mem *mem)
+{
+    return mem->domain == LOCI_DOMAIN_OWNER && !loci_peer_alive(rt, mem->peer);
+}
+
 static inline int loci_write(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                              const void *source, size_t len, loco_ack_t *ack)
 {
