@@ -95,32 +95,58 @@ int loci_place_of_self(struct loco_runtime *rt, struct loci_address *address)
     return LOCO_OK;
 }
 
-#ifdef LOCO_HAVE_VERBS
 /* Who names its node expects others. */
 static bool has_other_nodes(const struct loco_runtime *rt)
 {
     return rt->expects_machines || strcmp(rt->tunables.node, "auto") != 0;
 }
 
+#ifdef LOCO_HAVE_VERBS
 static bool has_device(const struct loco_runtime *rt)
 {
     return loci_devices_usable(&rt->tunables);
 }
+
+static const struct loci_fabric_ops *verbs(struct loco_runtime *rt)
+{
+    (void)rt;
+    return &loci_fabric_verbs;
+}
+
+static const struct loci_fabric_ops *verbs_and_shm(const struct loco_runtime *rt)
+{
+    return has_device(rt) ? &loci_fabric_verbs_and_shm : NULL;
+}
+#else
+static const struct loci_fabric_ops *verbs(struct loco_runtime *rt)
+{
+    LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_FABRIC=verbs, but this libloco was configured "
+             "--without-verbs: unset it, or use auto, tcp or shm");
+    return NULL;
+}
+
+static const struct loci_fabric_ops *verbs_and_shm(const struct loco_runtime *rt)
+{
+    (void)rt;
+    return NULL;
+}
 #endif
+
+/* Of several machines: by their RDMA devices, and where this one has none, by TCP. Each chooses for
+ * itself; those who differ are told so when they meet. */
+static const struct loci_fabric_ops *of_several(const struct loco_runtime *rt)
+{
+    const struct loci_fabric_ops *ops = verbs_and_shm(rt);
+
+    return ops != NULL ? ops : &loci_fabric_tcp;
+}
 
 const struct loci_fabric_ops *loci_place_fabric(struct loco_runtime *rt)
 {
-#ifdef LOCO_HAVE_VERBS
-    if (rt->tunables.fabric == LOCI_FABRIC_VERBS)
-        return &loci_fabric_verbs;
-    if (rt->tunables.fabric == LOCI_FABRIC_AUTO && has_other_nodes(rt) && has_device(rt))
-        return &loci_fabric_verbs_and_shm;
-    return &loci_fabric_shm;
-#else
-    if (rt->tunables.fabric != LOCI_FABRIC_VERBS)
-        return &loci_fabric_shm;
-    LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_FABRIC=verbs, but this libloco was configured "
-             "--without-verbs: unset it, or use auto or shm");
-    return NULL;
-#endif
+    switch (rt->tunables.fabric) {
+    case LOCI_FABRIC_VERBS: return verbs(rt);
+    case LOCI_FABRIC_TCP: return &loci_fabric_tcp;
+    case LOCI_FABRIC_SHM: return &loci_fabric_shm;
+    default: return has_other_nodes(rt) ? of_several(rt) : &loci_fabric_shm;
+    }
 }

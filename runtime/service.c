@@ -283,6 +283,21 @@ int loci_service_watch(struct loco_runtime *rt, int fd, uint32_t events, loci_se
     return status;
 }
 
+void loci_service_mute(struct loco_runtime *rt, int fd, uint32_t events, bool muted)
+{
+    struct loci_service *s = rt->service;
+    struct epoll_event event = { .events = muted ? 0 : events };
+    struct watch *watch;
+
+    pthread_mutex_lock(&s->lock);
+    watch = watch_of(s, fd);
+    if (watch != NULL) {
+        event.data.u64 = (uint64_t)watch->used << 32 | (uint64_t)(watch - s->watches);
+        epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 void loci_service_unwatch(struct loco_runtime *rt, int fd)
 {
     struct loci_service *s = rt->service;

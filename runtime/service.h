@@ -17,6 +17,8 @@ void loci_service_close(struct loco_runtime *rt);
  * Again for a watched fd: the new events, fn and ctx replace the old ones. */
 int loci_service_watch(struct loco_runtime *rt, int fd, uint32_t events, loci_service_fn *fn,
                        void *ctx);
+/* Whether it is called at all: a change of mind, cheaper than the above. `fd` is watched. */
+void loci_service_mute(struct loco_runtime *rt, int fd, uint32_t events, bool muted);
 /* After it returns (from another thread) the handler does not run any more. */
 void loci_service_unwatch(struct loco_runtime *rt, int fd);
 /* The service thread's number in the kernel. */

@@ -315,7 +315,7 @@ struct loci_fabric_ops {
 
 #define LOCI_CONTROL_MAX 4096
 
-extern const struct loci_fabric_ops loci_fabric_shm;
+extern const struct loci_fabric_ops loci_fabric_shm, loci_fabric_tcp;
 #ifdef LOCO_HAVE_VERBS
 /* Everything through the device; and the same beside shm, which has what is of one node. */
 extern const struct loci_fabric_ops loci_fabric_verbs, loci_fabric_verbs_and_shm;
