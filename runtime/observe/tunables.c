@@ -58,6 +58,8 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_RDMA_WRITE_PIECE", "1M", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, NULL,
       FIELD(rdma_write_piece),
       "longer writes go to an RDMA device in pieces of this size, each of which it tries again" },
+    { "LOCO_TCP_BUFFER", "256K", LOCI_TUNABLE_SIZE, 64 * KiB, 1024 * MiB, NULL, FIELD(tcp_buffer),
+      "bytes that may wait to be sent to one process over TCP, of requests and of answers each" },
     { "LOCO_TCP_IF", "auto", LOCI_TUNABLE_STRING, 0, 0, NULL, FIELD(tcp_if),
       "where other machines connect to by TCP: names of network interfaces, and networks such as "
       "10.0.0.0/8, with commas between; ^ in front leaves one out; auto: what leads outside" },

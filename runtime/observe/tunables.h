@@ -55,6 +55,7 @@ struct loci_tunables {
     int64_t rdma_timeout;               /* ns */
     int64_t rdma_traffic_class;
     int64_t rdma_write_piece;           /* bytes */
+    uint64_t tcp_buffer;
     char tcp_if[LOCI_TUNABLE_TEXT];     /* "auto", or interfaces and networks */
     char tcp_ports[LOCI_TUNABLE_TEXT];  /* "auto", or FIRST-LAST */
     int64_t peer_timeout;               /* ns */

@@ -69,6 +69,7 @@ static int run_process(const struct loco_bootstrap *boot, void *arg)
     struct loco_bootstrap mine = *boot;
     int status;
 
+    run_on_node(m.rank);
     if (getenv("LOCO_LOG") == NULL)     /* else the lines are what is tested */
         mine.log = run_log;
     status = loco_runtime_open(&mine, &m.rt);

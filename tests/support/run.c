@@ -203,6 +203,17 @@ bool run_too_long(int64_t start, int64_t ns)
     return took > run_limit(ns) && (double)took * part_that_ran() > (double)run_limit(ns);
 }
 
+void run_on_node(int rank)
+{
+    const char *nodes = getenv("TEST_NODES");
+    char node[16];
+
+    if (nodes == NULL || atoi(nodes) < 1)
+        return;
+    snprintf(node, sizeof node, "test%d", rank % atoi(nodes));
+    setenv("LOCO_NODE", node, 1);
+}
+
 bool run_shares(void)
 {
     const char *fabric = getenv("LOCO_FABRIC");

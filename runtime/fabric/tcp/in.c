@@ -202,7 +202,7 @@ static int send_answers(struct tcp_conn *c)
 
     pthread_mutex_lock(&c->lock);
     do {
-        loci_tcp_answer(c);
+        loci_tcp_queue_answers(c);
         status = loci_tcp_pump(c);
     } while (status == LOCO_OK && c->owed_from != c->owed_to
              && c->answers.from == c->answers.to);

@@ -161,7 +161,7 @@ static bool answer_word(struct tcp_conn *c, const struct tcp_owed *o)
     return true;
 }
 
-void loci_tcp_answer(struct tcp_conn *c)
+void loci_tcp_queue_answers(struct tcp_conn *c)
 {
     while (c->owed_from != c->owed_to) {
         struct tcp_owed *o = &c->owed[c->owed_from % TCP_OWED];

@@ -12,6 +12,6 @@ int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, cons
 /* Any other request. */
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame);
 /* Under the connection's lock, too: queue what is owed, as far as there is room. */
-void loci_tcp_answer(struct tcp_conn *c);
+void loci_tcp_queue_answers(struct tcp_conn *c);
 
 #endif
