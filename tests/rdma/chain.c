@@ -136,6 +136,8 @@ int chain_broken(struct member *m)
     struct loci_op ops[40];
 
     CHECK(enter(&w, m, LEN) == 0);
+    if (!w.rt->ops->synchronous && !by_device(&w))
+        return leave(&w);       /* all can be posted; what is refused later: below */
     to = &w.users[next_of(&w)];
     nowhere = *to;
     nowhere.key.base = 4096;

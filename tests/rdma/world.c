@@ -17,7 +17,18 @@ struct loci_mem forge(const struct loci_mem *mem)
     struct loci_mem forged = *mem;
 
     forged.key.device ^= 0x5a00;
+    forged.key.extent ^= UINT64_C(1) << 40;     /* what a fabric without a device goes by */
     return forged;
+}
+
+bool by_device(const struct world *w)
+{
+#ifdef LOCO_HAVE_VERBS
+    return w->rt->ops == &loci_fabric_verbs || w->rt->ops == &loci_fabric_verbs_and_shm;
+#else
+    (void)w;
+    return false;
+#endif
 }
 
 int together(struct world *w)

@@ -2,6 +2,7 @@
 #ifndef TESTS_RDMA_WORLD_H
 #define TESTS_RDMA_WORLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "member.h"
@@ -29,7 +30,9 @@ int share(struct world *w, const struct loci_mem *mine, struct loci_mem *all);
 int together(struct world *w);
 int next_of(const struct world *w);
 unsigned char pattern(size_t at, int who);
-/* The same memory, by a key that its owner's device does not know. */
+/* Whether the data go through an RDMA device, to which memory is registered. */
+bool by_device(const struct world *w);
+/* The same memory, by a key that its owner does not know. */
 struct loci_mem forge(const struct loci_mem *mem);
 
 /* chain.c */

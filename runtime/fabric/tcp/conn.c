@@ -160,6 +160,7 @@ static void fail_pending(struct tcp_conn *c, int status)
         struct tcp_request *r = c->pending[from % TCP_OWED];
 
         r->status = status;
+        r->behind = true;
         /* Pairs with the acquire of the lane's poll. */
         atomic_store_explicit(&r->done, true, memory_order_release);
     }

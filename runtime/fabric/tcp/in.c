@@ -58,6 +58,7 @@ static int conclude(struct tcp_conn *c, struct tcp_request *r)
     if (status == LOCO_OK && (r->kind == LOCI_FETCH_ADD || r->kind == LOCI_COMPARE_SWAP)
         && r->to != NULL)
         memcpy(r->to, &c->frame.a, sizeof c->frame.a);
+    r->behind = c->frame.b != 0;
     finish(c, r, status);
     return LOCO_OK;
 }

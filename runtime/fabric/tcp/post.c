@@ -88,13 +88,15 @@ static bool is_done(const struct tcp_request *r)
     return atomic_load_explicit(&r->done, memory_order_acquire);
 }
 
-/* What the owner refused, or that the connection has ended. Behind it nothing is done: writes that
- * nobody has placed are lost. */
-static void note_failure(struct tcp_lane *l)
+/* The owner has refused it, or an earlier request, or the connection has ended. What was written
+ * before the first that was refused is done; what was written behind it is lost. */
+static void note_failure(struct tcp_lane *l, const struct tcp_request *r)
 {
+    uint64_t written = atomic_load_explicit(&l->lane->written, memory_order_relaxed);
+
+    if (!l->broken)
+        l->lost = r->behind || written > r->written;
     l->broken = true;
-    l->lost = l->lost || atomic_load_explicit(&l->lane->written, memory_order_relaxed)
-                         != atomic_load_explicit(&l->lane->placed, memory_order_relaxed);
 }
 
 /* Tell who waits for what is done, in order; how many. */
@@ -108,7 +110,7 @@ static int retire(struct tcp_lane *l)
         if (!is_done(r))
             break;
         if (r->status != LOCO_OK)
-            note_failure(l);
+            note_failure(l, r);
         loci_slot_done(r->slot, r->status);
     }
     return n;
@@ -219,6 +221,8 @@ static struct tcp_request *next_request(struct chain *ch, const struct loci_op *
     r->to = to;
     r->len = op->kind == LOCI_READ ? op->len : 0;
     r->got = 0;
+    r->written = op->slot->places;
+    r->behind = false;
     r->status = LOCO_OK;
     atomic_store_explicit(&r->done, false, memory_order_relaxed);
     return r;

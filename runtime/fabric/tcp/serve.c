@@ -70,10 +70,13 @@ static int do_atomic(struct tcp_conn *c, const struct tcp_frame *frame, uint64_t
 
 static int owe(struct tcp_conn *c, const struct tcp_frame *frame, int status, uint64_t value)
 {
+    bool behind = refused(c, frame->lane) != LOCO_OK;
+
     if (c->owed_to - c->owed_from == TCP_OWED)
         return LOCO_ERR_PROTOCOL;       /* more than it may ask for */
     c->owed[c->owed_to++ % TCP_OWED] = (struct tcp_owed){
         .op = frame->op, .kind = frame->kind, .lane = frame->lane, .status = status,
+        .behind = behind,
         .extent = frame->extent, .at = frame->at, .value = value,
         .left = frame->op == TCP_READ ? frame->a : 0,
     };
@@ -110,7 +113,7 @@ static struct tcp_frame answer(const struct tcp_owed *o, enum tcp_op op, size_t 
 {
     return (struct tcp_frame){
         .op = (uint8_t)op, .lane = o->lane, .len = (uint32_t)len,
-        .at = (uint64_t)(int64_t)o->status, .a = o->value,
+        .at = (uint64_t)(int64_t)o->status, .a = o->value, .b = o->behind,
     };
 }
 

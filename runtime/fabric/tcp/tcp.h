@@ -65,6 +65,8 @@ struct tcp_request {
     unsigned char *to;          /* where the answer goes; NULL: nobody looks */
     size_t len, got;            /* of a read */
     int status;                 /* before `done` */
+    bool behind;                /* refused, as an earlier request of the lane was */
+    uint64_t written;           /* the lane's writes before it; of a write 0 */
     _Atomic bool done;          /* release: the answer, then this */
 };
 
@@ -100,6 +102,7 @@ struct tcp_owed {
     uint8_t kind;
     uint16_t lane;
     int32_t status;
+    bool behind;
     uint64_t extent, at, left;  /* of a read */
     uint64_t value;             /* of an atomic */
 };

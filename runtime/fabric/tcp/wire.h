@@ -19,8 +19,8 @@
  *
  * Answers come in the order of the requests that have one, which is how the poster knows whose they
  * are. A request that the owner refuses is not done, nor is any behind it on the same lane, until
- * that lane is reset: their answers tell why. So a refused write is known by the lane's next
- * answer. What makes no sense at all ends the connection.
+ * that lane is reset: their answers tell why, and that it was an earlier one. So a refused write is
+ * known by the lane's next answer. What makes no sense at all ends the connection.
  *
  * Both ends are of one build and one byte order (struct loci_address says so), so frames are sent
  * as they lie. */
@@ -38,7 +38,7 @@ struct tcp_frame {
     uint32_t len;           /* bytes of memory, but of a read; of TCP_WRITE and answers, that follow */
     uint64_t extent;        /* request: the owner's number of it, or of user memory */
     uint64_t at;            /* request: offset in the extent, or address; answer: its status */
-    uint64_t a, b;
+    uint64_t a, b;          /* answer: b says that an earlier request was refused */
 };
 
 _Static_assert(sizeof(struct tcp_frame) == 40, "frames have no holes");
