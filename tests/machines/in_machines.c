@@ -63,18 +63,23 @@ static void join(long pid, const char *kind)
     close(fd);
 }
 
-/* Mounts are the last, for they change what is at a path. */
+/* Mounts are the last, for they change what is at a path. A machine's root is that of its holder,
+ * for all of this may run in a tree (chroot). */
 static void move_to(long pid)
 {
-    char here[PATH_MAX];
+    char here[PATH_MAX], root[64];
+    int fd;
 
-    if (getcwd(here, sizeof here) == NULL)
-        fail("getcwd");
+    snprintf(root, sizeof root, "/proc/%ld/root", pid);
+    fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || getcwd(here, sizeof here) == NULL)
+        fail(root);
     join(pid, "net");
     join(pid, "uts");
     join(pid, "mnt");
-    if (chdir(here) != 0)
+    if (fchdir(fd) != 0 || chroot(".") != 0 || chdir(here) != 0)
         fail(here);
+    close(fd);
 }
 
 pid_t fork(void)

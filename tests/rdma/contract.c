@@ -226,7 +226,7 @@ static int order(struct member *m)
     CHECK(pass(&w, LOCO_FENCE_PAIR, false) == 0);
     CHECK(pass(&w, LOCO_FENCE_THREAD, false) == 0);
     CHECK(pass(&w, LOCO_FENCE_PROCESS, false) == 0);
-    if (loci_domain_of(w.rt->everyone) == LOCI_DOMAIN_NIC)
+    if (loci_domain_of(w.rt->everyone) != LOCI_DOMAIN_CPU)
         CHECK(pass(&w, LOCO_ORDER, true) == 0);
     return leave(&w);
 }

@@ -70,7 +70,7 @@ bool run_may_race(const char *part);
 /* A random number; *state is not 0. */
 uint64_t run_random(uint64_t *state);
 /* Whether processes of RUN_SHM share memory: not where the environment gives all data to a
- * device. */
+ * device, or to connections between machines. */
 bool run_shares(void);
 /* Nanoseconds of the monotonic clock. */
 int64_t run_now(void);
