@@ -6,6 +6,7 @@
  *   killed    by SIGKILL                    told to the others within 2 s
  *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and a second
  *   cut       its machine's link goes down  so are both sides
+ *   vanished  the same, and it is killed; a second later the link is there again. The same limit
  *   paused    by SIGSTOP, for half of LOCO_PEER_TIMEOUT: nobody is told anything
  *
  * Told is a call that ends with LOCO_ERR_PEER_DEAD, or the group's word for who does not need the
@@ -28,8 +29,8 @@
 #include "deaths.h"
 
 enum { MEMBERS = 3, LOST = MEMBERS - 1 };
-enum how { KILLED, STOPPED, CUT, PAUSED, WAYS };
-static const char *const ways[WAYS] = { "killed", "stopped", "cut", "paused" };
+enum how { KILLED, STOPPED, CUT, VANISHED, PAUSED, WAYS };
+static const char *const ways[WAYS] = { "killed", "stopped", "cut", "vanished", "paused" };
 
 #define SECOND INT64_C(1000000000)
 #define TIMEOUT (3 * SECOND)            /* LOCO_PEER_TIMEOUT, which main() sets */
@@ -92,8 +93,11 @@ static void *lose_self(void *how)
         kill(getpid(), SIGKILL);
         break;
     case CUT:
+    case VANISHED:
         if (system("ip link set eth0 down") != 0)
             abort();
+        if (*(const enum how *)how == VANISHED)
+            kill(getpid(), SIGKILL);
         break;
     default:
         kill(getpid(), SIGSTOP);
@@ -178,6 +182,15 @@ static bool all_ended(int members)
     return true;
 }
 
+/* Down, a link loses its address of version 6. */
+static void restore_link(void)
+{
+    if (system("on 3 sh -c 'ip link set eth0 up; ip addr add fd00:91::3/64 dev eth0 nodad' "
+               "2>/dev/null") < 0)
+        perror("system");
+    nap(SECOND / 5);
+}
+
 /* Wakes who is paused, ends who is stopped, and whatever hangs. */
 static void watch(loco_fork_t *job, enum how how)
 {
@@ -188,6 +201,10 @@ static void watch(loco_fork_t *job, enum how how)
     if (how == PAUSED) {
         nap(TIMEOUT / 2);
         kill(loco_fork_pid(job, LOST), SIGCONT);
+    }
+    if (how == VANISHED) {
+        nap(SECOND);
+        restore_link();
     }
     while (!all_ended(how == CUT || how == PAUSED ? MEMBERS : LOST)
            && now() - gone < 2 * TIMEOUT + limit_of(how) + 20 * SECOND)
@@ -202,14 +219,6 @@ static void watch(loco_fork_t *job, enum how how)
         kill(loco_fork_pid(job, i), SIGKILL);
 }
 
-static void restore_link(void)
-{
-    if (system("on 3 sh -c 'ip link set eth0 up; ip addr add fd00:91::3/64 dev eth0 nodad' "
-               "2>/dev/null") < 0)
-        perror("system");
-    nap(SECOND / 5);
-}
-
 static double seconds(int64_t ns)
 {
     return (double)ns / (double)SECOND;
@@ -218,16 +227,16 @@ static double seconds(int64_t ns)
 /* Who has to be told is told in time, and not before anything has happened. */
 static bool told_in_time(enum how how)
 {
+    int members = how == CUT ? MEMBERS : LOST;
     bool good = true;
 
-    for (int i = 0; i < (how == CUT ? MEMBERS : LOST); i++) {
-        int64_t told = atomic_load(&shared->told[i]), after = told - shared->gone;
+    if (how == PAUSED)
+        return shared->told[0] == 0 && shared->told[1] == 0;
+    printf("# told after");
+    for (int i = 0; i < members; i++) {
+        int64_t told = shared->told[i], after = told - shared->gone;
 
-        if (how == PAUSED) {
-            good = good && told == 0;
-            continue;
-        }
-        printf("# member %d was told after %.2f s\n", i, told == 0 ? -1 : seconds(after));
+        printf(" %.2f s%s", told == 0 ? -1 : seconds(after), i == members - 1 ? "\n" : ",");
         good = good && told != 0 && after > 0 && after <= limit_of(how);
     }
     return good;
@@ -236,7 +245,7 @@ static bool told_in_time(enum how how)
 static bool ended_well(enum how how, const int *status)
 {
     for (int i = 0; i < MEMBERS; i++)
-        if (status[i] != (i == LOST && (how == KILLED || how == STOPPED) ? -SIGKILL : 0)) {
+        if (status[i] != (i == LOST && how != CUT && how != PAUSED ? -SIGKILL : 0)) {
             printf("# member %d ended with %d\n", i, status[i]);
             return false;
         }

@@ -207,7 +207,7 @@ export -f loses
 part_deaths() {
     local how call
     export LOCO_PEER_TIMEOUT=3s
-    for how in killed stopped cut paused; do
+    for how in killed stopped cut vanished paused; do
         check_function "a member is $how, in each kind of call" 600 \
             "apart 3 '$builddir/tests/machines/deaths' $how ${TESTS-}"
     done
@@ -225,6 +225,12 @@ part_both_ways() {
 
 part_words() {
     check_function 'words are whole' 1100 "apart 2 '$builddir/tests/machines/words' ${LOADS-}"
+}
+
+# Members are on two machines, who calls them on the third.
+part_strangers() {
+    check_function 'strangers that call are refused, and all goes on' 550 \
+        "apart 3 '$builddir/tests/machines/strangers' ${CALLS-}"
 }
 
 # all_to_all MACHINES RANKS: how many connections each machine has meanwhile is shown.
