@@ -109,6 +109,16 @@ static void none_left(struct tcp_link *l, enum loci_purpose purpose)
         loci_link_ended(&l->link, "its process has ended");
 }
 
+static void note(struct tcp_link *l, unsigned place, int error)
+{
+    char text[TCP_PLACE_TEXT];
+
+    l->error[place] = error;
+    loci_tcp_place_text(&l->link.peer->address.tcp[place], text);
+    LOCI_LOG(runtime_of(l), LOCO_LOG_DEBUG, "connecting to process %016llx at %s: %s",
+             (unsigned long long)l->link.peer->address.identity, text, error_text(error));
+}
+
 static void try_next(struct tcp_link *l, enum loci_purpose purpose)
 {
     struct tcp_try *t = purpose == LOCI_CALL_DATA ? &l->data : &l->meeting;
@@ -119,7 +129,7 @@ static void try_next(struct tcp_link *l, enum loci_purpose purpose)
         t->call = loci_tcp_call(l, purpose, &l->link.peer->address.tcp[i]);
         if (t->call != NULL)
             return;
-        l->error[i] = errno;
+        note(l, i, errno);
     }
     none_left(l, purpose);
 }
@@ -131,19 +141,6 @@ static void prefer(struct tcp_link *l, unsigned place)
 
     memmove(l->order + 1, l->order, place * sizeof l->order[0]);
     l->order[0] = it;
-}
-
-static void failed(struct tcp_link *l, enum loci_purpose purpose, int error)
-{
-    struct tcp_try *t = purpose == LOCI_CALL_DATA ? &l->data : &l->meeting;
-    unsigned i = l->order[t->next - 1];
-    char text[TCP_PLACE_TEXT];
-
-    l->error[i] = error;
-    loci_tcp_place_text(&l->link.peer->address.tcp[i], text);
-    LOCI_LOG(runtime_of(l), LOCO_LOG_DEBUG, "connecting to process %016llx at %s: %s",
-             (unsigned long long)l->link.peer->address.identity, text, error_text(error));
-    try_next(l, purpose);
 }
 
 /* ---- connections for data ---- */
@@ -287,10 +284,12 @@ void loci_tcp_dialled(struct tcp_link *l, enum loci_purpose purpose, int fd, int
     struct tcp_try *t = purpose == LOCI_CALL_DATA ? &l->data : &l->meeting;
 
     if (fd < 0) {
-        if (ours)
-            failed(l, purpose, error);
-        else
+        if (ours) {
+            note(l, l->order[t->next - 1], error);
+            try_next(l, purpose);
+        } else {
             not_agreed(l, purpose);
+        }
         return;
     }
     if (ours)

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Links over TCP: messages both ways, connections for data, and how the end of a process is seen,
+ * whichever way it ends. */
+
+#include "config.h"
+
+#include "tcp_world.h"
+
+#define LOW 0x1000      /* the identity of who dials */
+#define HIGH 0x2000
+
+static struct tcp_member low, high;
+static struct loci_peer *to_high, *to_low;
+
+static void meet(const char *const *settings)
+{
+    tcp_open(&low, LOW, settings);
+    tcp_open(&high, HIGH, settings);
+    to_high = tcp_meet(&low, &high.rt->address);
+    to_low = tcp_meet(&high, &low.rt->address);
+    cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
+    cr_assert(tcp_await_ready(&high, 1), "%s", high.lines);
+}
+
+static void part(void)
+{
+    tcp_close(&low);
+    tcp_close(&high);
+}
+
+/* ---- messages ---- */
+
+struct sender {
+    struct loci_peer *to;
+    unsigned many;
+    int status;
+};
+
+static void *send_many(void *arg)
+{
+    struct sender *s = arg;
+    struct tcp_message m;
+
+    for (unsigned i = 0; i < s->many && s->status == LOCO_OK; i++) {
+        size_t len = tcp_message(&m, i);
+
+        s->status = loci_link_send(tcp_link_to(s->to), LINK_DEVICE, &m, len);
+    }
+    return NULL;
+}
+
+static void exchange(unsigned many)
+{
+    struct sender s[2] = { { to_high, many, LOCO_OK }, { to_low, many, LOCO_OK } };
+    pthread_t thread[2];
+
+    atomic_store(&low.received, 0);
+    atomic_store(&high.received, 0);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, send_many, &s[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+        cr_assert_eq(s[i].status, LOCO_OK);
+    }
+    cr_assert(tcp_await_count((_Atomic int *)&low.received, (int)many), "%s", low.lines);
+    cr_assert(tcp_await_count((_Atomic int *)&high.received, (int)many), "%s", high.lines);
+    cr_assert_eq(atomic_load(&low.wrong) + atomic_load(&high.wrong), 0);
+}
+
+/* Many more than sockets hold, so each end is held up by the other, and goes on. */
+Test(tcp_links, messages_come_whole_and_in_order, .timeout = 300)
+{
+    meet(NULL);
+    exchange((unsigned)run_rounds(20000));
+    part();
+}
+
+static int small_buffer(struct loci_peer *to)
+{
+    int small = 4096, fd = tcp_link_of(tcp_link_to(to))->watch.fd;
+
+    return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+}
+
+Test(tcp_links, messages_in_pieces_come_whole, .timeout = 300)
+{
+    meet(NULL);
+    cr_assert_eq(small_buffer(to_high) + small_buffer(to_low), 0);
+    exchange((unsigned)run_rounds(3000));
+    part();
+}
+
+Test(tcp_links, a_message_that_is_too_long_is_refused, .timeout = 120)
+{
+    static char bytes[LOCI_CONTROL_MAX + 1];
+
+    meet(NULL);
+    cr_assert_eq(loci_link_send(tcp_link_to(to_high), LINK_DEVICE, bytes, sizeof bytes),
+                 LOCO_ERR_ARG);
+    part();
+}
+
+/* ---- meeting ---- */
+
+/* Who is called may be behind: the call waits, until its caller is met. */
+Test(tcp_links, a_call_of_who_is_ahead_waits, .timeout = 120)
+{
+    tcp_open(&low, LOW, NULL);
+    tcp_open(&high, HIGH, NULL);
+    to_high = tcp_meet(&low, &high.rt->address);
+    usleep(500000);
+    cr_assert_eq(tcp_logged(&low, "connected to process"), 0);
+    to_low = tcp_meet(&high, &low.rt->address);
+    cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
+    cr_assert(tcp_await_ready(&high, 1), "%s", high.lines);
+    exchange(10);
+    part();
+}
+
+static unsigned parked;
+
+static void count_parked(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    (void)rt;
+    (void)events;
+    parked = tcp_member_of(rt)->f.links->nparked;
+    loci_service_unwatch(rt, fd);
+    atomic_store((_Atomic int *)ctx, 1);
+}
+
+/* As its service thread sees it. */
+static unsigned parked_at(struct tcp_member *m)
+{
+    _Atomic int seen = 0;
+    int pipes[2];
+
+    cr_assert_eq(pipe2(pipes, O_CLOEXEC), 0);
+    cr_assert_eq((int)write(pipes[1], "x", 1), 1);
+    cr_assert_eq(loci_service_watch(m->rt, pipes[0], 1, count_parked, &seen), LOCO_OK);
+    cr_assert(tcp_await_count(&seen, 1));
+    close(pipes[0]);
+    close(pipes[1]);
+    return parked;
+}
+
+static bool none_is_parked(void *arg)
+{
+    return parked_at(arg) == 0;
+}
+
+static bool one_is_parked(void *arg)
+{
+    return parked_at(arg) == 1;
+}
+
+/* Who waits like that may end; its call is then nobody's. */
+Test(tcp_links, who_ends_before_it_is_met_leaves_nothing, .timeout = 120)
+{
+    tcp_open(&low, LOW, NULL);
+    tcp_open(&high, HIGH, NULL);
+    to_high = tcp_meet(&low, &high.rt->address);
+    cr_assert(tcp_await(one_is_parked, &high, RUN_PATIENCE));
+    tcp_close(&low);
+    cr_assert(tcp_await(none_is_parked, &high, RUN_PATIENCE));
+    tcp_close(&high);
+}
+
+/* A place that leads nowhere, or to somebody else, is passed over. */
+Test(tcp_links, places_are_tried_in_turn, .timeout = 120)
+{
+    static struct tcp_member stranger;
+    struct loci_address it;
+
+    tcp_open(&low, LOW, NULL);
+    tcp_open(&high, HIGH, NULL);
+    tcp_open(&stranger, HIGH, NULL);
+    it = high.rt->address;
+    it.tcp[2] = it.tcp[0];
+    it.tcp[1] = stranger.rt->address.tcp[0];
+    it.tcp[0].port = 1;
+    to_high = tcp_meet(&low, &it);
+    to_low = tcp_meet(&high, &low.rt->address);
+    cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
+    cr_assert(tcp_await_ready(&high, 1), "%s", high.lines);
+    cr_assert_geq(tcp_logged(&low, "port 1: Connection refused"), 1, "%s", low.lines);
+    cr_assert_geq(tcp_logged(&low, "somebody else is there, or it refuses"), 1, "%s", low.lines);
+    exchange(10);
+    tcp_close(&stranger);
+    part();
+}
+
+Test(tcp_links, whose_port_is_not_there_has_ended, .timeout = 120)
+{
+    struct loci_address it;
+
+    tcp_open(&low, LOW, NULL);
+    tcp_open(&high, HIGH, NULL);
+    it = high.rt->address;
+    tcp_close(&high);
+    to_high = tcp_meet(&low, &it);
+    cr_assert(tcp_await(tcp_is_gone, to_high, 2000000000));
+    cr_assert_eq(atomic_load(&to_high->state), LOCI_PEER_DEAD);
+    cr_assert_eq(tcp_logged(&low, "is gone: its process has ended"), 1, "%s", low.lines);
+    tcp_close(&low);
+}
+
+/* ---- connections for data ---- */
+
+static void bytes_go(int from, int to)
+{
+    char byte = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        cr_assert_eq((int)write(from, &(char){ (char)i }, 1), 1);
+        for (int64_t begin = run_now(); read(to, &byte, 1) != 1;)
+            cr_assert_not(run_too_long(begin, RUN_PATIENCE));
+        cr_assert_eq(byte, (char)i);
+    }
+}
+
+static void data(bool of_low, bool of_high)
+{
+    meet(NULL);
+    if (of_low)
+        loci_tcp_dial(&low.f, to_high, LOCI_CALL_DATA);
+    if (of_high)
+        loci_tcp_dial(&high.f, to_low, LOCI_CALL_DATA);
+    cr_assert(tcp_await_count(&low.taken, 1), "%s", low.lines);
+    cr_assert(tcp_await_count(&high.taken, 1), "%s", high.lines);
+    usleep(200000);
+    /* One is enough, but for who asks when it is there. */
+    cr_assert_leq(atomic_load(&low.taken), of_low && of_high ? 2 : 1);
+    cr_assert_eq(atomic_load(&high.taken), atomic_load(&low.taken));
+    bytes_go(atomic_load(&low.fd), atomic_load(&high.fd));
+    bytes_go(atomic_load(&high.fd), atomic_load(&low.fd));
+    part();
+    cr_assert_eq(atomic_load(&low.not_taken) + atomic_load(&high.not_taken), 0);
+}
+
+Test(tcp_links, data_has_a_connection_by_who_dials, .timeout = 120)
+{
+    data(true, false);
+}
+
+Test(tcp_links, data_has_a_connection_by_who_asks, .timeout = 120)
+{
+    data(false, true);
+}
+
+Test(tcp_links, data_has_one_connection_by_both, .timeout = 120)
+{
+    for (int i = 0; i < run_rounds(20); i++)
+        data(true, true);
+}
+
+/* One that is wanted before the link is there comes with it; and again, once it is over. */
+Test(tcp_links, data_waits_for_the_link, .timeout = 120)
+{
+    tcp_open(&low, LOW, NULL);
+    tcp_open(&high, HIGH, NULL);
+    to_high = tcp_meet(&low, &high.rt->address);
+    loci_tcp_dial(&low.f, to_high, LOCI_CALL_DATA);
+    usleep(100000);
+    to_low = tcp_meet(&high, &low.rt->address);
+    for (int i = 1; i <= 5; i++) {
+        cr_assert(tcp_await_count(&low.taken, i), "%s", low.lines);
+        cr_assert(tcp_await_count(&high.taken, i), "%s", high.lines);
+        bytes_go(atomic_load(&high.fd), atomic_load(&low.fd));
+        if (i % 2 == 0)
+            loci_tcp_dial(&low.f, to_high, LOCI_CALL_DATA);
+        else
+            loci_tcp_dial(&high.f, to_low, LOCI_CALL_DATA);
+    }
+    part();
+}
+
+/* ---- ends, in one process ---- */
+
+Test(tcp_links, who_closes_has_left, .timeout = 120)
+{
+    struct tcp_message m;
+    size_t len = tcp_message(&m, 0);
+
+    for (int i = 0; i < run_rounds(30); i++) {
+        struct tcp_member *first = i % 2 == 0 ? &low : &high, *last = i % 2 == 0 ? &high : &low;
+
+        meet(NULL);
+        cr_assert_eq(loci_link_send(tcp_link_to(i % 2 == 0 ? to_high : to_low), LINK_DEVICE, &m,
+                                    len), LOCO_OK);
+        /* What is on its way to who closes makes no difference. */
+        for (int k = 0; k < i; k++)
+            loci_link_send(tcp_link_to(i % 2 == 0 ? to_low : to_high), LINK_ALIVE, NULL, 0);
+        tcp_close(first);
+        cr_assert(tcp_await(tcp_is_gone, i % 2 == 0 ? to_low : to_high, RUN_PATIENCE));
+        cr_assert_eq(atomic_load(&(i % 2 == 0 ? to_low : to_high)->state), LOCI_PEER_LEFT, "%s",
+                     last->lines);
+        cr_assert_eq(atomic_load(&last->received), 1);
+        tcp_close(last);
+    }
+}
+
+/* One whose connection fails is dead, since nothing is known of what it has sent. */
+Test(tcp_links, a_connection_that_fails_is_a_death, .timeout = 120)
+{
+    meet(NULL);
+    loci_peers_use(low.rt, &to_high->index, 1);     /* or it is forgotten at once */
+    cr_assert_eq(shutdown(tcp_link_of(tcp_link_to(to_low))->watch.fd, SHUT_RDWR), 0);
+    cr_assert(tcp_await(tcp_is_gone, to_high, 2000000000));
+    cr_assert_eq(atomic_load(&to_high->state), LOCI_PEER_DEAD);
+    cr_assert(tcp_await(tcp_is_gone, to_low, 2000000000));
+    cr_assert_eq(loci_link_send(tcp_link_to(to_high), LINK_ALIVE, NULL, 0), LOCO_ERR_PEER_DEAD);
+    loci_peers_end_use(low.rt, &to_high->index, 1);
+    part();
+}
+
+/* ---- other processes ---- */
+
+/* A child with a runtime of its own, which the one that is given meets; it knows nothing of what
+ * this process does with its sockets. */
+struct child {
+    pid_t pid;
+    int talk;
+    struct loci_address address;
+};
+
+static void transfer(int fd, void *in, const void *out, size_t len)
+{
+    cr_assert_eq((size_t)write(fd, out, len), len);
+    for (size_t got = 0; got < len;) {
+        ssize_t n = read(fd, (char *)in + got, len - got);
+
+        cr_assert_gt(n, 0);
+        got += (size_t)n;
+    }
+}
+
+/* Before this process has a runtime. */
+static void begin_child(struct child *c, uint64_t identity, const char *const *settings)
+{
+    struct loci_address parent;
+    int pair[2];
+    char byte;
+
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    c->pid = fork();
+    cr_assert_geq(c->pid, 0);
+    c->talk = pair[c->pid == 0];
+    close(pair[c->pid != 0]);
+    if (c->pid != 0)
+        return;
+    tcp_open(&high, identity, settings);
+    transfer(c->talk, &parent, &high.rt->address, sizeof parent);
+    tcp_meet(&high, &parent);
+    while (read(c->talk, &byte, 1) == 1)
+        ;
+    tcp_close(&high);
+    _exit(0);
+}
+
+static struct loci_peer *meet_child(struct child *c)
+{
+    struct loci_peer *peer;
+
+    transfer(c->talk, &c->address, &low.rt->address, sizeof c->address);
+    peer = tcp_meet(&low, &c->address);
+    cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
+    return peer;
+}
+
+static void end_child(struct child *c, int signal)
+{
+    int status;
+
+    close(c->talk);
+    if (signal != 0)
+        kill(c->pid, signal);
+    cr_assert_eq(waitpid(c->pid, &status, 0), c->pid);
+}
+
+static const char *const short_limit[] = { "LOCO_PEER_TIMEOUT=3s", NULL };
+static const char *const no_limit[] = { "LOCO_PEER_TIMEOUT=inf", NULL };
+
+Test(tcp_links, who_is_killed_is_dead_at_once, .timeout = 120)
+{
+    for (int i = 0; i < 2; i++) {
+        struct loci_peer *peer;
+        struct child c;
+        int64_t begin;
+
+        begin_child(&c, i == 0 ? HIGH : LOW - 1, no_limit);
+        tcp_open(&low, LOW, no_limit);
+        peer = meet_child(&c);
+        begin = run_now();
+        kill(c.pid, SIGKILL);
+        cr_assert(tcp_await(tcp_is_gone, peer, 1000000000));
+        printf("# known after %.1f ms\n", (double)(run_now() - begin) / 1e6);
+        cr_assert_eq(atomic_load(&peer->state), LOCI_PEER_DEAD);
+        cr_assert_eq(tcp_logged(&low, "is gone: its connection has ended"), 1, "%s", low.lines);
+        end_child(&c, 0);
+        tcp_close(&low);
+    }
+}
+
+/* A sleeper is nobody's death, until the limit. */
+Test(tcp_links, who_is_silent_for_too_long_is_dead, .timeout = 120)
+{
+    struct loci_peer *peer;
+    struct child c;
+    int64_t begin;
+
+    begin_child(&c, HIGH, short_limit);
+    tcp_open(&low, LOW, short_limit);
+    peer = meet_child(&c);
+    kill(c.pid, SIGSTOP);
+    usleep(1500000);
+    kill(c.pid, SIGCONT);
+    usleep(3500000);
+    cr_assert_not(tcp_is_gone(peer), "%s", low.lines);
+    kill(c.pid, SIGSTOP);
+    begin = run_now();
+    cr_assert(tcp_await(tcp_is_gone, peer, 12000000000));
+    cr_assert_geq(run_now() - begin, 2000000000);
+    printf("# known after %.1f s\n", (double)(run_now() - begin) / 1e9);
+    cr_assert_eq(atomic_load(&peer->state), LOCI_PEER_DEAD);
+    cr_assert_eq(tcp_logged(&low, "LOCO_PEER_TIMEOUT"), 1, "%s", low.lines);
+    end_child(&c, SIGKILL);
+    tcp_close(&low);
+}
+
+/* Who was stopped itself takes its own silence for nobody's. */
+Test(tcp_links, who_was_stopped_does_not_blame_its_peers, .timeout = 120)
+{
+    struct loci_address parent;
+    struct loci_peer *peer;
+    int pair[2], status;
+    pid_t pid;
+    char alive;
+
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    pid = fork();
+    if (pid == 0) {
+        tcp_open(&high, HIGH, short_limit);
+        transfer(pair[1], &parent, &high.rt->address, sizeof parent);
+        peer = tcp_meet(&high, &parent);
+        (void)!read(pair[1], &alive, 1);
+        usleep(1500000);
+        alive = !tcp_is_gone(peer);
+        (void)!write(pair[1], &alive, 1);
+        _exit(0);
+    }
+    tcp_open(&low, LOW, no_limit);
+    transfer(pair[0], &parent, &low.rt->address, sizeof parent);
+    peer = tcp_meet(&low, &parent);
+    cr_assert(tcp_await_ready(&low, 1));
+    kill(pid, SIGSTOP);
+    usleep(5500000);
+    cr_assert_not(tcp_is_gone(peer), "the limit here is none");
+    kill(pid, SIGCONT);
+    cr_assert_eq((int)write(pair[0], "x", 1), 1);
+    cr_assert_eq((int)read(pair[0], &alive, 1), 1);
+    cr_assert_eq(alive, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    close(pair[0]);
+    close(pair[1]);
+    tcp_close(&low);
+}
