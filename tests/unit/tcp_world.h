@@ -33,6 +33,7 @@ struct tcp_member {
     pthread_mutex_t lock;
     char lines[TCP_LINES];          /* what was logged */
     size_t len;
+    _Atomic int wrong_lines;        /* that a peer has sent what makes no sense */
 
     /* Connections for data: the last that was taken, and how often there was one, or none. */
     _Atomic int fd, taken, not_taken;
@@ -194,6 +195,8 @@ static inline void tcp_heard(void *ctx, int level, const char *text)
 
     if (getenv("TEST_VERBOSE") != NULL)
         fprintf(stderr, "%d %s\n", level, text);
+    if (strstr(text, "is wrong: ") != NULL || strstr(text, "a wrong question") != NULL)
+        atomic_fetch_add(&m->wrong_lines, 1);
     pthread_mutex_lock(&m->lock);
     if (m->len + len + 2 < sizeof m->lines) {
         memcpy(m->lines + m->len, text, len);

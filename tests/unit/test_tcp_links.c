@@ -190,6 +190,48 @@ Test(tcp_links, places_are_tried_in_turn, .timeout = 120)
     part();
 }
 
+/* Somebody who listens there may say anything; it is not who was called. */
+Test(tcp_links, who_answers_is_of_the_job, .timeout = 120)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    struct loci_address it, other;
+    struct loci_hello h;
+
+    cr_assert_eq(bind(listener, (struct sockaddr *)&a, len), 0);
+    cr_assert_eq(listen(listener, 8), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+    tcp_open(&low, LOW, NULL);
+    it = other = low.rt->address;
+    it.identity = HIGH;
+    memset(it.tcp + 1, 0, sizeof it.tcp - sizeof it.tcp[0]);
+    loci_tcp_place_of((struct sockaddr *)&a, &it.tcp[0]);
+    to_high = tcp_meet(&low, &it);
+    for (int kind = 0; kind < 4; kind++) {
+        int fd = accept(listener, NULL, NULL);
+
+        cr_assert_eq(recv(fd, &h, sizeof h, MSG_WAITALL), (ssize_t)sizeof h);
+        cr_assert(loci_hello_is_sound(&h, LOCI_CALL, &it));
+        switch (kind) {
+        case 0: break;                                          /* what it has heard */
+        case 1: loci_hello_fill(&h, LOCI_ANSWER_DATA, &it, &low.rt->address); break;
+        case 2: loci_hello_fill(&h, LOCI_ANSWER, &other, &low.rt->address); break;
+        default:
+            other = low.rt->address;
+            other.secret[1]++;
+            loci_hello_fill(&h, LOCI_ANSWER, &it, &other);
+        }
+        cr_assert_eq(send(fd, &h, sizeof h, MSG_NOSIGNAL), (ssize_t)sizeof h);
+        cr_expect(tcp_is_closed(fd, RUN_PATIENCE), "kind %d", kind);
+        close(fd);
+    }
+    cr_assert_eq(tcp_logged(&low, "connected to process"), 0, "%s", low.lines);
+    cr_assert_geq(tcp_logged(&low, "somebody else is there, or it refuses"), 3);
+    close(listener);
+    tcp_close(&low);
+}
+
 Test(tcp_links, whose_port_is_not_there_has_ended, .timeout = 120)
 {
     struct loci_address it;

@@ -221,6 +221,7 @@ static void attend(struct loci_link *link)
 
 static void makes_no_sense(struct tcp_link *l, const char *what)
 {
+    l->deaf = true;
     LOCI_LOG(runtime_of(l), LOCO_LOG_ERROR, "process %016llx (pid %d) has sent a wrong question "
              "for a connection: %s", (unsigned long long)l->link.peer->address.identity,
              (int)l->link.peer->address.pid, what);

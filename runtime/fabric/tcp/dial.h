@@ -79,7 +79,7 @@ struct tcp_link {
     unsigned char *rest;        /* the beginning of a message that has not come in full, or NULL */
     size_t rest_len;
     bool taking;                /* what has come */
-    bool deaf;                  /* what has come was wrong, or the end */
+    bool deaf;                  /* it has sent what is wrong: nothing more is taken */
 };
 
 #define TCP_SILENT (-1)         /* connected, but not answered */
