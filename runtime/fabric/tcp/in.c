@@ -67,9 +67,9 @@ static int take_answer(struct tcp_conn *c, const unsigned char *data, size_t len
 {
     struct tcp_request *r = answered(c);
 
-    if (r == NULL || (len > 0 && (r->kind != LOCI_READ || len > r->len - r->got)))
+    if (r->kind != LOCI_READ || len > r->len - r->got)
         return LOCO_ERR_PROTOCOL;
-    if (r->to != NULL && len > 0)
+    if (r->to != NULL)
         memcpy(r->to + r->got, data, len);
     r->got += len;
     return LOCO_OK;
@@ -103,18 +103,13 @@ static bool is_sound(const struct tcp_frame *frame)
 /* All of a frame's data are here. */
 static int end_frame(struct tcp_conn *c)
 {
-    struct tcp_request *r;
-
-    if (c->frame.op != TCP_ANSWER)
-        return LOCO_OK;
-    r = answered(c);
-    return r != NULL ? conclude(c, r) : LOCO_ERR_PROTOCOL;
+    return c->frame.op == TCP_ANSWER ? conclude(c, answered(c)) : LOCO_OK;
 }
 
 static int begin_frame(struct tcp_conn *c, const unsigned char *bytes)
 {
     memcpy(&c->frame, bytes, sizeof c->frame);
-    if (!is_sound(&c->frame))
+    if (!is_sound(&c->frame) || (is_answer(&c->frame) && answered(c) == NULL))
         return LOCO_ERR_PROTOCOL;
     if (!has_data(&c->frame))
         return loci_tcp_serve(c, &c->frame);
