@@ -24,6 +24,7 @@
 #define TICK_NS 1000000                 /* what nobody has sent is sent by then */
 #define QUIET 64                        /* ticks without any, after which they end */
 #define GRACE_NS INT64_C(500000000)     /* for the link to say how a peer ended */
+#define OFTEN 8                         /* helps between two looks, for connections to be left */
 #define TURNS 16                        /* of serving, before other handlers have theirs */
 
 /* ---- serving ---- */
@@ -36,6 +37,31 @@ void loci_tcp_tell_sleepers(struct tcp_fabric *f)
     for (int kind = LOCI_BELL_ANY + 1; kind < LOCI_BELLS; kind++)
         if (kind != LOCI_BELL_POLLER)
             loci_signal(f->rt, LOCI_SELF, (enum loci_bell_kind)kind);
+}
+
+/* The counter is no lock: helps that are lost in a race are as good as not made. */
+static bool is_helped(struct tcp_fabric *f)
+{
+    unsigned helps = atomic_load_explicit(&f->helps, memory_order_relaxed);
+    bool often = helps - f->helps_seen >= OFTEN;
+
+    f->helps_seen = helps;
+    return often;
+}
+
+/* Whoever spins serves sooner than this thread, which is woken to find nothing, and keeps the
+ * other from its processor meanwhile. So it leaves the connections to them, and looks at each
+ * tick whether they help still. */
+static void leave_or_take(struct tcp_fabric *f)
+{
+    bool leaves = is_helped(f);
+
+    if (leaves == f->away)
+        return;
+    f->away = leaves;
+    loci_service_mute(f->rt, f->epoll_fd, EPOLLIN, leaves);
+    if (leaves)
+        loci_tcp_tick_soon(f);
 }
 
 /* Connections have something. */
@@ -53,6 +79,7 @@ static void serve_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
         pthread_mutex_unlock(&f->serving);
         loci_tcp_tell_sleepers(f);
     }
+    leave_or_take(f);
 }
 
 /* Any thread that waits. */
@@ -65,6 +92,8 @@ static int tcp_help(struct loci_fabric *fabric)
     if (atomic_load_explicit(&f->conns_ready, memory_order_relaxed) == 0
         || pthread_mutex_trylock(&f->serving) != 0)
         return helped;
+    atomic_store_explicit(&f->helps, atomic_load_explicit(&f->helps, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
     any = loci_tcp_serve_all(f, 0);
     pthread_mutex_unlock(&f->serving);
     loci_tcp_tell_sleepers(f);
@@ -151,7 +180,9 @@ static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
         any = send_unsent(c) || any;
         any = see_to_lost(f, c->peer) || any;
     }
-    f->quiet = any ? 0 : f->quiet + 1;
+    if (f->away)
+        leave_or_take(f);
+    f->quiet = any || f->away ? 0 : f->quiet + 1;
     if (f->quiet > QUIET)
         stop_ticking(f);
 }

@@ -170,6 +170,9 @@ struct tcp_fabric {
     _Atomic unsigned conns_ready;
     _Atomic bool ticking;
     unsigned quiet;                     /* ticks without anything to do; the service thread's */
+    unsigned helps_seen;                /* the service thread's: `helps` at its last look, */
+    bool away;                          /* and whether it has left connections to who helps */
+    _Atomic unsigned helps;             /* of threads that wait */
     _Atomic bool changed;               /* peers have changed this process's memory, and its
                                          * sleepers were not told yet */
 
