@@ -313,6 +313,44 @@ Test(tcp_serve, long_reads_come_in_pieces)
     close_peer(&p);
 }
 
+/* To an odd address: each piece but the last ends with a word there, or its last word would land in
+ * two parts. */
+Test(tcp_serve, long_writes_are_cut_between_words)
+{
+    const size_t len = 700001;
+    unsigned char *source = malloc(len), *back = malloc(len);
+    struct tcp_request request = { .kind = LOCI_WRITE };
+    struct tcp_frame f;
+    struct peer p;
+    size_t got = 0;
+
+    open_peer(&p);
+    for (size_t i = 0; i < len; i++)
+        source[i] = (unsigned char)(i * 31 + i / 4099);
+    f = frame_to(&p.pool, TCP_WRITE, 3, 0);
+    loci_tcp_queue_long(&p.c, &f, source, len, &request);
+    fcntl(p.fd, F_SETFL, 0);
+    while (got < len) {
+        cr_assert_eq(loci_tcp_pump(&p.c), LOCO_OK);
+        cr_assert_eq(recv(p.fd, &f, sizeof f, MSG_WAITALL), (ssize_t)sizeof f);
+        cr_assert(f.op == TCP_WRITE && f.at == p.pool.key.base + 3 + got && f.len <= len - got);
+        for (size_t at = 0; at < f.len;) {
+            ssize_t n = recv(p.fd, back + got + at, f.len - at, 0);
+
+            cr_assert(n > 0);
+            at += (size_t)n;
+            cr_assert_eq(loci_tcp_pump(&p.c), LOCO_OK);
+        }
+        got += f.len;
+        cr_assert(got == len || (f.at + f.len) % 8 == 0);
+    }
+    cr_assert(atomic_load(&request.done) && request.status == LOCO_OK);
+    cr_assert_eq(memcmp(source, back, len), 0);
+    free(source);
+    free(back);
+    close_peer(&p);
+}
+
 /* ---- refusals ---- */
 
 static struct tcp_frame ask(struct peer *p, unsigned lane, struct tcp_frame f)

@@ -114,9 +114,11 @@ void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const voi
     mark_unsent(c);
 }
 
+/* A piece ends with a word of the memory that it goes to (own.c), unless it is the last. */
 static void begin_piece(struct tcp_item *it)
 {
-    it->frame.len = it->left < TCP_PIECE ? (uint32_t)it->left : TCP_PIECE;
+    it->frame.len = it->left <= TCP_PIECE ? (uint32_t)it->left
+                                          : TCP_PIECE - (uint32_t)(it->frame.at % 8);
     it->left -= it->frame.len;
     it->sent = 0;
 }

@@ -167,12 +167,14 @@ void loci_tcp_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
     free(l);
 }
 
-/* The connection has ended, so that all that was in flight is done. */
+/* The connection has ended, so that all that was in flight is done. Who opens a lane meanwhile sees
+ * that the peer is gone, and calls this, too: the fence pairs with that in loci_lane_open(). */
 void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
 {
-    struct loci_thread *t = atomic_load_explicit(&f->rt->threads, memory_order_acquire);
+    struct loci_thread *t;
 
-    for (; t != NULL; t = t->next) {
+    atomic_thread_fence(memory_order_seq_cst);
+    for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
         struct loci_lane *lane;
 
         if (peer->index >= atomic_load_explicit(&t->lane_peers, memory_order_acquire))
