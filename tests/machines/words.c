@@ -3,8 +3,8 @@
 /* words [LOADS]: 8 aligned bytes are never seen torn, however a stream is cut. Two members write to
  * each other, with writes of odd lengths before and between those of words, which so lie anywhere
  * in what is sent. Words are looked at where they are written, LOADS times by each member
- * (50,000,000), and read from where their owner stores them meanwhile. All bytes of a value are the
- * same one, so that parts of two values show. Speaks TAP. */
+ * (50,000,000) and until enough was written, and read from where their owner stores them meanwhile.
+ * All bytes of a value are the same one, so that parts of two values show. Speaks TAP. */
 
 #include "config.h"
 
@@ -28,6 +28,8 @@ enum { BLOCK = 64, BLOCKS = 32, WORDS = BLOCK * BLOCKS };
 #define STORED_AT (WRITTEN_AT + WORDS * 8)
 #define BYTES (STORED_AT + WORDS * 8)
 
+#define LOADS_A_WRITE 5000      /* no more, or hardly any load would find another value */
+
 #define SAME(byte) (UINT64_C(0x0101010101010101) * (uint64_t)((byte) & 0xff))
 
 struct words {
@@ -35,7 +37,8 @@ struct words {
     struct member *m;
     struct loci_mem mine, theirs;
     uint64_t loads, state[THREADS + WRITES];
-    uint64_t seen, changed, torn, writes, reads, torn_reads;
+    uint64_t seen, changed, torn, reads, torn_reads;
+    _Atomic uint64_t writes;
     _Atomic int over;
 };
 
@@ -108,7 +111,7 @@ static int writes(struct words *w)
         CHECK_OK(write_word(w, state));
         CHECK_OK(write_odd(w, state));
         CHECK_OK(write_block(w, state));
-        if (++w->writes % 16 == 0)
+        if (atomic_fetch_add(&w->writes, 1) % 16 == 0)
             CHECK_OK(read_words(w, state));
     }
     return 0;
@@ -122,7 +125,8 @@ static int looks(struct words *w)
     static uint64_t last[WORDS];
     uint64_t one = 1, state = w->state[LOOKS];
 
-    while (w->seen < w->loads) {
+    while (w->seen < w->loads
+           || atomic_load(&w->writes) < (uint64_t)run_rounds((int)(w->loads / LOADS_A_WRITE))) {
         for (uint64_t i = 0; i < WORDS; i++) {
             uint64_t value;
 
