@@ -23,6 +23,7 @@
 
 #include <loco/runtime.h>
 
+#include "fabric/tcp/interfaces.h"
 #include "fabric/verbs/device.h"
 #include "observe/tunables.h"
 
@@ -296,6 +297,39 @@ static void add_verbs(struct info *info, const struct loci_tunables *tunables)
         add_port(info, &list[i]);
 }
 
+/* ---- tcp ---- */
+
+/* The places where a process would listen. */
+static void add_tcp(struct info *info, const struct loci_tunables *tunables)
+{
+    struct tcp_interface list[TCP_INTERFACES];
+    int n = loci_tcp_interfaces(list), chosen[LOCI_TCP_PLACES], count;
+    const char *wrong;
+
+    if (n < 0) {
+        note(add(info, "fabrics", "tcp", "not available"), strerror(errno));
+        return;
+    }
+    count = loci_tcp_interfaces_choose(list, n, tunables->tcp_if, chosen, &wrong);
+    if (count <= 0)
+        note(add(info, "fabrics", "tcp", "not available"), count < 0 ? "LOCO_TCP_IF makes no sense"
+             : "no interface that is up has an address that LOCO_TCP_IF allows");
+    else
+        add(info, "fabrics", "tcp", "available");
+    for (int i = 0; i < count; i++) {
+        const struct tcp_interface *it = &list[chosen[i]];
+        char key[TEXT], text[TCP_PLACE_TEXT];
+        struct item *item;
+
+        snprintf(key, sizeof key, "tcp: address %d", i + 1);
+        loci_tcp_place_text(&it->place, text);
+        item = add(info, "fabrics", key, "%s", text);
+        snprintf(item->note, sizeof item->note, "%s%s", it->name,
+                 it->loopback ? ", which leads to this machine alone"
+                 : it->routes ? ", of the default route" : "");
+    }
+}
+
 /* ---- tunables ---- */
 
 static void log_line(void *ctx, int level, const char *text)
@@ -432,6 +466,7 @@ int main(int argc, char **argv)
     add_copying(&info);
     add_huge_pages(&info);
     add_verbs(&info, &tunables);
+    add_tcp(&info, &tunables);
     add_tunables(&info, &tunables);
     (json ? print_json : print_text)(&info);
     return rc != LOCO_OK || ferror(stdout) ? 1 : 0;
