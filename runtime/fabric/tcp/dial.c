@@ -106,7 +106,7 @@ static void none_left(struct tcp_link *l, enum loci_purpose purpose)
         return;
     l->link.state = LINK_NEW;
     if (is_refused_everywhere(l))
-        loci_link_ended(&l->link, "its process has ended");
+        loci_link_ended(&l->link, "its process has ended, or a firewall refuses its port");
 }
 
 static void note(struct tcp_link *l, unsigned place, int error)

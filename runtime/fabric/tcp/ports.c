@@ -184,6 +184,13 @@ static bool learn_port(int fd, struct loci_tcp_place *place)
     return got.port != 0;
 }
 
+/* Of errno: the address is there, but of no use; that of an interface that has just come up, or
+ * whose like another machine has. */
+static bool is_not_ready(void)
+{
+    return errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT;
+}
+
 static void say_why(const struct loco_runtime *rt, const struct range *r,
                     const struct loci_tcp_place *place)
 {
@@ -198,9 +205,11 @@ static void say_why(const struct loco_runtime *rt, const struct range *r,
         LOCI_LOG(rt, LOCO_LOG_ERROR, "this process may not listen on ports from %u to %u of %s: "
                  "LOCO_TCP_PORTS=%s", r->first, r->last, text, rt->tunables.tcp_ports);
     else
-        LOCI_LOG(rt, LOCO_LOG_ERROR, "%s cannot be listened on: %m", text);
+        LOCI_LOG(rt, is_not_ready() ? LOCO_LOG_WARN : LOCO_LOG_ERROR,
+                 "%s cannot be listened on: %m", text);
 }
 
+/* LOCO_ERR_AGAIN: others have to do. */
 static int open_port(struct tcp_ports *ports, const struct range *r,
                      const struct loci_tcp_place *place, struct loci_tcp_place *mine)
 {
@@ -218,7 +227,7 @@ static int open_port(struct tcp_ports *ports, const struct range *r,
         loci_descriptor_missing(rt, "no descriptor to listen with");
     else
         say_why(rt, r, place);
-    return LOCO_ERR_SYSTEM;
+    return is_not_ready() ? LOCO_ERR_AGAIN : LOCO_ERR_SYSTEM;
 }
 
 /* ---- life ---- */
@@ -271,8 +280,16 @@ static int open_ports(struct tcp_ports *ports, struct loci_address *mine)
     count = choose(rt, places);
     if (count == 0)
         return LOCO_ERR_UNSUPPORTED;
-    for (int i = 0; i < count && status == LOCO_OK; i++)
-        status = open_port(ports, &r, &places[i], &mine->tcp[i]);
+    for (int i = 0; i < count && status == LOCO_OK; i++) {
+        status = open_port(ports, &r, &places[i], &mine->tcp[ports->n]);
+        if (status == LOCO_ERR_AGAIN)
+            status = LOCO_OK;
+    }
+    if (status == LOCO_OK && ports->n == 0) {
+        LOCI_LOG(rt, LOCO_LOG_ERROR, "no address that LOCO_TCP_IF=%s allows can be listened on",
+                 rt->tunables.tcp_if);
+        return LOCO_ERR_SYSTEM;
+    }
     return status;
 }
 
