@@ -5,6 +5,8 @@
 
 #include "config.h"
 
+#include <sys/prctl.h>
+
 #include "tcp_world.h"
 
 #define LOW 0x1000      /* the identity of who dials */
@@ -72,7 +74,7 @@ static void exchange(unsigned many)
 Test(tcp_links, messages_come_whole_and_in_order, .timeout = 300)
 {
     meet(NULL);
-    exchange((unsigned)run_rounds(20000));
+    exchange((unsigned)run_rounds(5000));
     part();
 }
 
@@ -87,7 +89,7 @@ Test(tcp_links, messages_in_pieces_come_whole, .timeout = 300)
 {
     meet(NULL);
     cr_assert_eq(small_buffer(to_high) + small_buffer(to_low), 0);
-    exchange((unsigned)run_rounds(3000));
+    exchange((unsigned)run_rounds(1000));
     part();
 }
 
@@ -106,14 +108,18 @@ Test(tcp_links, a_message_that_is_too_long_is_refused, .timeout = 120)
 /* Who is called may be behind: the call waits, until its caller is met. */
 Test(tcp_links, a_call_of_who_is_ahead_waits, .timeout = 120)
 {
+    int64_t begin;
+
     tcp_open(&low, LOW, NULL);
     tcp_open(&high, HIGH, NULL);
     to_high = tcp_meet(&low, &high.rt->address);
     usleep(500000);
     cr_assert_eq(tcp_logged(&low, "connected to process"), 0);
     to_low = tcp_meet(&high, &low.rt->address);
+    begin = run_now();
     cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
     cr_assert(tcp_await_ready(&high, 1), "%s", high.lines);
+    cr_assert_lt(run_now() - begin, run_limit(8000000000), "by another call");
     exchange(10);
     part();
 }
@@ -391,6 +397,7 @@ static void begin_child(struct child *c, uint64_t identity, const char *const *s
     close(pair[c->pid != 0]);
     if (c->pid != 0)
         return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     tcp_open(&high, identity, settings);
     transfer(c->talk, &parent, &high.rt->address, sizeof parent);
     tcp_meet(&high, &parent);
@@ -420,7 +427,7 @@ static void end_child(struct child *c, int signal)
     cr_assert_eq(waitpid(c->pid, &status, 0), c->pid);
 }
 
-static const char *const short_limit[] = { "LOCO_PEER_TIMEOUT=3s", NULL };
+static const char *const short_limit[] = { "LOCO_PEER_TIMEOUT=5s", NULL };
 static const char *const no_limit[] = { "LOCO_PEER_TIMEOUT=inf", NULL };
 
 Test(tcp_links, who_is_killed_is_dead_at_once, .timeout = 120)
@@ -482,6 +489,7 @@ Test(tcp_links, who_was_stopped_does_not_blame_its_peers, .timeout = 120)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         tcp_open(&high, HIGH, short_limit);
         transfer(pair[1], &parent, &high.rt->address, sizeof parent);
         peer = tcp_meet(&high, &parent);
@@ -496,7 +504,7 @@ Test(tcp_links, who_was_stopped_does_not_blame_its_peers, .timeout = 120)
     peer = tcp_meet(&low, &parent);
     cr_assert(tcp_await_ready(&low, 1));
     kill(pid, SIGSTOP);
-    usleep(5500000);
+    usleep(7500000);
     cr_assert_not(tcp_is_gone(peer), "the limit here is none");
     kill(pid, SIGCONT);
     cr_assert_eq((int)write(pair[0], "x", 1), 1);

@@ -84,8 +84,8 @@ Test(tcp_ports, what_makes_no_sense_is_told, .timeout = 120)
 
 /* ---- strangers ---- */
 
-/* Nobody has been met, nothing is kept, and who is of the job still comes through. */
-static void goes_on(struct tcp_member *m)
+/* Who is of the job still comes through: one more link, or the first. */
+static void goes_on(struct tcp_member *m, int links)
 {
     static struct tcp_member other;
     struct loci_peer *here, *there;
@@ -93,7 +93,7 @@ static void goes_on(struct tcp_member *m)
     tcp_open(&other, m->rt->address.identity - 1, NULL);
     here = tcp_meet(m, &other.rt->address);
     there = tcp_meet(&other, &m->rt->address);
-    cr_assert(tcp_await_ready(m, 1), "%s", m->lines);
+    cr_assert(tcp_await_ready(m, links), "%s", m->lines);
     cr_assert(tcp_await_ready(&other, 1), "%s", other.lines);
     cr_assert_not(tcp_is_gone(here));
     cr_assert_not(tcp_is_gone(there));
@@ -118,31 +118,66 @@ static void say(int fd, const void *bytes, size_t len)
     (void)!send(fd, bytes, len, MSG_NOSIGNAL);
 }
 
+/* One of the job, with that identity: its link is there. */
+static int link_by_hand(struct tcp_member *m, uint64_t identity)
+{
+    struct loci_address from = m->rt->address;
+    const uint64_t agreed = TCP_AGREED;
+    struct loci_hello h = hello(&m->rt->address, LOCI_CALL, identity, 0);
+    int fd;
+
+    from.identity = identity;
+    from.label = h.label;
+    tcp_meet(m, &from);
+    fd = tcp_call_by_hand(&m->rt->address);
+    say(fd, &h, sizeof h);
+    cr_assert_eq(recv(fd, &h, sizeof h, MSG_WAITALL), (ssize_t)sizeof h);
+    cr_assert(loci_hello_is_sound(&h, LOCI_ANSWER, &from));
+    say(fd, &agreed, sizeof agreed);
+    cr_assert(tcp_await_ready(m, 1));
+    return fd;
+}
+
+/* Closed, and without a word. */
+static bool is_refused(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_PEEK) <= 0 && tcp_is_closed(fd, RUN_PATIENCE);
+}
+
 Test(tcp_ports, who_is_not_of_the_job_is_refused_at_once, .timeout = 120)
 {
     static struct tcp_member m;
     struct loci_hello h;
+    int link;
 
     tcp_open(&m, 0x1000, NULL);
-    for (int kind = 0; kind < 7; kind++) {
+    link = link_by_hand(&m, 0x800);
+    for (int kind = 0; kind < 8; kind++) {
         int fd = tcp_call_by_hand(&m.rt->address);
+        int64_t begin = run_now();
 
         h = hello(&m.rt->address, LOCI_CALL, 0x800, 0);
         switch (kind) {
         case 0: h = hello(&m.rt->address, LOCI_CALL, 0x800, 1); break;      /* another secret */
-        case 1: memset(&h, 'x', sizeof h); break;
+        case 1: h = hello(&m.rt->address, LOCI_CALL_DATA, 0x800, 1); break;
         case 2: h = hello(&m.rt->address, LOCI_ANSWER, 0x800, 0); break;    /* not for this */
-        case 3: h.from++; break;                                    /* in another's name */
+        case 3: h = hello(&m.rt->address, LOCI_CALL, 0x801, 0); h.from--; break;
         case 4: h = hello(&m.rt->address, LOCI_CALL, 0x1800, 0); break;     /* we would call it */
-        case 5: h.version++; break;
-        default: h = hello(&m.rt->address, LOCI_CALL_DATA, 0x800, 0); break;   /* not met */
+        case 5: memset(&h, 'x', sizeof h); break;
+        case 6: h = hello(&m.rt->address, LOCI_CALL_DATA, 0x801, 0); break; /* it has no link */
+        default: break;                                                     /* or has one */
         }
         say(fd, &h, sizeof h);
-        cr_expect(tcp_is_closed(fd, 2000000000), "kind %d", kind);
+        cr_expect(is_refused(fd), "kind %d", kind);
+        cr_expect_lt(run_now() - begin, run_limit(4000000000), "kind %d", kind);
         close(fd);
     }
-    cr_assert_geq(tcp_logged(&m, "a stranger's call is refused"), 1);
-    goes_on(&m);
+    cr_assert_eq(atomic_load(&m.f.links->refused.all), 6);
+    cr_assert_not(tcp_is_closed(link, 0));
+    goes_on(&m, 2);
+    close(link);
     tcp_close(&m);
 }
 
@@ -169,7 +204,7 @@ Test(tcp_ports, who_says_nothing_has_seconds, .timeout = 120)
     cr_expect_geq(run_now() - begin, 5000000000);
     cr_expect(tcp_is_closed(half, 2000000000));
     cr_expect_not(tcp_is_closed(late, 0));
-    goes_on(&m);
+    goes_on(&m, 1);
     close(silent);
     close(half);
     close(late);
@@ -190,7 +225,7 @@ Test(tcp_ports, of_many_who_say_nothing_the_oldest_go, .timeout = 120)
     for (int i = MANY - KEPT; i < MANY; i++)
         open_still += !tcp_is_closed(fd[i], 0);
     cr_expect_eq(open_still, KEPT);
-    goes_on(&m);
+    goes_on(&m, 1);
     for (int i = 0; i < MANY; i++)
         close(fd[i]);
     tcp_close(&m);
@@ -209,7 +244,7 @@ Test(tcp_ports, many_strangers_are_few_lines, .timeout = 120)
         say(fd, "GET / HTTP/1.0\r\nHost: somewhere\r\n\r\n", 36);
         close(fd);
     }
-    goes_on(&m);
+    goes_on(&m, 1);
     lines = tcp_logged(&m, "a stranger's call is refused");
     cr_expect_geq(lines, 1);
     cr_expect_leq(lines, 2 + (run_now() - begin) / 1000000000);
@@ -260,7 +295,7 @@ Test(tcp_ports, without_descriptors_it_waits, .timeout = 120)
     while (n > 0)
         close(taken[--n]);
     setrlimit(RLIMIT_NOFILE, &before);
-    goes_on(&m);
+    goes_on(&m, 1);
     for (size_t i = 0; i < sizeof fd / sizeof fd[0]; i++)
         close(fd[i]);
     tcp_close(&m);
