@@ -55,6 +55,7 @@ static void connect_anew(struct peer *p)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     p->fd = pair[0];
     p->c.fd = pair[1];
+    p->f.nready = 1;
     atomic_store(&p->c.state, TCP_CONN_READY);
     p->c.left = p->c.nrest = 0;
     p->c.owed_from = p->c.owed_to = 0;
@@ -76,6 +77,7 @@ static void open_peer(struct peer *p)
     p->f.timer_fd = -1;
     atomic_store(&p->f.ticking, true);  /* there is no service thread that would */
     p->f.in = malloc(TCP_REST + TCP_IN_BYTES);
+    p->f.gathered = calloc(1, sizeof *p->f.gathered);
     pthread_mutex_init(&p->f.serving, NULL);
     pthread_mutex_init(&p->f.lock, NULL);
     p->its.fabric = &p->f;
@@ -109,6 +111,7 @@ static void close_peer(struct peer *p)
         close(p->c.fd);
     close(p->f.epoll_fd);
     free(p->f.in);
+    free(p->f.gathered);
     free(p->c.owed);
     free(p->c.items);
     free(p->c.refused);

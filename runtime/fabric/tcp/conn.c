@@ -119,6 +119,28 @@ void loci_tcp_want_room(struct tcp_conn *c, bool wanted)
         LOCI_LOG(c->fabric->rt, LOCO_LOG_ERROR, "a connection cannot be watched: %m");
 }
 
+/* Under serving. What is more than a few is found by epoll; when it is a few again, one by one: all
+ * that are READY. */
+static void list_ready(struct tcp_fabric *f)
+{
+    int n = 0;
+
+    if (f->nready > TCP_FEW)
+        return;
+    pthread_mutex_lock(&f->lock);
+    for (struct tcp_conn *c = f->conns; c != NULL; c = c->next)
+        if (c->fd >= 0)
+            f->ready[n++] = c;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void count_ready(struct tcp_fabric *f, int more)
+{
+    f->nready += more;
+    list_ready(f);
+    atomic_store_explicit(&f->conns_ready, (unsigned)f->nready, memory_order_relaxed);
+}
+
 /* Service thread. The peer may dial before anybody here has posted. */
 void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd)
 {
@@ -133,7 +155,7 @@ void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd)
         if (status == LOCO_OK) {
             c->fd = fd;
             atomic_store_explicit(&c->state, TCP_CONN_READY, memory_order_relaxed);
-            atomic_fetch_add_explicit(&f->conns_ready, 1, memory_order_relaxed);
+            count_ready(f, 1);
             status = watch(c, EPOLL_CTL_ADD) == 0 ? loci_tcp_pump(c) : LOCO_ERR_SYSTEM;
             loci_tcp_want_room(c, atomic_load_explicit(&c->unsent, memory_order_relaxed));
         } else {
@@ -185,7 +207,7 @@ void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why)
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
         close(c->fd);
         c->fd = -1;
-        atomic_fetch_sub_explicit(&f->conns_ready, 1, memory_order_relaxed);
+        count_ready(f, -1);
     }
     loci_tcp_drop_queued(c, status);
     fail_pending(c, status);

@@ -4,7 +4,10 @@
  *
  * All connections are read into one buffer. A read ends anywhere: what is left of a frame, or of a
  * word in the middle of a write's data (own.c), is kept with the connection, and is in front of
- * what comes next. Answers are copied to where they belong, whose posters are told by `done`. */
+ * what comes next. Answers are copied to where they belong, whose posters are told by `done`.
+ *
+ * Reads are raw system calls: those of the C library are points of cancellation, of which the
+ * program's threads that wait here must not die, and cost more once there are threads. */
 
 #include "config.h"
 
@@ -12,6 +15,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../shm/shm.h"
 #include "move/bell.h"
@@ -172,9 +177,9 @@ enum { NOTHING, SOME, MORE };   /* what a read found: MORE where there may be so
 static int read_once(struct tcp_conn *c)
 {
     unsigned char *in = c->fabric->in + TCP_REST, *from = in - c->nrest;
-    ssize_t n = recv(c->fd, in, TCP_IN_BYTES, MSG_DONTWAIT);
+    ssize_t n = syscall(SYS_recvfrom, c->fd, in, TCP_IN_BYTES, MSG_DONTWAIT, NULL, NULL);
+    int status, gathered;
     size_t rest;
-    int status;
 
     if (n == 0)
         return LOCO_ERR_PEER_DEAD;
@@ -183,9 +188,12 @@ static int read_once(struct tcp_conn *c)
                                                                               : LOCO_ERR_PEER_DEAD;
     memcpy(from, c->rest, c->nrest);
     c->bytes_in += (uint64_t)n;
+    pthread_mutex_lock(&c->fabric->shm->lock);
     status = parse(c, from, (size_t)n + c->nrest, &rest);
-    if (status != LOCO_OK)
-        return status;
+    gathered = loci_tcp_serve_gathered(c);
+    pthread_mutex_unlock(&c->fabric->shm->lock);
+    if (status != LOCO_OK || gathered != LOCO_OK)
+        return status != LOCO_OK ? status : gathered;
     memcpy(c->rest, in + n - rest, rest);
     c->nrest = (uint32_t)rest;
     return (size_t)n == TCP_IN_BYTES ? MORE : SOME;
@@ -229,13 +237,27 @@ bool loci_tcp_receive(struct tcp_conn *c)
     return any;
 }
 
-bool loci_tcp_serve_all(struct tcp_fabric *f, int patience_ms)
+/* Of a few it costs less to read each than to ask which of them has something. The last comes first,
+ * since one that ends is taken out. */
+static bool receive_each(struct tcp_fabric *f)
 {
-    struct epoll_event events[EVENTS];
-    int n = epoll_wait(f->epoll_fd, events, EVENTS, patience_ms);
     bool any = false;
 
-    for (int i = 0; i < n; i++)
+    for (int i = f->nready - 1; i >= 0; i--)
+        any = loci_tcp_receive(f->ready[i]) || any;
+    return any;
+}
+
+bool loci_tcp_serve_all(struct tcp_fabric *f)
+{
+    struct epoll_event events[EVENTS];
+    bool any = false;
+    long n;
+
+    if (f->nready <= TCP_FEW)
+        return receive_each(f);
+    n = syscall(SYS_epoll_pwait, f->epoll_fd, events, EVENTS, 0, NULL, 0);
+    for (long i = 0; i < n; i++)
         any = loci_tcp_receive(events[i].data.ptr) || any;
     return any;
 }

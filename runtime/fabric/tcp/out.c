@@ -22,7 +22,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "tcp.h"
 
@@ -282,7 +284,7 @@ int loci_tcp_pump(struct tcp_conn *c)
 
         gather(c, &g);
         message.msg_iovlen = (size_t)g.n;
-        n = sendmsg(c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        n = syscall(SYS_sendmsg, c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

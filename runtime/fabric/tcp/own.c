@@ -3,7 +3,8 @@
 /* This process's memory, as requests of peers touch it.
  *
  * Each piece of a request looks its memory up anew, under shm's lock, which keeps it there until
- * the piece is done: what was given back in the meantime is refused, and never touched.
+ * the piece is done: what was given back in the meantime is refused, and never touched. Who does
+ * requests takes the lock once for all that one read has brought.
  *
  * Words are whole. Network memory is loaded and stored in aligned units of 8 bytes, each by one
  * access, and in.c brings nothing that ends inside of one unless the write does. So a reader never
@@ -119,23 +120,19 @@ static int touch_through(struct shm_fabric *shm, bool writes, unsigned char *at,
 static int copy(struct shm_fabric *shm, const struct tcp_range *r, bool writes,
                 unsigned char *bytes, size_t len)
 {
-    unsigned char *at;
-    int status = LOCO_OK;
+    unsigned char *at = find(shm, r, len);
 
-    pthread_mutex_lock(&shm->lock);
-    at = find(shm, r, len);
-    loci_shm_as_another_process(true);
     if (at == NULL)
-        status = LOCO_ERR_RANGE;
-    else if (r->kind == LOCI_MEM_USER)
-        status = touch_through(shm, writes, at, bytes, len);
-    else if (writes)
+        return LOCO_ERR_RANGE;
+    if (r->kind == LOCI_MEM_USER)
+        return touch_through(shm, writes, at, bytes, len);
+    loci_shm_as_another_process(true);
+    if (writes)
         loci_tcp_land(at, bytes, len);
     else
         loci_tcp_lift(bytes, at, len);
     loci_shm_as_another_process(false);
-    pthread_mutex_unlock(&shm->lock);
-    return status;
+    return LOCO_OK;
 }
 
 int loci_tcp_own_write(struct shm_fabric *shm, const struct tcp_range *r, const void *from,
@@ -149,26 +146,52 @@ int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *t
     return copy(shm, r, false, to, len);
 }
 
+/* ---- short writes ---- */
+
+int loci_tcp_own_gather(struct shm_fabric *shm, struct tcp_gathered *g, const struct tcp_range *r,
+                        const void *from, size_t len)
+{
+    unsigned char *at = find(shm, r, len), *packed = loci_shm_scratch(shm);
+
+    if (at == NULL || packed == NULL)
+        return at == NULL ? LOCO_ERR_RANGE : LOCO_ERR_NO_MEMORY;
+    if (g->bytes == 0)
+        loci_shm_own_begin(&g->own, shm, true, packed);
+    memcpy(packed + g->bytes, from, len);
+    g->bytes += len;
+    loci_shm_own_add(&g->own, (uintptr_t)at, len);
+    return LOCO_OK;
+}
+
+bool loci_tcp_own_fits(const struct tcp_gathered *g, size_t len)
+{
+    return len <= SHM_SCRATCH - g->bytes;
+}
+
+int loci_tcp_own_gathered(struct tcp_gathered *g)
+{
+    if (g->bytes == 0)
+        return LOCO_OK;
+    g->bytes = 0;
+    return loci_shm_own_end(&g->own);
+}
+
 /* ---- atomics ---- */
 
 int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
                         uint64_t operand, uint64_t compare, uint64_t *old)
 {
-    unsigned char *at;
-    int status = LOCO_OK;
+    unsigned char *at = find(shm, r, 8);
 
-    pthread_mutex_lock(&shm->lock);
-    at = find(shm, r, 8);
     if (at == NULL)
-        status = LOCO_ERR_RANGE;
-    else if ((uintptr_t)at % 8 != 0)
-        status = LOCO_ERR_ARG;
-    else if (r->kind == LOCI_MEM_USER && !loci_shm_is_writable(at))
-        status = LOCO_ERR_SYSTEM;
-    else if (adds)
+        return LOCO_ERR_RANGE;
+    if ((uintptr_t)at % 8 != 0)
+        return LOCO_ERR_ARG;
+    if (r->kind == LOCI_MEM_USER && !loci_shm_is_writable(at))
+        return LOCO_ERR_SYSTEM;
+    if (adds)
         *old = loci_cpu_fetch_add(at, operand);
     else
         *old = loci_cpu_compare_swap(at, compare, operand);
-    pthread_mutex_unlock(&shm->lock);
-    return status;
+    return LOCO_OK;
 }

@@ -2,7 +2,7 @@
 #ifndef LOCI_TCP_OWN_H
 #define LOCI_TCP_OWN_H
 
-#include "../shm/shm.h"
+#include "../shm/own.h"
 
 /* A place in this process's network memory, as a peer's request names it. */
 struct tcp_range {
@@ -15,13 +15,24 @@ struct tcp_range {
 void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len);
 void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len);
 
-/* LOCO_ERR_RANGE: there is no such memory; LOCO_ERR_SYSTEM: it may not be touched so. What comes
- * before may be done. Any thread, under no lock of shm's. */
+/* All that follows is under shm's lock. LOCO_ERR_RANGE: there is no such memory; LOCO_ERR_SYSTEM: it
+ * may not be touched so. What comes before may be done. */
 int loci_tcp_own_write(struct shm_fabric *shm, const struct tcp_range *r, const void *from,
                        size_t len);
 int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *to, size_t len);
 /* LOCO_ERR_ARG: it is not aligned. */
 int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
                         uint64_t operand, uint64_t compare, uint64_t *old);
+
+/* Writes to user memory that are done together: gathered, each checked, and then done, all before
+ * the lock is given back or anything else of this is called. bytes 0: there are none. */
+struct tcp_gathered {
+    struct shm_own own;
+    size_t bytes;
+};
+bool loci_tcp_own_fits(const struct tcp_gathered *g, size_t len);
+int loci_tcp_own_gather(struct shm_fabric *shm, struct tcp_gathered *g, const struct tcp_range *r,
+                        const void *from, size_t len);
+int loci_tcp_own_gathered(struct tcp_gathered *g);
 
 #endif

@@ -356,8 +356,10 @@ static int post_near(struct tcp_fabric *f, struct loci_lane *lane, struct loci_o
         ops[i].in_flight = false;
     if (lane->peer->index != LOCI_SELF)
         return loci_shm_post((struct loci_fabric *)f->shm, lane, ops, n, posted);
+    pthread_mutex_lock(&f->shm->lock);
     for (i = 0; i < n && status == LOCO_OK; i++)
         status = post_own(f, &ops[i]);
+    pthread_mutex_unlock(&f->shm->lock);
     *posted = status == LOCO_OK ? n : i - 1;
     return status;
 }

@@ -45,14 +45,51 @@ static struct tcp_range range_of(const struct tcp_frame *frame)
     return (struct tcp_range){ frame->kind, frame->extent, frame->at };
 }
 
+/* ---- gathered writes ---- */
+
+#define SHORT ((size_t)4096)        /* longer ones are a call of their own */
+
+int loci_tcp_serve_gathered(struct tcp_conn *c)
+{
+    struct tcp_fabric *f = c->fabric;
+
+    return f->gathered->bytes == 0
+           ? LOCO_OK : refuse(c, f->gathered_lane, loci_tcp_own_gathered(f->gathered));
+}
+
+static int gather(struct tcp_conn *c, const struct tcp_frame *frame, const void *data, size_t len)
+{
+    const struct tcp_range range = range_of(frame);
+    struct tcp_fabric *f = c->fabric;
+    int status = LOCO_OK;
+
+    if (f->gathered_lane != frame->lane || !loci_tcp_own_fits(f->gathered, len))
+        status = loci_tcp_serve_gathered(c);
+    if (status != LOCO_OK || refused(c, frame->lane) != LOCO_OK)
+        return status;
+    f->gathered_lane = frame->lane;
+    status = loci_tcp_own_gather(f->shm, f->gathered, &range, data, len);
+    if (status == LOCO_OK)
+        return LOCO_OK;
+    /* Those before it are done. */
+    return loci_tcp_serve_gathered(c) == LOCO_OK ? refuse(c, frame->lane, status)
+                                                  : LOCO_ERR_NO_MEMORY;
+}
+
 int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                          size_t len)
 {
     const struct tcp_range range = range_of(frame);
+    int status;
 
     atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
     if (refused(c, frame->lane) != LOCO_OK)
         return LOCO_OK;
+    if (frame->kind == LOCI_MEM_USER && len <= SHORT)
+        return gather(c, frame, data, len);
+    status = loci_tcp_serve_gathered(c);
+    if (status != LOCO_OK || refused(c, frame->lane) != LOCO_OK)
+        return status;
     return refuse(c, frame->lane, loci_tcp_own_write(c->fabric->shm, &range, data, len));
 }
 
@@ -88,9 +125,12 @@ int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
     uint64_t old = 0;
     int status;
 
-    switch (frame->op) {
-    case TCP_WORDS:
+    if (frame->op == TCP_WORDS)
         return loci_tcp_serve_write(c, frame, &frame->a, frame->len);
+    status = loci_tcp_serve_gathered(c);
+    if (status != LOCO_OK)
+        return status;
+    switch (frame->op) {
     case TCP_ADD:
     case TCP_SWAP:
         status = do_atomic(c, frame, &old);
@@ -138,8 +178,11 @@ static bool answer_read(struct tcp_conn *c, struct tcp_owed *o)
         return false;
     n = piece_of(o, b->size - b->to - sizeof frame);
     n = n < TCP_PIECE ? n : piece_of(o, TCP_PIECE);
-    if (o->status == LOCO_OK && n > 0)
+    if (o->status == LOCO_OK && n > 0) {
+        pthread_mutex_lock(&c->fabric->shm->lock);
         o->status = loci_tcp_own_read(c->fabric->shm, &range, to + sizeof frame, n);
+        pthread_mutex_unlock(&c->fabric->shm->lock);
+    }
     if (o->status != LOCO_OK) {
         refuse(c, o->lane, o->status);
         o->left = n = 0;

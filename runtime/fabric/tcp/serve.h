@@ -4,14 +4,16 @@
 
 #include "tcp.h"
 
-/* Under fabric->serving. An error ends the connection: the request makes no sense. */
+/* Under fabric->serving and shm's lock. An error ends the connection: the request makes no sense. */
 
 /* A piece of a write, at frame->at. */
 int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                          size_t len);
 /* Any other request. */
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame);
-/* Under the connection's lock, too: queue what is owed, as far as there is room. */
+/* Writes that were gathered: before the lock is given back. */
+int loci_tcp_serve_gathered(struct tcp_conn *c);
+/* Under fabric->serving and the connection's lock: queue what is owed, as far as there is room. */
 void loci_tcp_queue_answers(struct tcp_conn *c);
 
 #endif

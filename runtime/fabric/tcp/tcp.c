@@ -17,6 +17,7 @@
 #include "../shm/shm.h"
 #include "descriptor.h"
 #include "move/bell.h"
+#include "own.h"
 #include "service.h"
 #include "tcp.h"
 #include "wait.h"
@@ -75,7 +76,7 @@ static void serve_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
     (void)events;
     for (int i = 0; i < TURNS && any; i++) {
         pthread_mutex_lock(&f->serving);
-        any = loci_tcp_serve_all(f, 0);
+        any = loci_tcp_serve_all(f);
         pthread_mutex_unlock(&f->serving);
         loci_tcp_tell_sleepers(f);
     }
@@ -94,7 +95,7 @@ static int tcp_help(struct loci_fabric *fabric)
         return helped;
     atomic_store_explicit(&f->helps, atomic_load_explicit(&f->helps, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    any = loci_tcp_serve_all(f, 0);
+    any = loci_tcp_serve_all(f);
     pthread_mutex_unlock(&f->serving);
     loci_tcp_tell_sleepers(f);
     return helped || any;
@@ -201,6 +202,7 @@ static void free_fabric(struct tcp_fabric *f)
         munmap(f->in, TCP_REST + TCP_IN_BYTES);
     pthread_mutex_destroy(&f->serving);
     pthread_mutex_destroy(&f->lock);
+    free(f->gathered);
     free(f);
 }
 
@@ -213,6 +215,10 @@ static int open_serving(struct tcp_fabric *f)
     if (in == MAP_FAILED)
         return LOCO_ERR_NO_MEMORY;
     f->in = in;
+    f->gathered = malloc(sizeof *f->gathered);
+    if (f->gathered == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    f->gathered->bytes = 0;
     f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (f->epoll_fd < 0 || f->timer_fd < 0) {

@@ -47,6 +47,7 @@
  * thread alone. */
 
 struct shm_fabric;
+struct tcp_gathered;
 struct tcp_ports;
 struct tcp_dials;
 struct tcp_conn;
@@ -57,6 +58,7 @@ struct tcp_lane;
 #define TCP_REST 64             /* bytes kept between reads: a cut frame, or a cut word */
 #define TCP_IN_BYTES ((size_t)256 << 10)    /* of one read */
 #define TCP_LANES 1024          /* of one connection, each way */
+#define TCP_FEW 3               /* connections that are read one by one */
 
 /* One that was posted, of a lane's ring. */
 struct tcp_request {
@@ -166,7 +168,11 @@ struct tcp_fabric {
     int epoll_fd;                       /* of data connections; the service thread watches it */
     int timer_fd;                       /* for what was queued and not sent */
     pthread_mutex_t serving;
-    unsigned char *in;                  /* what was read; under serving */
+    unsigned char *in;                  /* what was read; under serving, as are the next: */
+    struct tcp_gathered *gathered;      /* own.h; of one lane of the connection that is read */
+    unsigned gathered_lane;
+    struct tcp_conn *ready[TCP_FEW];    /* connections that are READY, but where they are more */
+    int nready;
     _Atomic unsigned conns_ready;
     _Atomic bool ticking;
     unsigned quiet;                     /* ticks without anything to do; the service thread's */
@@ -253,8 +259,8 @@ void loci_tcp_drop_queued(struct tcp_conn *c, int status);
 /* ---- in.c: under serving ---- */
 /* Read what has come on that connection, and do what it says; whether there was anything. */
 bool loci_tcp_receive(struct tcp_conn *c);
-/* All connections that have something, or that get something within so many milliseconds. */
-bool loci_tcp_serve_all(struct tcp_fabric *f, int patience_ms);
+/* All connections that have something. */
+bool loci_tcp_serve_all(struct tcp_fabric *f);
 
 /* ---- post.c ---- */
 int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane);
