@@ -52,8 +52,8 @@ int64_t run_limit(int64_t ns);
  * busy machine all takes longer. */
 bool run_too_long(int64_t start, int64_t ns);
 
-/* Before the runtime opens: put this process on one of TEST_NODES nodes, if the environment says how
- * many, in turn by its rank. */
+/* Before the runtime opens: put this process on one of TEST_NODES nodes, if the environment says
+ * how many, in turn by its rank. */
 void run_on_node(int rank);
 
 /* A hook for the log: errors go to stderr with TEST_VERBOSE, else nothing is said. */

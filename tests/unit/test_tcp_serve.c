@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "fabric/tcp/own.h"
+#include "fabric/tcp/touch.h"
 #include "fabric/tcp/tcp.h"
 #include "memory/memory.h"
 #include "move/rma.h"

@@ -48,7 +48,8 @@ static void choose(struct state *s, int n)
 
 /* ---- with the lock ---- */
 
-/* What is on its way to a process that stops may be lost; others of its node read its memory still. */
+/* What is on its way to a process that stops may be lost; others of its node still read its
+ * memory. */
 static bool may_be_lost(const struct state *s)
 {
     return s->broken || loci_sim_is_stopped(s->data_at);

@@ -93,7 +93,8 @@ static int check_holder(struct user *u)
     return SIM_FINE;
 }
 
-/* What is on its way to a process that stops may be lost; others of its node read its memory still. */
+/* What is on its way to a process that stops may be lost; others of its node still read its
+ * memory. */
 static bool may_be_lost(const struct state *s)
 {
     return s->broken || loci_sim_is_stopped(s->data_at);

@@ -3,7 +3,7 @@
 /* What comes on data connections, cut into frames.
  *
  * All connections are read into one buffer. A read ends anywhere: what is left of a frame, or of a
- * word in the middle of a write's data (own.c), is kept with the connection, and is in front of
+ * word in the middle of a write's data (touch.c), is kept with the connection, and is in front of
  * what comes next. Answers are copied to where they belong, whose posters are told by `done`.
  *
  * Reads are raw system calls: those of the C library are points of cancellation, of which the
@@ -237,8 +237,8 @@ bool loci_tcp_receive(struct tcp_conn *c)
     return any;
 }
 
-/* Of a few it costs less to read each than to ask which of them has something. The last comes first,
- * since one that ends is taken out. */
+/* Of a few it costs less to read each than to ask which of them has something. The last comes
+ * first, since one that ends is taken out. */
 static bool receive_each(struct tcp_fabric *f)
 {
     bool any = false;

@@ -116,7 +116,7 @@ void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const voi
     mark_unsent(c);
 }
 
-/* A piece ends with a word of the memory that it goes to (own.c), unless it is the last. */
+/* A piece ends with a word of the memory that it goes to (touch.c), unless it is the last. */
 static void begin_piece(struct tcp_item *it)
 {
     it->frame.len = it->left <= TCP_PIECE ? (uint32_t)it->left

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "../shm/shm.h"
-#include "own.h"
+#include "touch.h"
 #include "tcp.h"
 #include "wait.h"
 
@@ -69,8 +69,8 @@ int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     number = take_number(c);
     pthread_mutex_unlock(&c->lock);
     if (number < 0) {
-        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "more than %d threads use network memory of process %016llx",
-                 TCP_LANES, (unsigned long long)lane->peer->address.identity);
+        LOCI_LOG(f->rt, LOCO_LOG_ERROR, "more than %d threads use network memory of process "
+                 "%016llx", TCP_LANES, (unsigned long long)lane->peer->address.identity);
         free(l->ring);
         free(l);
         return LOCO_ERR_NO_MEMORY;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "own.h"
+#include "touch.h"
 #include "serve.h"
 
 #define LEAST ((size_t)4096)        /* bytes of a read that are worth a piece */

@@ -4,7 +4,7 @@
 
 #include "tcp.h"
 
-/* Under fabric->serving and shm's lock. An error ends the connection: the request makes no sense. */
+/* Under fabric->serving and shm's lock. An error ends the connection: a request makes no sense. */
 
 /* A piece of a write, at frame->at. */
 int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,

@@ -17,7 +17,7 @@
 #include "../shm/shm.h"
 #include "descriptor.h"
 #include "move/bell.h"
-#include "own.h"
+#include "touch.h"
 #include "service.h"
 #include "tcp.h"
 #include "wait.h"

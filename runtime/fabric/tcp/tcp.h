@@ -26,7 +26,7 @@
  *   out.c       what is to be sent: requests and answers
  *   in.c        what comes: cut into frames
  *   serve.c     requests of peers, done by this process's CPU
- *   own.c       this process's memory, as they touch it
+ *   touch.c     this process's memory, as they touch it
  *   post.c      lanes: posting, completions
  *
  * It stands on shm: processes of one node reach each other as they do without this. The rest are

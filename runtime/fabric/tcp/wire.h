@@ -35,7 +35,8 @@ struct tcp_frame {
     uint8_t op;             /* enum tcp_op */
     uint8_t kind;           /* request: enum loci_mem_kind */
     uint16_t lane;          /* request: a number of the poster's lane */
-    uint32_t len;           /* bytes of memory, but of a read; of TCP_WRITE and answers, that follow */
+    uint32_t len;           /* bytes of memory, unless it is a read; those of a write, and of an
+                             * answer, follow */
     uint64_t extent;        /* request: the owner's number of it, or of user memory */
     uint64_t at;            /* request: offset in the extent, or address; answer: its status */
     uint64_t a, b;          /* answer: b says that an earlier request was refused */

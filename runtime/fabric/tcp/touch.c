@@ -22,7 +22,7 @@
 
 #include "../shm/own.h"
 #include "move/access.h"
-#include "own.h"
+#include "touch.h"
 
 /* ---- words ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef LOCI_TCP_OWN_H
-#define LOCI_TCP_OWN_H
+#ifndef LOCI_TCP_TOUCH_H
+#define LOCI_TCP_TOUCH_H
 
 #include "../shm/own.h"
 
@@ -15,8 +15,8 @@ struct tcp_range {
 void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len);
 void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len);
 
-/* All that follows is under shm's lock. LOCO_ERR_RANGE: there is no such memory; LOCO_ERR_SYSTEM: it
- * may not be touched so. What comes before may be done. */
+/* All that follows is under shm's lock. LOCO_ERR_RANGE: there is no such memory; LOCO_ERR_SYSTEM:
+ * it may not be touched so. What comes before may be done. */
 int loci_tcp_own_write(struct shm_fabric *shm, const struct tcp_range *r, const void *from,
                        size_t len);
 int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *to, size_t len);
