@@ -26,6 +26,7 @@
 #define QUIET 64                        /* ticks without any, after which they end */
 #define GRACE_NS INT64_C(500000000)     /* for the link to say how a peer ended */
 #define OFTEN 8                         /* helps between two looks, for connections to be left */
+#define LAST_READS 64                   /* of who is gone: more than sockets hold */
 #define TURNS 16                        /* of serving, before other handlers have theirs */
 
 /* ---- serving ---- */
@@ -343,7 +344,8 @@ static void tcp_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
 
     if (c != NULL) {
         pthread_mutex_lock(&f->serving);
-        while (loci_tcp_receive(c))     /* what it sent before it ended counts */
+        /* What it sent before it ended counts; one that only counts as dead may go on. */
+        for (int i = 0; i < LAST_READS && loci_tcp_receive(c); i++)
             ;
         loci_tcp_conn_end(c, LOCO_ERR_PEER_DEAD, "it is gone");
         pthread_mutex_unlock(&f->serving);
