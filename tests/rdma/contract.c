@@ -218,6 +218,42 @@ static int pass(struct world *w, enum loco_fence_scope scope, bool by_atomic)
     return together(w);
 }
 
+/* A read, and an atomic behind it, both on the way: who sees the atomic may change what is read. */
+#define READ ((size_t)4 << 20)
+
+static int overtaken(struct member *m)
+{
+    const uint64_t rounds = (uint64_t)run_rounds(20);
+    uint64_t *back = malloc(READ), old, wrong = 0;
+    unsigned char *mine;
+    struct world w;
+
+    CHECK(enter(&w, m, LEN + READ) == 0);
+    CHECK(back != NULL);
+    mine = loci_mem_ptr(&w.pool);
+    for (uint64_t i = 1; i <= rounds; i++) {
+        if (m->rank == 0) {
+            loco_ack_t ack = LOCO_ACK_INIT;
+
+            CHECK_OK(loci_read(w.rt, &w.pools[1], LEN, back, READ, &ack));
+            CHECK_OK(loci_fetch_add(w.rt, &w.pools[1], 0, 1, &old, &ack));
+            CHECK_OK(loco_ack_wait(w.rt, &ack));
+            for (size_t j = 0; j < READ / 8; j++)
+                wrong += back[j] != i - 1;
+            poll_for(&w, mine + 16, i);
+        } else if (m->rank == 1) {
+            poll_for(&w, mine, i);
+            for (size_t j = 0; j < READ; j += 8)
+                loci_store64(mine + LEN + j, i);
+            CHECK_OK(loci_write64(w.rt, &w.pools[0], 16, i, NULL));
+        }
+    }
+    CHECK_OK(together(&w));
+    CHECK_EQ(wrong, 0);
+    free(back);
+    return leave(&w);
+}
+
 static int order(struct member *m)
 {
     struct world w;
@@ -519,6 +555,7 @@ static const struct test_case {
     { "placed", placed, false, false },
     { "whole", whole, false, false },
     { "order", order, false, false },
+    { "overtaken", overtaken, false, false },
     { "threads", threads, false, false },
     { "fenced", fenced, false, false },
     { "last_words", last_words, false, false },

@@ -5,7 +5,9 @@
  * A request is done when it comes, so that what a peer writes is there before what it asks for
  * next. Its answer is made when there is room to send it: until then it is a line in the ring of
  * what is owed, with the old value of an atomic in it. A read is copied with its answer, piece by
- * piece; writes that come later on the same lane may be in it, as with a device.
+ * piece; writes that come later on the same lane may be in it, as with a device. Atomics may not:
+ * one that comes behind a read which is owed still waits for that, and is done when its answer is
+ * made. Who reads an entry and frees it by an atomic has both on the way.
  *
  * What is refused: see wire.h. */
 
@@ -93,36 +95,64 @@ int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, cons
     return refuse(c, frame->lane, loci_tcp_own_write(c->fabric->shm, &range, data, len));
 }
 
-static int do_atomic(struct tcp_conn *c, const struct tcp_frame *frame, uint64_t *old)
+/* NULL: that is more than it may ask for. */
+static struct tcp_owed *owe(struct tcp_conn *c, const struct tcp_frame *frame)
 {
-    const struct tcp_range range = range_of(frame);
     int status = refused(c, frame->lane);
-
-    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
-    if (status == LOCO_OK)
-        status = loci_tcp_own_atomic(c->fabric->shm, &range, frame->op == TCP_ADD, frame->a,
-                                     frame->b, old);
-    return status;
-}
-
-static int owe(struct tcp_conn *c, const struct tcp_frame *frame, int status, uint64_t value)
-{
-    bool behind = refused(c, frame->lane) != LOCO_OK;
+    struct tcp_owed *o;
 
     if (c->owed_to - c->owed_from == TCP_OWED)
-        return LOCO_ERR_PROTOCOL;       /* more than it may ask for */
-    c->owed[c->owed_to++ % TCP_OWED] = (struct tcp_owed){
+        return NULL;
+    o = &c->owed[c->owed_to++ % TCP_OWED];
+    *o = (struct tcp_owed){
         .op = frame->op, .kind = frame->kind, .lane = frame->lane, .status = status,
-        .behind = behind,
-        .extent = frame->extent, .at = frame->at, .value = value,
-        .left = frame->op == TCP_READ ? frame->a : 0,
+        .behind = status != LOCO_OK, .extent = frame->extent, .at = frame->at,
     };
-    return refuse(c, frame->lane, status);
+    return o;
+}
+
+static int owe_read(struct tcp_conn *c, const struct tcp_frame *frame)
+{
+    struct tcp_owed *o = owe(c, frame);
+
+    if (o == NULL)
+        return LOCO_ERR_PROTOCOL;
+    o->left = frame->a;
+    c->read_to = c->owed_to;
+    return LOCO_OK;
+}
+
+/* Under shm's lock. */
+static int do_atomic(struct tcp_conn *c, struct tcp_owed *o)
+{
+    const struct tcp_range range = { o->kind, o->extent, o->at };
+    uint64_t old = 0;
+
+    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
+    o->waits = false;
+    o->status = refused(c, o->lane);
+    o->behind = o->status != LOCO_OK;
+    if (o->status == LOCO_OK)
+        o->status = loci_tcp_own_atomic(c->fabric->shm, &range, o->op == TCP_ADD, o->value,
+                                        o->expected, &old);
+    o->value = old;
+    return refuse(c, o->lane, o->status);
+}
+
+static int owe_atomic(struct tcp_conn *c, const struct tcp_frame *frame)
+{
+    struct tcp_owed *o = owe(c, frame);
+
+    if (o == NULL)
+        return LOCO_ERR_PROTOCOL;
+    o->value = frame->a;
+    o->expected = frame->b;
+    o->waits = (int32_t)(c->read_to - c->owed_from) > 0;
+    return o->waits ? LOCO_OK : do_atomic(c, o);
 }
 
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
 {
-    uint64_t old = 0;
     int status;
 
     if (frame->op == TCP_WORDS)
@@ -133,11 +163,11 @@ int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
     switch (frame->op) {
     case TCP_ADD:
     case TCP_SWAP:
-        status = do_atomic(c, frame, &old);
-        return owe(c, frame, status, old);
+        return owe_atomic(c, frame);
     case TCP_READ:
+        return owe_read(c, frame);
     case TCP_PLACE:
-        return owe(c, frame, refused(c, frame->lane), 0);
+        return owe(c, frame) != NULL ? LOCO_OK : LOCO_ERR_PROTOCOL;
     case TCP_RESET:
         if (c->refused != NULL)
             c->refused[frame->lane] = 0;
@@ -207,11 +237,21 @@ static bool answer_word(struct tcp_conn *c, const struct tcp_owed *o)
     return true;
 }
 
+/* What cannot be kept of a refusal for want of memory its answer tells all the same. */
+static void do_waiting(struct tcp_conn *c, struct tcp_owed *o)
+{
+    pthread_mutex_lock(&c->fabric->shm->lock);
+    (void)do_atomic(c, o);
+    pthread_mutex_unlock(&c->fabric->shm->lock);
+}
+
 void loci_tcp_queue_answers(struct tcp_conn *c)
 {
     while (c->owed_from != c->owed_to) {
         struct tcp_owed *o = &c->owed[c->owed_from % TCP_OWED];
 
+        if (o->waits)
+            do_waiting(c, o);
         if (o->op == TCP_READ ? !answer_read(c, o) : !answer_word(c, o))
             return;
         if (o->op != TCP_READ || o->left == 0)

@@ -105,8 +105,13 @@ struct tcp_owed {
     uint16_t lane;
     int32_t status;
     bool behind;
-    uint64_t extent, at, left;  /* of a read */
-    uint64_t value;             /* of an atomic */
+    bool waits;                 /* an atomic that is not done yet, for a read before it is not */
+    uint64_t extent, at;
+    union {
+        uint64_t left;          /* of a read */
+        uint64_t expected;      /* of an atomic that waits */
+    };
+    uint64_t value;             /* of an atomic: the old one; as long as it waits, the operand */
 };
 
 enum tcp_conn_state { TCP_CONN_NEW, TCP_CONN_READY, TCP_CONN_ENDED };
@@ -134,6 +139,7 @@ struct tcp_conn {
     unsigned char *refused;             /* a status by lane; NULL: none */
     struct tcp_owed *owed;              /* ring of TCP_OWED */
     uint32_t owed_from, owed_to;
+    uint32_t read_to;                   /* behind the last read of it; maybe before owed_from */
     uint64_t bytes_in;                  /* ever read */
 
     /* Under `lock`. */
