@@ -354,6 +354,42 @@ Test(tcp_serve, long_writes_are_cut_between_words)
     close_peer(&p);
 }
 
+static bool goes_on(struct peer *p, uint64_t offset, unsigned lane, const char *data)
+{
+    struct tcp_frame f = frame_to(&p->pool, TCP_WRITE, offset, strlen(data));
+
+    f.lane = (uint16_t)lane;
+    return loci_tcp_extend(&p->c, &f, data, strlen(data));
+}
+
+/* Writes one behind the other are one frame, unless it may be on its way already, or another lane's
+ * comes next. */
+Test(tcp_serve, adjoining_writes_travel_together)
+{
+    char data[64] = "";
+    struct tcp_frame f;
+    struct peer p;
+
+    open_peer(&p);
+    f = frame_to(&p.pool, TCP_WORDS, 3, 8);
+    f.lane = 4;
+    memcpy(&f.a, "abcdefgh", 8);
+    cr_assert(!goes_on(&p, 3, 4, "x"));         /* there is none yet */
+    loci_tcp_queue(&p.c, &f, NULL, 0);
+    cr_assert(goes_on(&p, 11, 4, "ijkl"));
+    cr_assert(!goes_on(&p, 15, 5, "x"));
+    cr_assert(!goes_on(&p, 16, 4, "x"));
+    cr_assert(!goes_on(&p, 14, 4, "x"));
+    cr_assert(goes_on(&p, 15, 4, "mnopqrstuvwxyz"));    /* more than the frame itself holds */
+    cr_assert(goes_on(&p, 29, 4, "!"));
+    cr_assert_eq(loci_tcp_pump(&p.c), LOCO_OK);
+    cr_assert(!goes_on(&p, 30, 4, "x"));
+    f = hear(&p, data);
+    cr_assert(f.op == TCP_WRITE && f.len == 27 && f.at == p.pool.key.base + 3);
+    cr_assert_eq(strcmp(data, "abcdefghijklmnopqrstuvwxyz!"), 0);
+    close_peer(&p);
+}
+
 /* ---- refusals ---- */
 
 static struct tcp_frame ask(struct peer *p, unsigned lane, struct tcp_frame f)

@@ -237,14 +237,16 @@ bool loci_tcp_receive(struct tcp_conn *c)
     return any;
 }
 
-/* Of a few it costs less to read each than to ask which of them has something. The last comes
- * first, since one that ends is taken out. */
+/* Of a few it costs less to read each than to ask which of them has something; but not one that the
+ * same thread has just polled. The last comes first, since one that ends is taken out. */
 static bool receive_each(struct tcp_fabric *f)
 {
     bool any = false;
 
     for (int i = f->nready - 1; i >= 0; i--)
-        any = loci_tcp_receive(f->ready[i]) || any;
+        if (f->ready[i] != f->polled)
+            any = loci_tcp_receive(f->ready[i]) || any;
+    f->polled = NULL;
     return any;
 }
 

@@ -19,6 +19,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -103,6 +104,55 @@ static struct tcp_item *last_of_bytes(struct tcp_conn *c)
     return last;
 }
 
+/* The last frame, if it is a write of which nothing is sent, and the next would go on where it
+ * ends. */
+static unsigned char *last_write(struct tcp_conn *c, const struct tcp_frame *next, size_t len,
+                                 struct tcp_frame *last)
+{
+    unsigned char *at = c->requests.base + c->requests.to - c->last_frame;
+    const struct tcp_item *it;
+
+    if (c->last_frame == 0 || c->requests.to - c->requests.from < c->last_frame)
+        return NULL;
+    it = item(c, c->item_to - 1);
+    if (it->request != NULL
+        || (c->cut == TCP_CUT_REQUEST && c->item_to - c->item_from == 1))
+        return NULL;
+    memcpy(last, at, sizeof *last);
+    return last->lane == next->lane && last->extent == next->extent && last->kind == next->kind
+           && last->at + last->len == next->at && last->len + len <= TCP_PIECE
+           ? at : NULL;
+}
+
+/* Writes one behind the other in memory are one write. There is room for another frame. */
+bool loci_tcp_extend(struct tcp_conn *c, const struct tcp_frame *next, const void *data,
+                     size_t len)
+{
+    struct tcp_frame last;
+    unsigned char *at = last_write(c, next, len, &last);
+    size_t more = len;
+
+    if (at == NULL)
+        return false;
+    if (last.op == TCP_WORDS && last.len + len <= TCP_WORDS_MOST) {
+        memcpy(at + offsetof(struct tcp_frame, a) + last.len, data, len);
+        more = 0;
+    } else {
+        if (last.op == TCP_WORDS) {
+            memcpy(at + sizeof last, &last.a, last.len);
+            more += last.len;
+            last.op = TCP_WRITE;
+        }
+        memcpy(at + c->last_frame + more - len, data, len);
+    }
+    last.len += (uint32_t)len;
+    memcpy(at, &last, offsetof(struct tcp_frame, a));
+    c->requests.to += more;
+    c->last_frame += more;
+    item(c, c->item_to - 1)->bytes += more;
+    return true;
+}
+
 void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                     size_t len)
 {
@@ -113,6 +163,7 @@ void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const voi
         memcpy(to + sizeof *frame, data, len);
     c->requests.to += sizeof *frame + len;
     last_of_bytes(c)->bytes += sizeof *frame + len;
+    c->last_frame = frame->op == TCP_WORDS || frame->op == TCP_WRITE ? sizeof *frame + len : 0;
     mark_unsent(c);
 }
 
@@ -130,6 +181,7 @@ void loci_tcp_queue_long(struct tcp_conn *c, const struct tcp_frame *frame, cons
 {
     struct tcp_item *it = item(c, c->item_to++);
 
+    c->last_frame = 0;
     *it = (struct tcp_item){
         .request = request, .frame = *frame, .source = source, .left = len,
     };

@@ -171,10 +171,13 @@ void loci_tcp_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
  * that the peer is gone, and calls this, too: the fence pairs with that in loci_lane_open(). */
 void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
 {
-    struct loci_thread *t;
+    struct loci_thread *t = NULL;
 
+    pthread_mutex_lock(&f->lanes);
     atomic_thread_fence(memory_order_seq_cst);
-    for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
+    if (!f->closing)
+        t = atomic_load_explicit(&f->rt->threads, memory_order_acquire);
+    for (; t != NULL; t = t->next) {
         struct loci_lane *lane;
 
         if (peer->index >= atomic_load_explicit(&t->lane_peers, memory_order_acquire))
@@ -186,6 +189,7 @@ void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
         loci_tcp_lane_close((struct loci_fabric *)f, lane);
         loci_lock_give(&t->lock);
     }
+    pthread_mutex_unlock(&f->lanes);
 }
 
 /* ---- requests ---- */
@@ -266,6 +270,9 @@ static int write_copied(struct chain *ch, const struct loci_op *op)
 {
     struct tcp_frame frame = frame_of(ch->l, TCP_WRITE, op);
 
+    if (loci_tcp_has_room(ch->c, sizeof frame + TCP_WORDS_MOST + op->len)
+        && loci_tcp_extend(ch->c, &frame, op->local, op->len))
+        return LOCO_OK;
     if (op->len <= TCP_WORDS_MOST) {
         frame.op = TCP_WORDS;
         memcpy(&frame.a, op->local, op->len);
@@ -438,6 +445,7 @@ int loci_tcp_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     }
     if (pthread_mutex_trylock(&f->serving) == 0) {
         (void)loci_tcp_receive(l->conn);
+        f->polled = l->conn;
         pthread_mutex_unlock(&f->serving);
         loci_tcp_tell_sleepers(f);
     }

@@ -201,6 +201,7 @@ static void free_fabric(struct tcp_fabric *f)
         close(f->timer_fd);
     if (f->in != NULL)
         munmap(f->in, TCP_REST + TCP_IN_BYTES);
+    pthread_mutex_destroy(&f->lanes);
     pthread_mutex_destroy(&f->serving);
     pthread_mutex_destroy(&f->lock);
     free(f->gathered);
@@ -252,6 +253,7 @@ static int tcp_open(struct loco_runtime *rt, struct loci_address *mine,
     f->not_taken = loci_tcp_conn_failed;
     pthread_mutex_init(&f->serving, NULL);
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->lanes, NULL);
     status = loci_shm_open(rt, mine, &f->shm, NULL, NULL);
     if (status != LOCO_OK) {
         free_fabric(f);
@@ -275,13 +277,19 @@ static int tcp_open(struct loco_runtime *rt, struct loci_address *mine,
     return LOCO_OK;
 }
 
+/* Threads and their lanes are freed next, by the runtime: the service thread looks at them no
+ * more. */
 static void tcp_drain(struct loci_fabric *fabric)
 {
-    (void)loci_fence_peer(tcp_of(fabric)->rt, LOCO_FENCE_PROCESS, -1);
+    struct tcp_fabric *f = tcp_of(fabric);
+
+    (void)loci_fence_peer(f->rt, LOCO_FENCE_PROCESS, -1);
+    pthread_mutex_lock(&f->lanes);
+    f->closing = true;
+    pthread_mutex_unlock(&f->lanes);
 }
 
-/* No handler runs once they are unwatched. What peers wait for is answered up to here: a peer that
- * still asks has not met this process's goodbye. */
+/* No handler runs once they are unwatched. */
 static void tcp_close(struct loci_fabric *fabric)
 {
     struct tcp_fabric *f = tcp_of(fabric);
@@ -325,6 +333,20 @@ static int tcp_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     return loci_tcp_link_add(f, peer, &p->link);
 }
 
+/* This process's memory is given back next: who still asks for it hears that its owner has left,
+ * and not that there is no such memory. */
+static void part(struct tcp_fabric *f, struct tcp_peer *p)
+{
+    struct tcp_conn *c = atomic_load(&p->conn);
+
+    loci_link_part(p->link);
+    if (c == NULL)
+        return;
+    pthread_mutex_lock(&f->serving);
+    loci_tcp_conn_end(c, LOCO_ERR_STATE, "this process closes");
+    pthread_mutex_unlock(&f->serving);
+}
+
 static void tcp_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
 {
     struct tcp_peer *p = far_peer(peer);
@@ -332,7 +354,7 @@ static void tcp_peer_remove(struct loci_fabric *fabric, struct loci_peer *peer)
     if (p == NULL)
         loci_fabric_shm.peer_remove(tcp_shm(fabric), peer);
     else if (p->link != NULL)
-        loci_link_part(p->link);
+        part(tcp_of(fabric), p);
 }
 
 /* Its connection ends before anybody is told that it is silent. */

@@ -151,6 +151,7 @@ struct tcp_conn {
     struct tcp_item *items;             /* ring of TCP_ITEMS: what of `requests` and of long writes
                                          * comes in which order */
     uint32_t item_from, item_to;
+    size_t last_frame;                  /* bytes of the last of `requests`, if that is a write */
     enum { TCP_CUT_NONE, TCP_CUT_REQUEST, TCP_CUT_ANSWER } cut; /* what is half sent */
     bool wants_out;                     /* epoll was asked for room */
     _Atomic bool unsent;                /* something is queued */
@@ -179,8 +180,11 @@ struct tcp_fabric {
     unsigned gathered_lane;
     struct tcp_conn *ready[TCP_FEW];    /* connections that are READY, but where they are more */
     int nready;
+    struct tcp_conn *polled;            /* was read just now */
     _Atomic unsigned conns_ready;
     _Atomic bool ticking;
+    pthread_mutex_t lanes;              /* held by who gives back lanes for their threads; */
+    bool closing;                       /* under it: nobody does any more */
     unsigned quiet;                     /* ticks without anything to do; the service thread's */
     unsigned helps_seen;                /* the service thread's: `helps` at its last look, */
     bool away;                          /* and whether it has left connections to who helps */
@@ -251,6 +255,10 @@ unsigned char *loci_tcp_bytes_room(struct tcp_bytes *b, size_t len);
 /* Whether that many bytes of requests, and an item, find room. */
 bool loci_tcp_has_room(struct tcp_conn *c, size_t bytes);
 bool loci_tcp_is_half_full(const struct tcp_conn *c);
+/* A write that goes on where the last frame's ends, as a part of that; false: there is none such.
+ * There is room for one more frame. */
+bool loci_tcp_extend(struct tcp_conn *c, const struct tcp_frame *next, const void *data,
+                     size_t len);
 /* A frame with `len` bytes of data; there is room. */
 void loci_tcp_queue(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                     size_t len);
