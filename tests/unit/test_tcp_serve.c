@@ -58,7 +58,7 @@ static void connect_anew(struct peer *p)
     p->f.nready = 1;
     atomic_store(&p->c.state, TCP_CONN_READY);
     p->c.left = p->c.nrest = 0;
-    p->c.owed_from = p->c.owed_to = 0;
+    p->c.owed_from = p->c.owed_to = p->c.read_to = 0;
     cr_assert_eq(epoll_ctl(p->f.epoll_fd, EPOLL_CTL_ADD, pair[1], &event), 0);
 }
 
@@ -400,6 +400,30 @@ static struct tcp_frame ask(struct peer *p, unsigned lane, struct tcp_frame f)
     say(p, &f, sizeof f);
     serve(p);
     return hear(p, back);
+}
+
+/* Both come at once: what is read is what was there before the atomic. */
+Test(tcp_serve, atomics_come_behind_reads)
+{
+    struct tcp_frame f[3];
+    uint64_t word = ~UINT64_C(0);
+    struct peer p;
+
+    open_peer(&p);
+    f[0] = f[2] = frame_to(&p.pool, TCP_READ, 64, 0);
+    f[0].a = f[2].a = 8;
+    f[1] = frame_to(&p.pool, TCP_ADD, 64, 8);
+    f[1].a = 5;
+    for (uint64_t round = 0; round < 20; round++) {
+        say(&p, f, sizeof f);
+        serve(&p);
+        hear(&p, &word);
+        cr_assert_eq(word, 5 * round);
+        cr_assert_eq(hear(&p, NULL).a, 5 * round);
+        hear(&p, &word);
+        cr_assert_eq(word, 5 * round + 5);
+    }
+    close_peer(&p);
 }
 
 Test(tcp_serve, what_is_refused_stops_its_lane_alone)
