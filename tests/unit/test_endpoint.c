@@ -84,12 +84,22 @@ Test(endpoint, whoever_comes_late_is_connected)
     }
 }
 
+/* Where the environment says that processes are on several nodes, or on a device (LOCO_FABRIC). */
+static bool is_apart(loco_runtime_t *rt)
+{
+    const loco_group_t *all = loco_everyone(rt);
+    bool apart = all->size > 1 && !rt->ops->maps;
+
+    for (int i = 0; i < all->size; i++)
+        apart |= loci_peer(rt, all->peer[i])->address.node != rt->address.node;
+    return apart;
+}
+
 /* Who updates words by which atomics: all members, the owner too, the same. */
 static int domain_body(loco_runtime_t *rt, int rank, void *arg)
 {
-    /* Processes are on a device where the environment says so (LOCO_FABRIC). */
-    enum loci_domain domain = loco_group_size(loco_everyone(rt)) > 1 && !rt->ops->maps
-                              ? LOCI_DOMAIN_NIC : *(enum loci_domain *)arg;
+    enum loci_domain domain = !is_apart(rt) ? *(enum loci_domain *)arg
+                              : rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
     struct loci_endpoint_spec spec = spec_of(rt, "d", 256);
     int n = loco_group_size(loco_everyone(rt));
     struct loci_endpoint *ep, *alone;
@@ -108,7 +118,7 @@ static int domain_body(loco_runtime_t *rt, int rank, void *arg)
         CHECK_EQ(loci_endpoint_mem(ep, i, 0)->domain, domain);
     mine = loci_endpoint_mem(ep, rank, 0);
     CHECK(loci_mem_ptr(mine) != NULL);
-    CHECK_EQ(loci_mem_word(mine) != NULL, domain == LOCI_DOMAIN_CPU);
+    CHECK_EQ(loci_mem_word(mine) != NULL, loci_domain_is_cpus(domain));
     CHECK_OK(loci_fetch_add(rt, mine, 8, 5, &old, NULL));
     CHECK_EQ(old, 0);
     CHECK_OK(loci_compare_swap(rt, mine, 8, 5, 6, &old, NULL));
