@@ -372,21 +372,37 @@ struct child {
     struct loci_address address;
 };
 
-static void transfer(int fd, void *in, const void *out, size_t len)
+static bool transfer(int fd, void *in, const void *out, size_t len)
 {
-    cr_assert_eq((size_t)write(fd, out, len), len);
-    for (size_t got = 0; got < len;) {
+    bool sent = write(fd, out, len) == (ssize_t)len;
+
+    for (size_t got = 0; sent && got < len;) {
         ssize_t n = read(fd, (char *)in + got, len - got);
 
-        cr_assert_gt(n, 0);
+        if (n <= 0)
+            return false;
         got += (size_t)n;
     }
+    return sent;
+}
+
+/* In the child: it asserts nothing, but ends, which its parent notices. */
+static struct loci_peer *meet_parent(int talk, uint64_t identity, const char *const *settings)
+{
+    struct loci_address parent;
+    int index;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (tcp_try_open(&high, identity, settings) != LOCO_OK
+        || !transfer(talk, &parent, &high.rt->address, sizeof parent)
+        || loci_peer_meet(high.rt, &parent, &index) != LOCO_OK)
+        _exit(1);
+    return loci_peer(high.rt, index);
 }
 
 /* Before this process has a runtime. */
 static void begin_child(struct child *c, uint64_t identity, const char *const *settings)
 {
-    struct loci_address parent;
     int pair[2];
     char byte;
 
@@ -397,13 +413,10 @@ static void begin_child(struct child *c, uint64_t identity, const char *const *s
     close(pair[c->pid != 0]);
     if (c->pid != 0)
         return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    tcp_open(&high, identity, settings);
-    transfer(c->talk, &parent, &high.rt->address, sizeof parent);
-    tcp_meet(&high, &parent);
+    meet_parent(c->talk, identity, settings);
     while (read(c->talk, &byte, 1) == 1)
         ;
-    tcp_close(&high);
+    loco_runtime_close(high.rt);
     _exit(0);
 }
 
@@ -411,7 +424,7 @@ static struct loci_peer *meet_child(struct child *c)
 {
     struct loci_peer *peer;
 
-    transfer(c->talk, &c->address, &low.rt->address, sizeof c->address);
+    cr_assert(transfer(c->talk, &c->address, &low.rt->address, sizeof c->address));
     peer = tcp_meet(&low, &c->address);
     cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
     return peer;
@@ -489,10 +502,7 @@ Test(tcp_links, who_was_stopped_does_not_blame_its_peers, .timeout = 120)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        tcp_open(&high, HIGH, short_limit);
-        transfer(pair[1], &parent, &high.rt->address, sizeof parent);
-        peer = tcp_meet(&high, &parent);
+        peer = meet_parent(pair[1], HIGH, short_limit);
         (void)!read(pair[1], &alive, 1);
         usleep(1500000);
         alive = !tcp_is_gone(peer);
@@ -500,7 +510,7 @@ Test(tcp_links, who_was_stopped_does_not_blame_its_peers, .timeout = 120)
         _exit(0);
     }
     tcp_open(&low, LOW, no_limit);
-    transfer(pair[0], &parent, &low.rt->address, sizeof parent);
+    cr_assert(transfer(pair[0], &parent, &low.rt->address, sizeof parent));
     peer = tcp_meet(&low, &parent);
     cr_assert(tcp_await_ready(&low, 1));
     kill(pid, SIGSTOP);
