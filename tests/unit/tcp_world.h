@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -333,6 +334,39 @@ static inline bool tcp_await_count(_Atomic int *count, int least)
     struct tcp_count c = { count, least };
 
     return tcp_await(tcp_has_come, &c, RUN_PATIENCE);
+}
+
+/* ---- in the service thread, whose most of all is ---- */
+
+typedef void tcp_look(struct tcp_member *m, void *arg);
+
+struct tcp_glance {
+    tcp_look *look;
+    void *arg;
+    _Atomic int done;
+};
+
+static inline void tcp_glance(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    struct tcp_glance *g = ctx;
+
+    (void)events;
+    loci_service_unwatch(rt, fd);
+    g->look(tcp_member_of(rt), g->arg);
+    atomic_store(&g->done, 1);
+}
+
+static inline void tcp_in_service(struct tcp_member *m, tcp_look *look, void *arg)
+{
+    struct tcp_glance g = { .look = look, .arg = arg };
+    int pipes[2];
+
+    cr_assert_eq(pipe2(pipes, O_CLOEXEC), 0);
+    cr_assert_eq((int)write(pipes[1], "x", 1), 1);
+    cr_assert_eq(loci_service_watch(m->rt, pipes[0], EPOLLIN, tcp_glance, &g), LOCO_OK);
+    cr_assert(tcp_await_count(&g.done, 1));
+    close(pipes[0]);
+    close(pipes[1]);
 }
 
 /* ---- by hand ---- */

@@ -78,17 +78,19 @@ Test(tcp_links, messages_come_whole_and_in_order, .timeout = 300)
     part();
 }
 
-static int small_buffer(struct loci_peer *to)
+static void small_buffer(struct tcp_member *m, void *to)
 {
     int small = 4096, fd = tcp_link_of(tcp_link_to(to))->watch.fd;
 
-    return setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    (void)m;
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
 }
 
 Test(tcp_links, messages_in_pieces_come_whole, .timeout = 300)
 {
     meet(NULL);
-    cr_assert_eq(small_buffer(to_high) + small_buffer(to_low), 0);
+    tcp_in_service(&low, small_buffer, to_high);
+    tcp_in_service(&high, small_buffer, to_low);
     exchange((unsigned)run_rounds(1000));
     part();
 }
@@ -124,30 +126,17 @@ Test(tcp_links, a_call_of_who_is_ahead_waits, .timeout = 120)
     part();
 }
 
-static unsigned parked;
-
-static void count_parked(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+static void count_parked(struct tcp_member *m, void *count)
 {
-    (void)rt;
-    (void)events;
-    parked = tcp_member_of(rt)->f.links->nparked;
-    loci_service_unwatch(rt, fd);
-    atomic_store((_Atomic int *)ctx, 1);
+    *(unsigned *)count = m->f.links->nparked;
 }
 
-/* As its service thread sees it. */
 static unsigned parked_at(struct tcp_member *m)
 {
-    _Atomic int seen = 0;
-    int pipes[2];
+    unsigned count = 0;
 
-    cr_assert_eq(pipe2(pipes, O_CLOEXEC), 0);
-    cr_assert_eq((int)write(pipes[1], "x", 1), 1);
-    cr_assert_eq(loci_service_watch(m->rt, pipes[0], 1, count_parked, &seen), LOCO_OK);
-    cr_assert(tcp_await_count(&seen, 1));
-    close(pipes[0]);
-    close(pipes[1]);
-    return parked;
+    tcp_in_service(m, count_parked, &count);
+    return count;
 }
 
 static bool none_is_parked(void *arg)
@@ -348,12 +337,18 @@ Test(tcp_links, who_closes_has_left, .timeout = 120)
     }
 }
 
+static void cut(struct tcp_member *m, void *to)
+{
+    (void)m;
+    shutdown(tcp_link_of(tcp_link_to(to))->watch.fd, SHUT_RDWR);
+}
+
 /* One whose connection fails is dead, since nothing is known of what it has sent. */
 Test(tcp_links, a_connection_that_fails_is_a_death, .timeout = 120)
 {
     meet(NULL);
     loci_peers_use(low.rt, &to_high->index, 1);     /* or it is forgotten at once */
-    cr_assert_eq(shutdown(tcp_link_of(tcp_link_to(to_low))->watch.fd, SHUT_RDWR), 0);
+    tcp_in_service(&high, cut, to_low);
     cr_assert(tcp_await(tcp_is_gone, to_high, 2000000000));
     cr_assert_eq(atomic_load(&to_high->state), LOCI_PEER_DEAD);
     cr_assert(tcp_await(tcp_is_gone, to_low, 2000000000));
