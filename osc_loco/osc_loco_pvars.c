@@ -226,6 +226,28 @@ static void add_waits(void)
     }
 }
 
+static void add_tcp(void)
+{
+    static const struct {
+        const char *name;
+        int class;
+        const char *help;
+    } numbers[LOCI_STATS_TCPS] = {
+        [LOCI_STATS_TCP_CONNECTIONS] = { "tcp_connections", MCA_BASE_PVAR_CLASS_COUNTER,
+            "Connections for data made over TCP with processes of other machines" },
+        [LOCI_STATS_TCP_BYTES_OUT] = { "tcp_bytes_out", MCA_BASE_PVAR_CLASS_AGGREGATE,
+            "Bytes sent over them" },
+        [LOCI_STATS_TCP_BYTES_IN] = { "tcp_bytes_in", MCA_BASE_PVAR_CLASS_AGGREGATE,
+            "Bytes received over them" },
+        [LOCI_STATS_TCP_SERVED] = { "tcp_requests_served", MCA_BASE_PVAR_CLASS_COUNTER,
+            "Requests of other processes, done by this one" },
+    };
+
+    for (int i = 0; i < LOCI_STATS_TCPS; i++)
+        add(numbers[i].name, numbers[i].class,
+            (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_TCP + i), 0 }, numbers[i].help);
+}
+
 static void add_runtime(void)
 {
     static const char *const posts[LOCI_STATS_POSTS] = { "writes", "reads", "atomics" };
@@ -255,6 +277,7 @@ static void add_runtime(void)
     add("registrations_kept", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_REGISTRATIONS_KEPT, 0 },
         "Times that it was still registered with one");
+    add_tcp();
     add("windows_made", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_WINDOWS_MADE, 0 }, "Windows that were made");
     add("windows_alive", MCA_BASE_PVAR_CLASS_LEVEL, (struct value){ MAKE_ALIVE, 0, 0 },

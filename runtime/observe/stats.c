@@ -35,6 +35,10 @@ const char *const loci_wait_kind_names[LOCI_WAIT_KINDS] = {
 };
 const char *const loci_stats_fence_names[LOCI_STATS_FENCES] = { "nothing", "ack", "place" };
 
+static const char *const tcp_names[LOCI_STATS_TCPS] = {
+    "connections made", "bytes sent", "bytes received", "requests served",
+};
+
 uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path)
 {
     static const unsigned char path_of[LOCI_STATS_OPS] = {
@@ -113,9 +117,9 @@ static void say_paths(struct text *t, const struct loco_runtime *rt)
     }
 }
 
-/* A block of numbers that have names, without those that are 0. */
+/* A block of numbers that have names, without those that are 0; `column` says of what they are. */
 static void say_block(struct text *t, const struct loco_runtime *rt, const char *title,
-                      const char *const *names, int first, int n)
+                      const char *column, const char *const *names, int first, int n)
 {
     bool any = false;
 
@@ -123,7 +127,7 @@ static void say_block(struct text *t, const struct loco_runtime *rt, const char 
         if (number(rt, first + i) == 0)
             continue;
         if (!any)
-            say(t, "  %-28s %14s\n", title, "calls");
+            say(t, "  %-28s %14s\n", title, column);
         any = true;
         say(t, "    %-26s %14llu\n", names[i], number(rt, first + i));
     }
@@ -194,14 +198,16 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
         (long)rt->address.pid);
     say_operations(&t, rt);
     say_paths(&t, rt);
-    say_block(&t, rt, "synchronisation", loci_stats_sync_names, LOCI_STAT_SYNC, LOCI_STATS_SYNCS);
+    say_block(&t, rt, "synchronisation", "calls", loci_stats_sync_names, LOCI_STAT_SYNC,
+              LOCI_STATS_SYNCS);
     say_waits(&t, rt);
-    say_block(&t, rt, "fences of the runtime, by what they did", loci_stats_fence_names,
+    say_block(&t, rt, "fences of the runtime, by what they did", "calls", loci_stats_fence_names,
               LOCI_STAT_FENCES, LOCI_STATS_FENCES);
     say_posted(&t, rt);
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);
 #endif
+    say_block(&t, rt, "over TCP", "number", tcp_names, LOCI_STAT_TCP, LOCI_STATS_TCPS);
     if (number(rt, LOCI_STAT_REGISTRATIONS) > 0)
         say(&t, "  %-28s %14llu, %llu times still there\n", "registrations with a device",
             number(rt, LOCI_STAT_REGISTRATIONS), number(rt, LOCI_STAT_REGISTRATIONS_KEPT));

@@ -61,6 +61,16 @@ enum loci_stats_posted {
     LOCI_STATS_WRITES, LOCI_STATS_READS, LOCI_STATS_ATOMICS, LOCI_STATS_POSTS
 };
 
+/* Connections for data with processes of other machines, over TCP. Always counted, once for each
+ * system call. */
+enum loci_stats_tcp {
+    LOCI_STATS_TCP_CONNECTIONS,     /* made, by whichever of the two */
+    LOCI_STATS_TCP_BYTES_OUT,       /* sent */
+    LOCI_STATS_TCP_BYTES_IN,        /* received */
+    LOCI_STATS_TCP_SERVED,          /* requests of peers; of a long write, each piece */
+    LOCI_STATS_TCPS
+};
+
 /* Indices of the numbers; each block is indexed by the enum of its name. */
 enum loci_stat {
     LOCI_STAT_CALLS = 0,                                            /* that succeeded */
@@ -79,7 +89,8 @@ enum loci_stat {
     LOCI_STAT_WINDOWS_FREED,
     LOCI_STAT_REGISTRATIONS,        /* of the program's memory with a device; always counted */
     LOCI_STAT_REGISTRATIONS_KEPT,   /* needed, and there already */
-    LOCI_STAT_COUNT
+    LOCI_STAT_TCP,
+    LOCI_STAT_COUNT = LOCI_STAT_TCP + LOCI_STATS_TCPS
 };
 
 /* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */

@@ -471,6 +471,65 @@ static void lock_waits(int flavor)
     tl_win_close(&w);
 }
 
+/* ---- TCP ---- */
+
+/* Whether all ranks are on one machine. */
+static int is_one_machine(void)
+{
+    MPI_Comm machine;
+    int size;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &size);
+    MPI_Comm_free(&machine);
+    return size == tl_size();
+}
+
+/* Of all ranks together. */
+static long long read_sum(struct tool *tool, const char *name)
+{
+    long long mine = (long long)tool_read(tool, name), sum;
+
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
+/* Each rank puts to all. Inside a machine nothing goes over TCP, between machines all does. */
+static void tcp(int flavor)
+{
+    const char *fabric = getenv("LOCO_FABRIC");
+    int one = is_one_machine(), over_tcp = !one && fabric != NULL && strcmp(fabric, "tcp") == 0;
+    long long value = 1, sent, received, served;
+    struct tl_win w;
+    struct tool tool;
+
+    if (!tl_win_open(&w, flavor, MPI_COMM_WORLD, 64, 1))
+        return;
+    if (tool_open(&tool) && tool_add(&tool, "osc_loco_tcp_connections", NULL)
+        && tool_add(&tool, "osc_loco_tcp_bytes_out", NULL)
+        && tool_add(&tool, "osc_loco_tcp_bytes_in", NULL)
+        && tool_add(&tool, "osc_loco_tcp_requests_served", NULL)) {
+        tl_barrier();
+        MPI_Win_lock_all(0, w.win);
+        for (int i = 0; i < ROUNDS; i++)
+            for (int to = 0; to < tl_size(); to++)
+                MPI_Put(&value, 1, MPI_LONG_LONG, to, tl_disp(&w, to, 0), 1, MPI_LONG_LONG, w.win);
+        MPI_Win_unlock_all(w.win);
+        tl_barrier();
+        sent = read_sum(&tool, "osc_loco_tcp_bytes_out");
+        received = read_sum(&tool, "osc_loco_tcp_bytes_in");
+        served = read_sum(&tool, "osc_loco_tcp_requests_served");
+        if (one)
+            tl_eq(sent + received + served, 0, "what went over TCP");
+        if (over_tcp)
+            tl_true(sent >= ROUNDS * 8 && received >= ROUNDS * 8 && served >= ROUNDS,
+                    "%lld bytes were sent, %lld received, %lld requests served", sent, received,
+                    served);
+        tool_close(&tool);
+    }
+    tl_win_close(&w);
+}
+
 /* ---- errors and lives ---- */
 
 static void failed_calls(int flavor)
@@ -574,6 +633,7 @@ int main(int argc, char **argv)
         {"threads", threads, TL_ALL, 1, 120},
         {"switching", switching, TL_ALLOCATE, 1, 120},
         {"lock_waits", lock_waits, TL_ALLOCATE, 2, 120},
+        {"tcp", tcp, TL_ALL, 2, 60},
         {"failed_calls", failed_calls, TL_ALL, 1, 60},
         {"lives", lives, TL_ALL, 1, 60},
         {"traced", traced, 0, 1, 120},

@@ -35,6 +35,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
     mine.settings = job->settings;
     if (mine.log == NULL)
         mine.log = run_log;
+    run_on_node(boot->exchange.rank);
     status = loco_runtime_open(&mine, &rt);
     if (status != LOCO_OK) {
         fprintf(stderr, "rank %d: no runtime: %s\n", boot->exchange.rank, loco_strerror(status));

@@ -228,6 +228,74 @@ Test(observe, fences)
     cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, fences, NULL), 0);
 }
 
+/* ---- what goes over TCP ---- */
+
+/* Each barrier writes a word to the other process. */
+static int over_tcp(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_barrier_t *barrier;
+
+    (void)arg;
+    (void)rank;
+    CHECK_OK(loco_barrier_create(rt, NULL, "b", loco_everyone(rt), &barrier));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    for (int i = 0; i < 10; i++)
+        CHECK_OK(loco_barrier_wait(barrier));
+    CHECK_OK(run_meet(rt));
+    loco_barrier_destroy(barrier);
+    return 0;
+}
+
+/* Two processes on `nodes` nodes; their tables. */
+static void tables_of(const char *nodes, char *table[2])
+{
+    struct files files;
+
+    files_open(&files, "1M");
+    files.settings[1] = "LOCO_FABRIC=tcp";
+    files.settings[2] = NULL;
+    setenv("TEST_NODES", nodes, 1);
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, files.settings, over_tcp, NULL), 0);
+    for (int rank = 0; rank < 2; rank++)
+        table[rank] = files_read(&files, "stats", rank);
+    files_close(&files);
+}
+
+/* Each barrier is a request of 40 bytes at least, each way. What a process does after its table is
+ * written, such as to answer the other's last request, is not in it. */
+Test(observe, tcp)
+{
+    const long long late = 5 * 40;
+    char *table[2];
+
+    tables_of("2", table);
+    for (int rank = 0; rank < 2; rank++) {
+        long long sent = number_of(table[1 - rank], "bytes sent");
+        long long received = number_of(table[rank], "bytes received");
+
+        cr_assert_eq(number_of(table[rank], "connections made"), 1, "%s", table[rank]);
+        cr_assert_geq(number_of(table[rank], "requests served"), 10, "%s", table[rank]);
+        cr_assert_geq(sent, 400, "%s", table[1 - rank]);
+        cr_assert(received >= sent - late && received <= sent + late, "%s%s", table[0], table[1]);
+    }
+    free(table[0]);
+    free(table[1]);
+}
+
+Test(observe, nothing_of_tcp_on_one_node)
+{
+    char *table[2];
+
+    tables_of("1", table);
+    for (int rank = 0; rank < 2; rank++) {
+        cr_assert_eq(number_of(table[rank], "over"), -1, "%s", table[rank]);
+        cr_assert_eq(number_of(table[rank], "connections made"), -1, "%s", table[rank]);
+        free(table[rank]);
+    }
+}
+
+/* ---- fences of what is not placed ---- */
+
 /* A write that is not placed needs a place; then nothing is left to do. */
 static int dirty(loco_runtime_t *rt, int rank, void *arg)
 {

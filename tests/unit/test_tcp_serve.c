@@ -162,6 +162,9 @@ static int status_of(const struct tcp_frame *frame)
 
 /* ---- cut anywhere ---- */
 
+#define STORY_REQUESTS 6
+#define STORY_ANSWERED (4 * sizeof(struct tcp_frame) + 800)     /* bytes */
+
 /* All kinds of requests, one behind the other; *len is how long. */
 static unsigned char *story(struct peer *p, const struct loci_mem *mem, size_t *len)
 {
@@ -218,7 +221,26 @@ static void check_story(struct peer *p, const unsigned char *memory)
     cr_assert(f.op == TCP_ANSWER && status_of(&f) == LOCO_OK && f.len == 0);
 }
 
-static void cut_everywhere(struct peer *p, const struct loci_mem *mem, unsigned char *memory)
+static uint64_t counted(const struct peer *p, enum loci_stats_tcp which)
+{
+    return loci_stats_get(p->rt->stats, LOCI_STAT_TCP + (int)which);
+}
+
+/* How many stories, and their bytes. */
+struct told {
+    uint64_t stories, bytes;
+};
+
+/* Requests count once, however they were cut. */
+static void check_counts(const struct peer *p, const struct told *told)
+{
+    cr_assert_eq(counted(p, LOCI_STATS_TCP_SERVED), told->stories * STORY_REQUESTS);
+    cr_assert_eq(counted(p, LOCI_STATS_TCP_BYTES_IN), told->bytes);
+    cr_assert_eq(counted(p, LOCI_STATS_TCP_BYTES_OUT), told->stories * STORY_ANSWERED);
+}
+
+static void cut_everywhere(struct peer *p, const struct loci_mem *mem, unsigned char *memory,
+                           struct told *told)
 {
     size_t len;
     unsigned char *bytes = story(p, mem, &len);
@@ -231,6 +253,8 @@ static void cut_everywhere(struct peer *p, const struct loci_mem *mem, unsigned 
         say(p, bytes + cut, len - cut);
         serve(p);
         check_story(p, memory);
+        told->stories++;
+        told->bytes += len;
     }
     for (int round = 0; round < run_rounds(200); round++) {
         memset(memory, 0, AREA);
@@ -241,17 +265,21 @@ static void cut_everywhere(struct peer *p, const struct loci_mem *mem, unsigned 
             serve(p);
         }
         check_story(p, memory);
+        told->stories++;
+        told->bytes += len;
     }
     free(bytes);
 }
 
 Test(tcp_serve, requests_may_be_cut_anywhere)
 {
+    struct told told = { 0, 0 };
     struct peer p;
 
     open_peer(&p);
-    cut_everywhere(&p, &p.user, p.guarded + AREA);
-    cut_everywhere(&p, &p.pool, loci_mem_ptr(&p.pool));
+    cut_everywhere(&p, &p.user, p.guarded + AREA, &told);
+    cut_everywhere(&p, &p.pool, loci_mem_ptr(&p.pool), &told);
+    check_counts(&p, &told);
     close_peer(&p);
 }
 

@@ -156,6 +156,7 @@ void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd)
             c->fd = fd;
             atomic_store_explicit(&c->state, TCP_CONN_READY, memory_order_relaxed);
             count_ready(f, 1);
+            loci_stats_add(f->rt->stats, LOCI_STAT_TCP + LOCI_STATS_TCP_CONNECTIONS, 1);
             status = watch(c, EPOLL_CTL_ADD) == 0 ? loci_tcp_pump(c) : LOCO_ERR_SYSTEM;
             loci_tcp_want_room(c, atomic_load_explicit(&c->unsent, memory_order_relaxed));
         } else {

@@ -116,6 +116,7 @@ static int begin_frame(struct tcp_conn *c, const unsigned char *bytes)
     memcpy(&c->frame, bytes, sizeof c->frame);
     if (!is_sound(&c->frame) || (is_answer(&c->frame) && answered(c) == NULL))
         return LOCO_ERR_PROTOCOL;
+    c->served += !is_answer(&c->frame);
     if (!has_data(&c->frame))
         return loci_tcp_serve(c, &c->frame);
     c->left = c->frame.len;
@@ -173,6 +174,16 @@ static int parse(struct tcp_conn *c, const unsigned char *bytes, size_t len, siz
 
 enum { NOTHING, SOME, MORE };   /* what a read found: MORE where there may be some still */
 
+static void count_read(struct tcp_conn *c, size_t bytes)
+{
+    loci_counter *stats = c->fabric->rt->stats + LOCI_STAT_TCP;
+
+    loci_stats_add(stats, LOCI_STATS_TCP_BYTES_IN, bytes);
+    if (c->served > 0)
+        loci_stats_add(stats, LOCI_STATS_TCP_SERVED, c->served);
+    c->served = 0;
+}
+
 /* Or an error: the connection is over. */
 static int read_once(struct tcp_conn *c)
 {
@@ -187,11 +198,11 @@ static int read_once(struct tcp_conn *c)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? NOTHING
                                                                               : LOCO_ERR_PEER_DEAD;
     memcpy(from, c->rest, c->nrest);
-    c->bytes_in += (uint64_t)n;
     pthread_mutex_lock(&c->fabric->shm->lock);
     status = parse(c, from, (size_t)n + c->nrest, &rest);
     gathered = loci_tcp_serve_gathered(c);
     pthread_mutex_unlock(&c->fabric->shm->lock);
+    count_read(c, (size_t)n);
     if (status != LOCO_OK || gathered != LOCO_OK)
         return status != LOCO_OK ? status : gathered;
     memcpy(c->rest, in + n - rest, rest);

@@ -342,7 +342,8 @@ int loci_tcp_pump(struct tcp_conn *c)
         if (n < 0)
             return errno == EAGAIN || errno == EWOULDBLOCK ? LOCO_OK : LOCO_ERR_SYSTEM;
         consume(c, (size_t)n);
-        c->bytes_out += (uint64_t)n;
+        loci_stats_add(c->fabric->rt->stats, LOCI_STAT_TCP + LOCI_STATS_TCP_BYTES_OUT,
+                       (uint64_t)n);
     }
     atomic_store_explicit(&c->unsent, false, memory_order_relaxed);
     return LOCO_OK;

@@ -140,7 +140,7 @@ struct tcp_conn {
     struct tcp_owed *owed;              /* ring of TCP_OWED */
     uint32_t owed_from, owed_to;
     uint32_t read_to;                   /* behind the last read of it; maybe before owed_from */
-    uint64_t bytes_in;                  /* ever read */
+    unsigned served;                    /* requests of the bytes just read */
 
     /* Under `lock`. */
     pthread_mutex_t lock;
@@ -159,7 +159,6 @@ struct tcp_conn {
     _Atomic uint32_t pending_from, pending_to;
     uint64_t lanes[TCP_LANES / 64];     /* numbers that are taken, a bit each */
 
-    uint64_t bytes_out;                 /* ever sent */
     struct tcp_request nobodys;         /* whose answers nobody waits for any more */
 };
 
