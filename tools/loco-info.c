@@ -299,35 +299,71 @@ static void add_verbs(struct info *info, const struct loci_tunables *tunables)
 
 /* ---- tcp ---- */
 
+/* Which of the interfaces other machines would be told; 0: why there is none. */
+static int tcp_chosen(const struct loci_tunables *tunables,
+                      struct tcp_interface list[TCP_INTERFACES], int chosen[LOCI_TCP_PLACES],
+                      char why[TEXT])
+{
+    int n = loci_tcp_interfaces(list), count;
+    const char *wrong;
+
+    if (n < 0) {
+        snprintf(why, TEXT, "getifaddrs: %s", strerror(errno));
+        return 0;
+    }
+    count = loci_tcp_interfaces_choose(list, n, tunables->tcp_if, chosen, &wrong);
+    if (count < 0)
+        snprintf(why, TEXT, "LOCO_TCP_IF: \"%.100s\" does not begin with the name of an interface, "
+                 "or a network such as 10.0.0.0/8", wrong);
+    else if (count == 0)
+        snprintf(why, TEXT, "no network interface that is up has an address that "
+                 "LOCO_TCP_IF=%.100s allows", tunables->tcp_if);
+    return count < 0 ? 0 : count;
+}
+
+static void add_tcp_ports(struct info *info, const struct tcp_range_of_ports *ports)
+{
+    if (ports->first == 0)
+        note(add(info, "fabrics", "tcp: ports", "any"), "the system chooses; LOCO_TCP_PORTS");
+    else
+        note(add(info, "fabrics", "tcp: ports", "%u-%u", ports->first, ports->last),
+             "one for each process of this machine; LOCO_TCP_PORTS");
+}
+
+static void add_tcp_address(struct info *info, int number, const struct tcp_interface *it)
+{
+    char key[TEXT], text[TCP_PLACE_TEXT];
+    struct item *item;
+
+    snprintf(key, sizeof key, "tcp: address %d", number);
+    loci_tcp_place_text(&it->place, text);
+    item = add(info, "fabrics", key, "%s", text);
+    snprintf(item->note, sizeof item->note, "%s%s", it->name,
+             it->loopback ? ", which leads to this machine alone"
+             : it->routes ? ", of the default route" : "");
+}
+
 /* The places where a process would listen. */
 static void add_tcp(struct info *info, const struct loci_tunables *tunables)
 {
     struct tcp_interface list[TCP_INTERFACES];
-    int n = loci_tcp_interfaces(list), chosen[LOCI_TCP_PLACES], count;
-    const char *wrong;
+    int chosen[LOCI_TCP_PLACES], count;
+    struct tcp_range_of_ports ports;
+    char why[TEXT] = "";
 
-    if (n < 0) {
-        note(add(info, "fabrics", "tcp", "not available"), strerror(errno));
-        return;
+    count = tcp_chosen(tunables, list, chosen, why);
+    if (!loci_tcp_ports_read(tunables->tcp_ports, &ports)) {
+        snprintf(why, sizeof why, "LOCO_TCP_PORTS=%.100s: allowed is auto, or FIRST-LAST within "
+                 "1 to 65535", tunables->tcp_ports);
+        count = 0;
     }
-    count = loci_tcp_interfaces_choose(list, n, tunables->tcp_if, chosen, &wrong);
-    if (count <= 0)
-        note(add(info, "fabrics", "tcp", "not available"), count < 0 ? "LOCO_TCP_IF makes no sense"
-             : "no interface that is up has an address that LOCO_TCP_IF allows");
-    else
-        add(info, "fabrics", "tcp", "available");
-    for (int i = 0; i < count; i++) {
-        const struct tcp_interface *it = &list[chosen[i]];
-        char key[TEXT], text[TCP_PLACE_TEXT];
-        struct item *item;
-
-        snprintf(key, sizeof key, "tcp: address %d", i + 1);
-        loci_tcp_place_text(&it->place, text);
-        item = add(info, "fabrics", key, "%s", text);
-        snprintf(item->note, sizeof item->note, "%s%s", it->name,
-                 it->loopback ? ", which leads to this machine alone"
-                 : it->routes ? ", of the default route" : "");
-    }
+    note(add(info, "fabrics", "tcp", count > 0 ? "available" : "not available"),
+         count > 0 ? "for jobs on several machines without RDMA devices, or with LOCO_FABRIC=tcp"
+                   : why);
+    for (int i = 0; i < count; i++)
+        add_tcp_address(info, i + 1, &list[chosen[i]]);
+    if (count > 0)
+        add_tcp_ports(info, &ports);
 }
 
 /* ---- tunables ---- */

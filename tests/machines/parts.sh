@@ -326,8 +326,15 @@ starts_ranks() {
     echo "$said"
     [ "$(echo "$said" | sort | xargs)" = 'machine1 machine2 machine3' ]
 }
+# Where a process of each machine would listen.
+says_where() {
+    local i
+    for i in 1 2 3; do
+        on $i "$builddir/tools/loco-info" | grep -E "tcp: address [12] +(10\\.91\\.0\\.$i|fd00:91::$i)  \\(eth0" || return
+    done
+}
 export serves
-export -f differ hears reach own_files starts_ranks
+export -f differ hears reach own_files starts_ranks says_where
 
 part_smoke() {
     check_function 'machines reach each other' 60 reach
@@ -336,6 +343,7 @@ part_smoke() {
         'read -ra machine <<<"$MACHINES"; differ /proc/sys/kernel/random/boot_id'
     check_function 'each has its own /dev/shm and TMPDIR' 20 own_files
     check_function 'mpirun starts ranks on each' 60 starts_ranks
+    check_function 'loco-info shows the addresses of each' 60 says_where
 }
 
 "part_$1"

@@ -328,3 +328,18 @@ int loci_tcp_interfaces_choose(const struct tcp_interface *list, int n, const ch
     }
     return count;
 }
+
+/* ---- ports ---- */
+
+bool loci_tcp_ports_read(const char *rule, struct tcp_range_of_ports *ports)
+{
+    int end = 0;
+
+    *ports = (struct tcp_range_of_ports){ 0, 0 };
+    if (strcmp(rule, "auto") == 0)
+        return true;
+    return rule[strspn(rule, "0123456789-")] == '\0'
+           && sscanf(rule, "%5u-%5u%n", &ports->first, &ports->last, &end) == 2
+           && rule[end] == '\0' && ports->first >= 1 && ports->first <= ports->last
+           && ports->last <= 65535;
+}

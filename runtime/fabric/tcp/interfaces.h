@@ -9,7 +9,8 @@
 
 #include "fabric/fabric.h"
 
-/* The addresses of this machine, and which of them other machines are told. */
+/* The addresses of this machine, and which of them other machines are told; and the ports. For
+ * loco-info, too. */
 
 struct tcp_interface {
     char name[IF_NAMESIZE];
@@ -31,6 +32,13 @@ int loci_tcp_interfaces_choose(const struct tcp_interface *list, int n, const ch
 
 /* Whether the other address is in this place's network. */
 bool loci_tcp_is_near(const struct loci_tcp_place *mine, const struct loci_tcp_place *other);
+
+struct tcp_range_of_ports {
+    unsigned first, last;           /* 0: the system chooses */
+};
+
+/* What LOCO_TCP_PORTS says; false: it makes no sense. */
+bool loci_tcp_ports_read(const char *rule, struct tcp_range_of_ports *ports);
 
 /* How the system writes it; bytes of the result. */
 socklen_t loci_tcp_sockaddr(const struct loci_tcp_place *place, struct sockaddr_storage *out);

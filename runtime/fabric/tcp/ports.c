@@ -118,22 +118,6 @@ void loci_tcp_ports_tick(struct tcp_ports *ports)
 
 /* ---- ports ---- */
 
-struct range {
-    unsigned first, last;       /* 0: the kernel chooses */
-};
-
-static bool read_range(const char *text, struct range *r)
-{
-    int end = 0;
-
-    *r = (struct range){ 0, 0 };
-    if (strcmp(text, "auto") == 0)
-        return true;
-    return text[strspn(text, "0123456789-")] == '\0'
-           && sscanf(text, "%5u-%5u%n", &r->first, &r->last, &end) == 2 && text[end] == '\0'
-           && r->first >= 1 && r->first <= r->last && r->last <= 65535;
-}
-
 /* A socket that listens there; -1: errno. */
 static int listen_at(const struct loci_tcp_place *place)
 {
@@ -156,7 +140,7 @@ static int listen_at(const struct loci_tcp_place *place)
 
 /* Processes of one machine begin at different ports of the range. */
 static int listen_in(const struct loco_runtime *rt, struct loci_tcp_place *place,
-                     const struct range *r)
+                     const struct tcp_range_of_ports *r)
 {
     unsigned many = r->last - r->first + 1, from = (unsigned)(rt->address.identity % many);
     int fd = -1;
@@ -191,7 +175,7 @@ static bool is_not_ready(void)
     return errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT;
 }
 
-static void say_why(const struct loco_runtime *rt, const struct range *r,
+static void say_why(const struct loco_runtime *rt, const struct tcp_range_of_ports *r,
                     const struct loci_tcp_place *place)
 {
     char text[TCP_PLACE_TEXT];
@@ -210,7 +194,7 @@ static void say_why(const struct loco_runtime *rt, const struct range *r,
 }
 
 /* LOCO_ERR_AGAIN: others have to do. */
-static int open_port(struct tcp_ports *ports, const struct range *r,
+static int open_port(struct tcp_ports *ports, const struct tcp_range_of_ports *r,
                      const struct loci_tcp_place *place, struct loci_tcp_place *mine)
 {
     struct loco_runtime *rt = ports->fabric->rt;
@@ -270,9 +254,9 @@ static int open_ports(struct tcp_ports *ports, struct loci_address *mine)
     struct loco_runtime *rt = ports->fabric->rt;
     struct loci_tcp_place places[LOCI_TCP_PLACES];
     int status = LOCO_OK, count;
-    struct range r;
+    struct tcp_range_of_ports r;
 
-    if (!read_range(rt->tunables.tcp_ports, &r)) {
+    if (!loci_tcp_ports_read(rt->tunables.tcp_ports, &r)) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "LOCO_TCP_PORTS=%s: allowed is auto, or FIRST-LAST within 1 "
                  "to 65535", rt->tunables.tcp_ports);
         return LOCO_ERR_ARG;
