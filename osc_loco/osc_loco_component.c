@@ -472,8 +472,7 @@ static int component_query(struct ompi_win_t *win, void **base, size_t size, int
         return OMPI_ERR_RMA_SHARED;
     }
     if (spread == APART) {
-        tell_several_nodes(comm, "not all of these have an RDMA device that can be used "
-                           "(loco-info)");
+        tell_several_nodes(comm, "not all of these can reach other machines (loco-info)");
         return -1;
     }
     return COMPONENT->priority;
@@ -499,8 +498,8 @@ static void tell(int status)
     pthread_mutex_unlock(&COMPONENT->lock);
     if (status == LOCO_ERR_UNSUPPORTED && cause[0] == '\0')
         snprintf(cause, sizeof cause, "members count as different nodes by LOCO_NODE, "
-                 "osc_loco_node, or their containers, and there is no RDMA device to connect them "
-                 "(loco-info)");
+                 "osc_loco_node, or their containers, and the fabric is for one node alone: set "
+                 "LOCO_FABRIC=tcp for all, and a LOCO_NODE for each container");
     if (cause[0] == '\0')
         snprintf(cause, sizeof cause, "see what the other members say");
     opal_output(0, "osc loco: no window: %s: %s", loco_strerror(status), cause);

@@ -30,7 +30,7 @@ enum loco_fence_scope {
  * Errors: LOCO_ERR_PEER_DEAD (a peer with unplaced writes is dead; the others' are placed; of all
  * peers, one that has closed its runtime is none),
  * LOCO_ERR_ARG (no such scope or peer, or LOCO_FENCE_PAIR with all peers; nothing is done); over a
- * network LOCO_ERR_RANGE or LOCO_ERR_SYSTEM (a peer's device has refused something: writes are
+ * network LOCO_ERR_RANGE or LOCO_ERR_SYSTEM (a peer or its device has refused something: writes are
  * lost. The thread that wrote them reaches that peer again once a fence of its own has said so). */
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer);
 /** @} */

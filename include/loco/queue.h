@@ -54,8 +54,8 @@ extern "C" {
  * for each pop that the dead had under way; and its own push that was under way may be in or not.
  * Places where a dead process was in the middle of a call may be given up: the queue holds less
  * then. What a dead process leaves half done others wait for up to half a second,
- * on a device 8 times LOCO_RDMA_TIMEOUT longer.
- * LOCO_ERR_RANGE: the target's device has refused a write that this thread began before, to
+ * between nodes 8 times LOCO_RDMA_TIMEOUT longer.
+ * LOCO_ERR_RANGE: the target, or its device, has refused a write that this thread began before, to
  * whatever object, as a fence would tell (loco_fence). A push into a queue made with
  * LOCO_QUEUE_FENCE has put nothing in then. All other calls have done their work all the same: the
  * entry is in, or taken and in `entry`, or the queue is closed.

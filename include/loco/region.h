@@ -29,7 +29,7 @@ extern "C" {
  * A write is visible everywhere after a fence that covers it (fence.h).
  * Own part: also through the pointer of _local; words that others write while they are polled
  * must be read with loco_region_read64, or C11 atomics with acquire.
- * Atomics are atomic to each other. Where processes are on different nodes they are the network
+ * Atomics are atomic to each other. Where processes are on different nodes they may be a network
  * device's, the owner's included: there neither a plain write to such a word nor a C11 atomic
  * through the pointer of _local is atomic to them, and may be lost or undo one; loads are fine.
  * Errors of all: LOCO_ERR_RANGE (nothing is moved), LOCO_ERR_ARG (no such rank; a word that is

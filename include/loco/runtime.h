@@ -58,8 +58,9 @@ struct loco_bootstrap {
     const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: stronger than
                                          the environment; NULL: none */
     bool other_machines;            /**< processes of other machines will be met: where LOCO_FABRIC
-                                         does not say otherwise, data goes through an RDMA device,
-                                         if there is one. The same at all who meet */
+                                         does not say otherwise, data between machines goes through
+                                         an RDMA device, or over TCP where there is none. The same
+                                         at all who meet */
 };
 
 /** Open this process's runtime. Collective over the bootstrap's exchange; afterwards its

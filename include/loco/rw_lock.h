@@ -31,9 +31,9 @@ extern "C" {
  * Order: what was visible to a releaser, and its writes of the scope that it gives, are visible
  * to whoever acquires the lock after it.
  * Errors: LOCO_ERR_PEER_DEAD when the holder is dead, or when a member is dead and nothing has
- * moved for half a second, on a device 8 times LOCO_RDMA_TIMEOUT longer: if it held the lock, that
- * is lost to all. LOCO_ERR_STATE: released by a process that does not hold it so. LOCO_ERR_AGAIN
- * from try: it would have to wait.
+ * moved for half a second, between nodes 8 times LOCO_RDMA_TIMEOUT longer: if it held the lock,
+ * that is lost to all. LOCO_ERR_STATE: released by a process that does not hold it so.
+ * LOCO_ERR_AGAIN from try: it would have to wait.
  * Source: own; the two classes are room synchronisation, with tickets for the impatient.
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;

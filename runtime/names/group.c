@@ -192,9 +192,9 @@ int loci_group_reached(const struct loco_group *group)
         LOCI_LOG(
             group->rt, LOCO_LOG_ERROR,
             "member %d (process %016llx, pid %d) cannot be reached "
-            "from here: it counts as another node, by LOCO_NODE or its container, and there is "
-            "no RDMA device to connect the two (loco-info): leave LOCO_NODE alone, or make "
-            "channels among processes of one node",
+            "from here: it counts as another node, by LOCO_NODE or its container, and the "
+            "fabric is for one node alone: set LOCO_FABRIC=tcp for all, and a LOCO_NODE for each "
+            "container, or make channels among processes of one node",
             i, (unsigned long long)peer->address.identity, (int)peer->address.pid);
         return LOCO_ERR_UNSUPPORTED;
     }

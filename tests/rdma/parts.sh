@@ -592,7 +592,7 @@ part_machines_lost() {
     check_function 'a process of the other machine is killed while we put' 150 'loses killed puts'
     check_function 'a process of the other machine is killed while we wait' 150 'loses killed waits'
     check_function 'a machine without a device' 150 \
-        "no_device && says 'not all of these have an RDMA device that can be used'"
+        "no_device && says 'moves data by another fabric than this one'"
     device_again
     check_function 'a machine that cannot be called' 200 \
         "no_roce && says 'no RDMA connection to process'"
