@@ -46,7 +46,9 @@ static int change(struct member *m, loco_window_t *win, int rank, struct part *m
     case 3:
         *cell = x << 20;
         x = *cell;
-        return member_put(win, rank, at, &x, 8);
+        /* Between nodes nothing orders a put with accumulates. */
+        return run_shares() ? member_put(win, rank, at, &x, 8)
+               : member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_REPLACE, at, &x, NULL, 1);
     default:
         *cell += x;
         return member_accumulate(win, rank, LOCO_TYPE_U64, LOCO_OP_SUM, at, &x, NULL, 1);
