@@ -18,7 +18,8 @@
  * Those through a device are deferred, too, for a doorbell, which soft-RoCE has as a system call,
  * takes several as well as one; but only those to the member of the one before, which goes at once,
  * so that whoever puts one and then computes has it done meanwhile, and each by itself, as the
- * program made them.
+ * program made them. Those over TCP are, too, but neighbours become one: the owner's CPU lands
+ * them, and both ends are spared a frame for each.
  *
  * Operations between two flushes have no order, so all lists may be sent whenever one has to be. */
 
@@ -139,14 +140,19 @@ static int open_list(struct loco_window *win, int rank, enum loci_op_kind kind, 
     return status;
 }
 
-/* One that begins where the last one ended, there and here, makes that longer, where a copy does
- * it: what the system copies costs it by the piece. */
+static bool merges(const struct loco_window *win)
+{
+    return win->synchronous || win->rt->ops->owner_atomics;
+}
+
+/* One that begins where the last one ended, there and here, makes that longer, where a CPU does
+ * it: what is copied costs by the piece. */
 static void add_run(struct loco_window *win, struct list *list, void *local,
                     const struct loco_span *span)
 {
     struct loco_span *last = list->n > 0 ? &list->span[list->n - 1] : NULL;
 
-    if (last != NULL && win->synchronous
+    if (last != NULL && merges(win)
         && span->offset == last->offset + last->len
         && (unsigned char *)local == (unsigned char *)last->local + last->len) {
         last->len += span->len;
