@@ -25,7 +25,6 @@
 #define TICK_NS 1000000                 /* what nobody has sent is sent by then */
 #define QUIET 64                        /* ticks without any, after which they end */
 #define GRACE_NS INT64_C(500000000)     /* for the link to say how a peer ended */
-#define OFTEN 8                         /* helps between two looks, for connections to be left */
 #define LAST_READS 64                   /* of who is gone: more than sockets hold */
 #define TURNS 16                        /* of serving, before other handlers have theirs */
 
@@ -41,14 +40,16 @@ void loci_tcp_tell_sleepers(struct tcp_fabric *f)
             loci_signal(f->rt, LOCI_SELF, (enum loci_bell_kind)kind);
 }
 
-/* The counter is no lock: helps that are lost in a race are as good as not made. */
+/* Since the last look. One help is enough: where ranks outnumber the processors, none makes many
+ * between two messages. The counter is no lock: helps that are lost in a race are as good as not
+ * made. */
 static bool is_helped(struct tcp_fabric *f)
 {
     unsigned helps = atomic_load_explicit(&f->helps, memory_order_relaxed);
-    bool often = helps - f->helps_seen >= OFTEN;
+    bool helped = helps != f->helps_seen;
 
     f->helps_seen = helps;
-    return often;
+    return helped;
 }
 
 /* Whoever spins serves sooner than this thread, which is woken to find nothing, and keeps the
