@@ -30,7 +30,8 @@
  * the first *posted operations were taken, and op->in_flight says of each which of the two it is;
  * of the rest nothing was, and no slot of it will be told. A fabric whose writes are visible when
  * post returns (shm) says so with `synchronous`, and its lanes are never dirty; there nothing is in
- * flight, and post does not say so of each.
+ * flight, and post does not say so of each. A lane may be so alone (lane->synchronous, set by
+ * lane_open): that of a peer which the fabric reaches as such a fabric does.
  * A lane to LOCI_SELF is one like the others (a device loops back): atomics of the nic domain on
  * this process's own memory are posted there, and all that is done to LOCI_MEM_DEVICE. Nothing else
  * is written on it; what the CPU stored before a post, in its own memory too, is visible to

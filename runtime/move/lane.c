@@ -103,7 +103,7 @@ int loci_lane_poll(struct loci_lane *lane)
     struct loco_runtime *rt = lane->thread->rt;
     int n;
 
-    if (rt->ops->synchronous || rt->ops->poll == NULL)
+    if (rt->ops->synchronous || lane->synchronous || rt->ops->poll == NULL)
         return 0;
     loci_lock_take(&lane->thread->lock);
     n = rt->ops->poll(rt->fabric, lane);

@@ -76,7 +76,7 @@ static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
     if (lane == NULL)
         return status;
     count(rt, op);
-    if (rt->ops->synchronous) {
+    if (rt->ops->synchronous || lane->synchronous) {
         int posted;
 
         return rt->ops->post(rt->fabric, lane, op, 1, &posted);
@@ -248,7 +248,7 @@ int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ac
         return status;
     for (int i = 0; i < n; i++)
         count(rt, &ops[i]);
-    if (rt->ops->synchronous)
+    if (rt->ops->synchronous || lane->synchronous)
         return loci_peer_alive(rt, lane->peer->index)
                ? rt->ops->post(rt->fabric, lane, ops, n, &posted) : LOCO_ERR_PEER_DEAD;
     status = n == 1 && ops->kind == LOCI_WRITE ? loci_lane_write(lane, ops) : LOCO_ERR_AGAIN;

@@ -15,7 +15,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "tcp.h"
+#include "serve.h"
 
 /* ---- making one ---- */
 
@@ -25,6 +25,7 @@ static void free_rings(struct tcp_conn *c)
     free(c->items);
     free(c->pending);
     free(c->refused);
+    free(c->deferred);
     loci_tcp_bytes_close(&c->requests);
     loci_tcp_bytes_close(&c->answers);
 }
@@ -129,7 +130,7 @@ static void list_ready(struct tcp_fabric *f)
         return;
     pthread_mutex_lock(&f->lock);
     for (struct tcp_conn *c = f->conns; c != NULL; c = c->next)
-        if (c->fd >= 0)
+        if (c->fd >= 0 && !c->deaf && n < TCP_FEW)
             f->ready[n++] = c;
     pthread_mutex_unlock(&f->lock);
 }
@@ -200,23 +201,40 @@ void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why)
         pthread_mutex_unlock(&c->lock);
         return;
     }
-    had = c->fd >= 0;
+    had = c->fd >= 0 && !c->deaf;
     c->status = status;
     c->why = why;
     atomic_store_explicit(&c->state, TCP_CONN_ENDED, memory_order_release);
-    if (had) {
+    if (had)
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+    if (c->fd >= 0)
         close(c->fd);
-        c->fd = -1;
+    c->fd = -1;
+    if (had)
         count_ready(f, -1);
-    }
     loci_tcp_drop_queued(c, status);
     fail_pending(c, status);
-    c->owed_from = c->owed_to;
+    loci_tcp_forget_owed(c);
     pthread_mutex_unlock(&c->lock);
-    /* The service thread asks the link, which may know that it has left. */
+    /* The service thread asks the link, which may know that it has left. The fence pairs with that
+     * in stop_ticking(): either this sees that it ticks no more, or that sees this. */
     atomic_store_explicit(&c->peer->lost, true, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
     loci_tcp_tick_soon(f);
+}
+
+void loci_tcp_conn_leave(struct tcp_conn *c)
+{
+    struct tcp_fabric *f = c->fabric;
+
+    pthread_mutex_lock(&c->lock);
+    if (c->fd >= 0 && !c->deaf) {
+        epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
+        c->deaf = true;
+        count_ready(f, -1);
+    }
+    loci_tcp_forget_owed(c);
+    pthread_mutex_unlock(&c->lock);
 }
 
 void loci_tcp_conn_failed(struct tcp_fabric *f, struct tcp_peer *p, const char *why)

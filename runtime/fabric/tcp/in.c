@@ -233,7 +233,7 @@ bool loci_tcp_receive(struct tcp_conn *c)
     int status = MORE;
     bool any = false;
 
-    if (c->fd < 0)
+    if (c->fd < 0 || c->deaf)
         return false;
     for (int i = 0; i < READS && status == MORE; i++) {
         status = read_once(c);

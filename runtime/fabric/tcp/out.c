@@ -349,6 +349,18 @@ int loci_tcp_pump(struct tcp_conn *c)
     return LOCO_OK;
 }
 
+void loci_tcp_send_unsent(struct tcp_conn *c)
+{
+    if (!atomic_load_explicit(&c->unsent, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&c->lock);
+    /* If it has failed, who reads the connection is told, too, and ends it. */
+    (void)loci_tcp_pump(c);
+    if (atomic_load_explicit(&c->unsent, memory_order_relaxed))
+        loci_tcp_want_room(c, true);
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* ---- the end ---- */
 
 void loci_tcp_drop_queued(struct tcp_conn *c, int status)

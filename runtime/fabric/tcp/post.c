@@ -55,8 +55,9 @@ int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     int number;
 
     lane->fabric_data = NULL;
+    lane->synchronous = p == NULL;      /* shm's, or our own */
     if (p == NULL)
-        return LOCO_OK;                 /* shm's, or our own */
+        return LOCO_OK;
     c = loci_tcp_conn(p);
     l = calloc(1, sizeof *l);
     if (l != NULL)
@@ -92,10 +93,8 @@ static bool is_done(const struct tcp_request *r)
  * before the first that was refused is done; what was written behind it is lost. */
 static void note_failure(struct tcp_lane *l, const struct tcp_request *r)
 {
-    uint64_t written = atomic_load_explicit(&l->lane->written, memory_order_relaxed);
-
     if (!l->broken)
-        l->lost = r->behind || written > r->written;
+        l->lost = r->behind || l->writes > r->written;
     l->broken = true;
 }
 
@@ -111,6 +110,8 @@ static int retire(struct tcp_lane *l)
             break;
         if (r->status != LOCO_OK)
             note_failure(l, r);
+        if (r->kind == LOCI_READ && --l->reads == 0)
+            l->holds = false;
         loci_slot_done(r->slot, r->status);
     }
     return n;
@@ -227,7 +228,7 @@ static struct tcp_request *next_request(struct chain *ch, const struct loci_op *
     r->to = to;
     r->len = op->kind == LOCI_READ ? op->len : 0;
     r->got = 0;
-    r->written = op->slot->places;
+    r->written = ch->l->writes;
     r->behind = false;
     r->status = LOCO_OK;
     atomic_store_explicit(&r->done, false, memory_order_relaxed);
@@ -249,6 +250,7 @@ static int ask(struct chain *ch, const struct loci_op *op, struct tcp_frame fram
     atomic_store_explicit(&c->pending_to, at + 1, memory_order_release);
     loci_tcp_queue(c, &frame, NULL, 0);
     ch->l->posted++;
+    ch->l->reads += op->kind == LOCI_READ;
     ch->asks = true;
     return LOCO_IN_PROGRESS;
 }
@@ -262,11 +264,12 @@ static int write_long(struct chain *ch, const struct loci_op *op)
         return LOCO_ERR_AGAIN;
     loci_tcp_queue_long(ch->c, &frame, op->local, op->len, r);
     ch->l->posted++;
+    ch->l->writes++;
     ch->asks = true;                    /* its source is waited for */
     return LOCO_IN_PROGRESS;
 }
 
-static int write_copied(struct chain *ch, const struct loci_op *op)
+static int queue_write(struct chain *ch, const struct loci_op *op)
 {
     struct tcp_frame frame = frame_of(ch->l, TCP_WRITE, op);
 
@@ -287,12 +290,22 @@ static int write_copied(struct chain *ch, const struct loci_op *op)
     return LOCO_OK;
 }
 
+static int write_copied(struct chain *ch, const struct loci_op *op)
+{
+    int status = queue_write(ch, op);
+
+    ch->l->writes += status == LOCO_OK;
+    return status;
+}
+
 static int ask_atomic(struct chain *ch, const struct loci_op *op)
 {
     struct tcp_frame frame = frame_of(ch->l, op->kind == LOCI_FETCH_ADD ? TCP_ADD : TCP_SWAP, op);
 
     if (frame.at % 8 != 0)
         return LOCO_ERR_ARG;
+    if (ch->l->holds)
+        return LOCO_ERR_AGAIN;
     frame.len = 8;
     frame.a = op->operand;
     frame.b = op->compare;
@@ -302,10 +315,14 @@ static int ask_atomic(struct chain *ch, const struct loci_op *op)
 static int ask_read(struct chain *ch, const struct loci_op *op)
 {
     struct tcp_frame frame = frame_of(ch->l, TCP_READ, op);
+    int status;
 
     frame.len = 0;
     frame.a = op->len;
-    return ask(ch, op, frame, op->local);
+    status = ask(ch, op, frame, op->local);
+    if (status == LOCO_IN_PROGRESS && op->len > TCP_SHORT)
+        ch->l->holds = true;
+    return status;
 }
 
 static int add(struct chain *ch, struct loci_op *op)
@@ -433,16 +450,14 @@ int loci_tcp_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     struct tcp_lane *l = lane->fabric_data;
     int n;
 
-    if (l == NULL || l->posted == l->retired)
+    if (l == NULL)
+        return 0;
+    loci_tcp_send_unsent(l->conn);
+    if (l->posted == l->retired)
         return 0;
     n = retire(l);
     if (n > 0)
         return n;
-    if (atomic_load_explicit(&l->conn->unsent, memory_order_relaxed)) {
-        pthread_mutex_lock(&l->conn->lock);
-        (void)loci_tcp_pump(l->conn);
-        pthread_mutex_unlock(&l->conn->lock);
-    }
     if (pthread_mutex_trylock(&f->serving) == 0) {
         (void)loci_tcp_receive(l->conn);
         f->polled = l->conn;
@@ -454,35 +469,39 @@ int loci_tcp_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 
 /* ---- mending ---- */
 
-int loci_tcp_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
+/* Under the thread's lock. */
+static int mend(struct tcp_lane *l)
 {
-    struct tcp_lane *l = lane->fabric_data;
-    struct tcp_frame reset = { .op = TCP_RESET };
+    struct tcp_frame reset = { .op = TCP_RESET, .lane = l->number };
     int status = LOCO_OK;
 
-    (void)fabric;
-    if (far_of(lane) == NULL)
-        return LOCO_OK;
-    if (l == NULL)
-        return LOCO_ERR_PEER_DEAD;
-    loci_lock_take(&lane->thread->lock);
     retire(l);
-    if (l->lost && atomic_load_explicit(&lane->loss, memory_order_relaxed) != LOCI_LOSS_TOLD)
-        status = LOCO_ERR_STATE;
-    else if (l->posted != l->retired)
+    if (l->lost
+        && atomic_load_explicit(&l->lane->loss, memory_order_relaxed) != LOCI_LOSS_TOLD)
+        return LOCO_ERR_STATE;
+    if (l->posted != l->retired)
+        return LOCO_ERR_AGAIN;
+    pthread_mutex_lock(&l->conn->lock);
+    if (atomic_load_explicit(&l->conn->state, memory_order_relaxed) == TCP_CONN_ENDED)
+        status = LOCO_ERR_PEER_DEAD;
+    else if (!loci_tcp_has_room(l->conn, sizeof reset))
         status = LOCO_ERR_AGAIN;
-    if (status == LOCO_OK) {
-        reset.lane = l->number;
-        pthread_mutex_lock(&l->conn->lock);
-        if (atomic_load_explicit(&l->conn->state, memory_order_relaxed) == TCP_CONN_ENDED)
-            status = LOCO_ERR_PEER_DEAD;
-        else if (!loci_tcp_has_room(l->conn, sizeof reset))
-            status = LOCO_ERR_AGAIN;
-        else
-            loci_tcp_queue(l->conn, &reset, NULL, 0);
-        pthread_mutex_unlock(&l->conn->lock);
-        l->broken = l->lost = status != LOCO_OK;
-    }
+    else
+        loci_tcp_queue(l->conn, &reset, NULL, 0);
+    pthread_mutex_unlock(&l->conn->lock);
+    if (status == LOCO_OK)
+        l->broken = l->lost = false;
+    return status;
+}
+
+int loci_tcp_lane_mend(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    int status = LOCO_ERR_PEER_DEAD;        /* given back */
+
+    (void)fabric;
+    loci_lock_take(&lane->thread->lock);
+    if (lane->fabric_data != NULL)
+        status = mend(lane->fabric_data);
     loci_lock_give(&lane->thread->lock);
     return status;
 }

@@ -4,10 +4,13 @@
  *
  * A request is done when it comes, so that what a peer writes is there before what it asks for
  * next. Its answer is made when there is room to send it: until then it is a line in the ring of
- * what is owed, with the old value of an atomic in it. A read is copied with its answer, piece by
- * piece; writes that come later on the same lane may be in it, as with a device. Atomics may not:
- * one that comes behind a read which is owed still waits for that, and is done when its answer is
- * made. Who reads an entry and frees it by an atomic has both on the way.
+ * what is owed, with the old value of an atomic in it.
+ *
+ * Reads, atomics and places of a lane are done in the order of their posts, as with a device; only
+ * writes may come before a read that was posted earlier. Who reads an entry and frees it by an
+ * atomic has both on the way. So a short read is copied when it comes, too. A long one is copied
+ * with its answer, piece by piece, and so is every read behind it on its lane; atomics do not come
+ * behind it, for its poster holds them back until it is answered (post.c).
  *
  * What is refused: see wire.h. */
 
@@ -28,6 +31,8 @@ static int refused(const struct tcp_conn *c, unsigned lane)
     return c->refused != NULL ? -(int)c->refused[lane] : LOCO_OK;
 }
 
+/* Whatever the cause, nothing of it is done, nor of what comes behind it: that is what the status
+ * says to those who may do it again (loci_add_again). */
 static int refuse(struct tcp_conn *c, unsigned lane, int status)
 {
     if (status == LOCO_OK || refused(c, lane) != LOCO_OK)
@@ -36,7 +41,7 @@ static int refuse(struct tcp_conn *c, unsigned lane, int status)
         c->refused = calloc(TCP_LANES, 1);
     if (c->refused == NULL)
         return LOCO_ERR_NO_MEMORY;
-    c->refused[lane] = (unsigned char)-status;
+    c->refused[lane] = (unsigned char)-LOCO_ERR_RANGE;
     return LOCO_OK;
 }
 
@@ -111,44 +116,64 @@ static struct tcp_owed *owe(struct tcp_conn *c, const struct tcp_frame *frame)
     return o;
 }
 
+static void fail(struct tcp_conn *c, struct tcp_owed *o, int status)
+{
+    if (status == LOCO_OK)
+        return;
+    o->status = LOCO_ERR_RANGE;
+    o->left = 0;
+    /* What cannot be kept of it, for want of memory, this answer tells all the same. */
+    (void)refuse(c, o->lane, status);
+}
+
+/* What it reads now is what its answer says. */
+static int copy_read(struct tcp_conn *c, struct tcp_owed *o)
+{
+    const struct tcp_range range = { o->kind, o->extent, o->at };
+    unsigned char *to = (unsigned char *)&o->value;
+
+    if (o->left > sizeof o->value)
+        to = o->copy = malloc(o->left);
+    if (to == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    o->copied = true;
+    return loci_tcp_own_read(c->fabric->shm, &range, to, (size_t)o->left);
+}
+
 static int owe_read(struct tcp_conn *c, const struct tcp_frame *frame)
 {
     struct tcp_owed *o = owe(c, frame);
 
     if (o == NULL)
         return LOCO_ERR_PROTOCOL;
+    if (o->status != LOCO_OK)
+        return LOCO_OK;
     o->left = frame->a;
-    c->read_to = c->owed_to;
+    if (frame->a <= TCP_SHORT && (c->deferred == NULL || c->deferred[frame->lane] == 0)) {
+        fail(c, o, copy_read(c, o));
+        return LOCO_OK;
+    }
+    if (c->deferred == NULL)
+        c->deferred = calloc(TCP_LANES, sizeof c->deferred[0]);
+    if (c->deferred == NULL)
+        fail(c, o, LOCO_ERR_NO_MEMORY);
+    else
+        c->deferred[frame->lane]++;
     return LOCO_OK;
-}
-
-/* Under shm's lock. */
-static int do_atomic(struct tcp_conn *c, struct tcp_owed *o)
-{
-    const struct tcp_range range = { o->kind, o->extent, o->at };
-    uint64_t old = 0;
-
-    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
-    o->waits = false;
-    o->status = refused(c, o->lane);
-    o->behind = o->status != LOCO_OK;
-    if (o->status == LOCO_OK)
-        o->status = loci_tcp_own_atomic(c->fabric->shm, &range, o->op == TCP_ADD, o->value,
-                                        o->expected, &old);
-    o->value = old;
-    return refuse(c, o->lane, o->status);
 }
 
 static int owe_atomic(struct tcp_conn *c, const struct tcp_frame *frame)
 {
+    const struct tcp_range range = range_of(frame);
     struct tcp_owed *o = owe(c, frame);
 
-    if (o == NULL)
+    if (o == NULL || (c->deferred != NULL && c->deferred[frame->lane] != 0))
         return LOCO_ERR_PROTOCOL;
-    o->value = frame->a;
-    o->expected = frame->b;
-    o->waits = (int32_t)(c->read_to - c->owed_from) > 0;
-    return o->waits ? LOCO_OK : do_atomic(c, o);
+    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
+    if (o->status == LOCO_OK)
+        fail(c, o, loci_tcp_own_atomic(c->fabric->shm, &range, frame->op == TCP_ADD, frame->a,
+                                       frame->b, &o->value));
+    return LOCO_OK;
 }
 
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
@@ -195,11 +220,38 @@ static size_t piece_of(const struct tcp_owed *o, size_t room)
     return n == o->left ? n : n - (size_t)((o->at + n) % 8);
 }
 
+static int read_now(struct tcp_conn *c, const struct tcp_owed *o, void *to, size_t n)
+{
+    const struct tcp_range range = { o->kind, o->extent, o->at };
+    int status;
+
+    pthread_mutex_lock(&c->fabric->shm->lock);
+    status = loci_tcp_own_read(c->fabric->shm, &range, to, n);
+    pthread_mutex_unlock(&c->fabric->shm->lock);
+    return status;
+}
+
+/* The next n bytes of a read; what was copied is answered whole. */
+static void fill(struct tcp_conn *c, struct tcp_owed *o, unsigned char *to, size_t n)
+{
+    if (o->copied)
+        memcpy(to, o->copy != NULL ? o->copy : (const unsigned char *)&o->value, n);
+    else
+        fail(c, o, read_now(c, o, to, n));
+}
+
+static void end_read(struct tcp_conn *c, struct tcp_owed *o)
+{
+    if (!o->copied && c->deferred != NULL && c->deferred[o->lane] > 0)
+        c->deferred[o->lane]--;
+    free(o->copy);
+    o->copy = NULL;
+}
+
 /* Of a read, as much as there is room for; false: none. */
 static bool answer_read(struct tcp_conn *c, struct tcp_owed *o)
 {
-    const struct tcp_range range = { o->kind, o->extent, o->at };
-    size_t least = o->left < LEAST ? (size_t)o->left : LEAST, n;
+    size_t least = o->copied || o->left < LEAST ? (size_t)o->left : LEAST, n;
     struct tcp_bytes *b = &c->answers;
     unsigned char *to = loci_tcp_bytes_room(b, sizeof(struct tcp_frame) + least);
     struct tcp_frame frame;
@@ -208,15 +260,9 @@ static bool answer_read(struct tcp_conn *c, struct tcp_owed *o)
         return false;
     n = piece_of(o, b->size - b->to - sizeof frame);
     n = n < TCP_PIECE ? n : piece_of(o, TCP_PIECE);
-    if (o->status == LOCO_OK && n > 0) {
-        pthread_mutex_lock(&c->fabric->shm->lock);
-        o->status = loci_tcp_own_read(c->fabric->shm, &range, to + sizeof frame, n);
-        pthread_mutex_unlock(&c->fabric->shm->lock);
-    }
-    if (o->status != LOCO_OK) {
-        refuse(c, o->lane, o->status);
-        o->left = n = 0;
-    }
+    if (n > 0)
+        fill(c, o, to + sizeof frame, n);
+    n = n < o->left ? n : (size_t)o->left;      /* nothing, if it has failed */
     o->at += n;
     o->left -= n;
     frame = answer(o, o->left > 0 ? TCP_PART : TCP_ANSWER, n);
@@ -237,25 +283,24 @@ static bool answer_word(struct tcp_conn *c, const struct tcp_owed *o)
     return true;
 }
 
-/* What cannot be kept of a refusal for want of memory its answer tells all the same. */
-static void do_waiting(struct tcp_conn *c, struct tcp_owed *o)
-{
-    pthread_mutex_lock(&c->fabric->shm->lock);
-    (void)do_atomic(c, o);
-    pthread_mutex_unlock(&c->fabric->shm->lock);
-}
-
 void loci_tcp_queue_answers(struct tcp_conn *c)
 {
     while (c->owed_from != c->owed_to) {
         struct tcp_owed *o = &c->owed[c->owed_from % TCP_OWED];
 
-        if (o->waits)
-            do_waiting(c, o);
         if (o->op == TCP_READ ? !answer_read(c, o) : !answer_word(c, o))
             return;
+        if (o->op == TCP_READ && o->left == 0)
+            end_read(c, o);
         if (o->op != TCP_READ || o->left == 0)
             c->owed_from++;
         atomic_store_explicit(&c->unsent, true, memory_order_relaxed);
     }
+}
+
+void loci_tcp_forget_owed(struct tcp_conn *c)
+{
+    for (; c->owed_from != c->owed_to; c->owed_from++)
+        if (c->owed[c->owed_from % TCP_OWED].op == TCP_READ)
+            end_read(c, &c->owed[c->owed_from % TCP_OWED]);
 }

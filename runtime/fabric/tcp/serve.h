@@ -15,5 +15,7 @@ int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame);
 int loci_tcp_serve_gathered(struct tcp_conn *c);
 /* Under fabric->serving and the connection's lock: queue what is owed, as far as there is room. */
 void loci_tcp_queue_answers(struct tcp_conn *c);
+/* Under fabric->serving: the peer gets none any more. */
+void loci_tcp_forget_owed(struct tcp_conn *c);
 
 #endif

@@ -130,22 +130,11 @@ static struct tcp_conn *first_conn(struct tcp_fabric *f)
     return c;
 }
 
-static bool send_unsent(struct tcp_conn *c)
-{
-    if (!atomic_load_explicit(&c->unsent, memory_order_relaxed))
-        return false;
-    pthread_mutex_lock(&c->lock);
-    (void)loci_tcp_pump(c);
-    if (atomic_load_explicit(&c->unsent, memory_order_relaxed))
-        loci_tcp_want_room(c, true);
-    pthread_mutex_unlock(&c->lock);
-    return true;
-}
-
 /* Its connection has ended. If its link says nothing of how it has left, it is lost. */
 static bool see_to_lost(struct tcp_fabric *f, struct tcp_peer *p)
 {
     if (!atomic_load_explicit(&p->lost, memory_order_acquire)
+        || atomic_load_explicit(&p->link->parted, memory_order_relaxed)
         || !loci_peer_alive(f->rt, p->peer->index))
         return false;
     if (p->lost_at == 0)
@@ -155,15 +144,25 @@ static bool see_to_lost(struct tcp_fabric *f, struct tcp_peer *p)
     return true;
 }
 
-/* Stops ticking; whoever has queued something meanwhile has seen that it ticks still, so this looks
- * again. */
+/* Whoever queues looks whether it ticks, under the connection's lock: either that is before this
+ * has it, and is seen here, or after, and sees that it ticks no more. */
+static bool is_left(struct tcp_conn *c)
+{
+    bool left;
+
+    pthread_mutex_lock(&c->lock);
+    left = atomic_load_explicit(&c->unsent, memory_order_relaxed);
+    pthread_mutex_unlock(&c->lock);
+    return left || atomic_load_explicit(&c->peer->lost, memory_order_relaxed);
+}
+
 static void stop_ticking(struct tcp_fabric *f)
 {
     set_timer(f, 0);
-    atomic_store_explicit(&f->ticking, false, memory_order_seq_cst);
+    atomic_store_explicit(&f->ticking, false, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in loci_tcp_conn_end() */
     for (struct tcp_conn *c = first_conn(f); c != NULL; c = c->next)
-        if (atomic_load_explicit(&c->unsent, memory_order_seq_cst)
-            || atomic_load_explicit(&c->peer->lost, memory_order_seq_cst))
+        if (is_left(c))
             loci_tcp_tick_soon(f);
     f->quiet = 0;
 }
@@ -180,7 +179,8 @@ static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
         return;
     for (struct tcp_conn *c = first_conn(f), *next; c != NULL; c = next) {
         next = c->next;
-        any = send_unsent(c) || any;
+        any = atomic_load_explicit(&c->unsent, memory_order_relaxed) || any;
+        loci_tcp_send_unsent(c);
         any = see_to_lost(f, c->peer) || any;
     }
     if (f->away)
@@ -290,7 +290,8 @@ static void tcp_drain(struct loci_fabric *fabric)
     pthread_mutex_unlock(&f->lanes);
 }
 
-/* No handler runs once they are unwatched. */
+/* Links send their goodbyes; connections for data end behind them, since a peer that sees such an
+ * end wonders what has happened. */
 static void tcp_close(struct loci_fabric *fabric)
 {
     struct tcp_fabric *f = tcp_of(fabric);
@@ -344,7 +345,7 @@ static void part(struct tcp_fabric *f, struct tcp_peer *p)
     if (c == NULL)
         return;
     pthread_mutex_lock(&f->serving);
-    loci_tcp_conn_end(c, LOCO_ERR_STATE, "this process closes");
+    loci_tcp_conn_leave(c);
     pthread_mutex_unlock(&f->serving);
 }
 

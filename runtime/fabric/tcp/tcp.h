@@ -68,7 +68,7 @@ struct tcp_request {
     size_t len, got;            /* of a read */
     int status;                 /* before `done` */
     bool behind;                /* refused, as an earlier request of the lane was */
-    uint64_t written;           /* the lane's writes before it; of a write 0 */
+    uint64_t written;           /* the lane's writes that were queued before it */
     _Atomic bool done;          /* release: the answer, then this */
 };
 
@@ -78,7 +78,10 @@ struct tcp_lane {
     uint16_t number;            /* on the connection */
     bool broken;                /* refused: nothing is posted until it is mended */
     bool lost;                  /* writes with it */
-    uint32_t depth, posted, retired;
+    bool holds;                 /* atomics: a long read is in flight, and reads behind it */
+    uint32_t reads;             /* in flight */
+    uint64_t writes;            /* ever queued */
+    uint32_t posted, retired;
     struct tcp_request *ring;
 };
 
@@ -104,14 +107,10 @@ struct tcp_owed {
     uint8_t kind;
     uint16_t lane;
     int32_t status;
-    bool behind;
-    bool waits;                 /* an atomic that is not done yet, for a read before it is not */
-    uint64_t extent, at;
-    union {
-        uint64_t left;          /* of a read */
-        uint64_t expected;      /* of an atomic that waits */
-    };
-    uint64_t value;             /* of an atomic: the old one; as long as it waits, the operand */
+    bool behind, copied;
+    uint64_t extent, at, left;  /* of a read; what is left of it */
+    uint64_t value;             /* of an atomic; of a copied read of at most 8 bytes, */
+    unsigned char *copy;        /* and of a longer one */
 };
 
 enum tcp_conn_state { TCP_CONN_NEW, TCP_CONN_READY, TCP_CONN_ENDED };
@@ -129,7 +128,8 @@ struct tcp_conn {
     struct tcp_fabric *fabric;
     struct tcp_peer *peer;
     struct tcp_conn *next;              /* fabric->lock */
-    int fd;                             /* -1 unless READY; changes under both locks */
+    int fd;                             /* -1 unless READY; changes under both locks, */
+    bool deaf;                          /* as does whether it is read no more */
 
     /* Under fabric->serving. */
     unsigned char rest[TCP_REST];
@@ -137,9 +137,9 @@ struct tcp_conn {
     struct tcp_frame frame;             /* whose data are coming, */
     uint64_t left;                      /* and how much of them */
     unsigned char *refused;             /* a status by lane; NULL: none */
+    uint16_t *deferred;                 /* reads by lane that are owed, not copied yet; NULL: none */
     struct tcp_owed *owed;              /* ring of TCP_OWED */
     uint32_t owed_from, owed_to;
-    uint32_t read_to;                   /* behind the last read of it; maybe before owed_from */
     unsigned served;                    /* requests of the bytes just read */
 
     /* Under `lock`. */
@@ -241,6 +241,9 @@ void loci_tcp_conn_failed(struct tcp_fabric *f, struct tcp_peer *p, const char *
 struct tcp_conn *loci_tcp_conn(struct tcp_peer *p);
 /* Under serving: it is over, and all who wait are told that. */
 void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why);
+/* Under serving: this process closes. What comes is not read any more, but the connection stays, so
+ * that the peer waits for the word of how this process ends. */
+void loci_tcp_conn_leave(struct tcp_conn *c);
 /* Nobody has a lane on it, and it has ended. */
 void loci_tcp_conn_free(struct tcp_conn *c);
 /* Under the connection's lock: whether epoll tells when the socket has room. */
@@ -266,6 +269,8 @@ void loci_tcp_queue_long(struct tcp_conn *c, const struct tcp_frame *frame, cons
                          size_t len, struct tcp_request *request);
 /* Send what the socket takes. LOCO_OK, or the connection has failed (errno). */
 int loci_tcp_pump(struct tcp_conn *c);
+/* Under no lock: send what is queued, if it is not sent. Any thread. */
+void loci_tcp_send_unsent(struct tcp_conn *c);
 /* Those who wait for what was not sent are told that status. */
 void loci_tcp_drop_queued(struct tcp_conn *c, int status);
 
