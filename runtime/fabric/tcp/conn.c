@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "serve.h"
@@ -105,7 +107,9 @@ struct tcp_conn *loci_tcp_conn(struct tcp_peer *p)
 static int watch(struct tcp_conn *c, int what)
 {
     struct epoll_event event = {
-        .events = EPOLLIN | (c->wants_out ? EPOLLOUT : 0), .data.ptr = c,
+        .events = EPOLLIN
+                  | (atomic_load_explicit(&c->wants_out, memory_order_relaxed) ? EPOLLOUT : 0),
+        .data.ptr = c,
     };
 
     return epoll_ctl(c->fabric->epoll_fd, what, c->fd, &event);
@@ -113,9 +117,9 @@ static int watch(struct tcp_conn *c, int what)
 
 void loci_tcp_want_room(struct tcp_conn *c, bool wanted)
 {
-    if (c->wants_out == wanted || c->fd < 0)
+    if (atomic_load_explicit(&c->wants_out, memory_order_relaxed) == wanted || c->fd < 0 || c->deaf)
         return;
-    c->wants_out = wanted;
+    atomic_store_explicit(&c->wants_out, wanted, memory_order_relaxed);
     if (watch(c, EPOLL_CTL_MOD) != 0)
         LOCI_LOG(c->fabric->rt, LOCO_LOG_ERROR, "a connection cannot be watched: %m");
 }
@@ -145,13 +149,14 @@ static void count_ready(struct tcp_fabric *f, int more)
 /* Service thread. The peer may dial before anybody here has posted. */
 void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd)
 {
-    struct tcp_conn *c = loci_tcp_conn(p);
+    bool wanted = loci_peer_alive(f->rt, p->peer->index);
+    struct tcp_conn *c = wanted ? loci_tcp_conn(p) : NULL;
     int status = c != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 
     pthread_mutex_lock(&f->serving);
     if (status == LOCO_OK) {
         pthread_mutex_lock(&c->lock);
-        status = atomic_load_explicit(&c->state, memory_order_relaxed) == TCP_CONN_NEW
+        status = atomic_load_explicit(&c->state, memory_order_relaxed) == TCP_CONN_NEW && !c->deaf
                  ? LOCO_OK : LOCO_ERR_STATE;
         if (status == LOCO_OK) {
             c->fd = fd;
@@ -207,8 +212,10 @@ void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why)
     atomic_store_explicit(&c->state, TCP_CONN_ENDED, memory_order_release);
     if (had)
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    if (c->fd >= 0)
-        close(c->fd);
+    if (c->fd >= 0) {
+        shutdown(c->fd, SHUT_RDWR);     /* a child of this process may have a copy */
+        syscall(SYS_close, c->fd);
+    }
     c->fd = -1;
     if (had)
         count_ready(f, -1);
@@ -233,6 +240,7 @@ void loci_tcp_conn_leave(struct tcp_conn *c)
         c->deaf = true;
         count_ready(f, -1);
     }
+    c->deaf = true;
     loci_tcp_forget_owed(c);
     pthread_mutex_unlock(&c->lock);
 }

@@ -24,6 +24,7 @@
 
 #define READS 4                 /* of one connection before the next has its turn */
 #define EVENTS 16
+#define ANSWERS 16              /* times that their buffer is filled, before the next has its turn */
 
 /* ---- answers ---- */
 
@@ -72,6 +73,8 @@ static int take_answer(struct tcp_conn *c, const unsigned char *data, size_t len
 {
     struct tcp_request *r = answered(c);
 
+    if (r == &c->nobodys)
+        return LOCO_OK;         /* given up */
     if (r->kind != LOCI_READ || len > r->len - r->got)
         return LOCO_ERR_PROTOCOL;
     if (r->to != NULL)
@@ -210,17 +213,17 @@ static int read_once(struct tcp_conn *c)
     return (size_t)n == TCP_IN_BYTES ? MORE : SOME;
 }
 
-/* What is owed, and whether epoll is to tell of room. */
+/* What is owed, for a while; and whether epoll is to tell of room. */
 static int send_answers(struct tcp_conn *c)
 {
-    int status;
+    int status, turns = 0;
 
     pthread_mutex_lock(&c->lock);
     do {
         loci_tcp_queue_answers(c);
         status = loci_tcp_pump(c);
     } while (status == LOCO_OK && c->owed_from != c->owed_to
-             && c->answers.from == c->answers.to);
+             && c->answers.from == c->answers.to && ++turns < ANSWERS);
     if (status == LOCO_OK)
         loci_tcp_want_room(c, atomic_load_explicit(&c->unsent, memory_order_relaxed)
                               || c->owed_from != c->owed_to);
@@ -239,12 +242,13 @@ bool loci_tcp_receive(struct tcp_conn *c)
         status = read_once(c);
         any = any || status != NOTHING;
     }
-    if (status >= 0 && (any || c->wants_out || c->owed_from != c->owed_to))
+    if (status >= 0 && (any || atomic_load_explicit(&c->wants_out, memory_order_relaxed) || c->owed_from != c->owed_to))
         status = send_answers(c);
     if (status < 0)
         loci_tcp_conn_end(c, status == LOCO_ERR_PROTOCOL ? status : LOCO_ERR_PEER_DEAD,
                           status == LOCO_ERR_PROTOCOL ? "what it sent makes no sense"
-                                                      : "its connection has ended");
+                          : c->fault ? "the source of a long write to it cannot be read"
+                                     : "its connection has ended");
     return any;
 }
 

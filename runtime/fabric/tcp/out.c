@@ -30,7 +30,8 @@
 #include "tcp.h"
 
 #define IOV 32
-#define MOST ((size_t)1 << 20)      /* bytes of one sendmsg */
+#define MOST ((size_t)1 << 20)      /* bytes of one sendmsg, */
+#define BUDGET ((size_t)4 << 20)    /* and of one turn: others wait for the lock */
 
 /* ---- bytes ---- */
 
@@ -326,11 +327,12 @@ static bool is_empty(const struct tcp_conn *c)
 
 int loci_tcp_pump(struct tcp_conn *c)
 {
+    size_t sent = 0;
     struct gathered g;
 
     if (c->fd < 0)
         return LOCO_OK;             /* not connected yet, or no more */
-    while (!is_empty(c)) {
+    while (!is_empty(c) && sent < BUDGET) {
         struct msghdr message = { .msg_iov = g.iov };
         ssize_t n;
 
@@ -339,13 +341,17 @@ int loci_tcp_pump(struct tcp_conn *c)
         n = syscall(SYS_sendmsg, c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (n < 0) {
+            c->fault = errno == EFAULT;
             return errno == EAGAIN || errno == EWOULDBLOCK ? LOCO_OK : LOCO_ERR_SYSTEM;
+        }
+        sent += (size_t)n;
         consume(c, (size_t)n);
         loci_stats_add(c->fabric->rt->stats, LOCI_STAT_TCP + LOCI_STATS_TCP_BYTES_OUT,
                        (uint64_t)n);
     }
-    atomic_store_explicit(&c->unsent, false, memory_order_relaxed);
+    if (is_empty(c))
+        atomic_store_explicit(&c->unsent, false, memory_order_relaxed);
     return LOCO_OK;
 }
 

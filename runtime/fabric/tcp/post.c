@@ -63,6 +63,8 @@ int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     if (l != NULL)
         l->ring = calloc(DEPTH, sizeof *l->ring);
     if (c == NULL || l == NULL || l->ring == NULL) {
+        if (l != NULL)
+            free(l->ring);
         free(l);
         return LOCO_ERR_NO_MEMORY;
     }

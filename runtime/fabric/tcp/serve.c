@@ -89,7 +89,7 @@ int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, cons
     const struct tcp_range range = range_of(frame);
     int status;
 
-    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
+    c->fabric->touched = true;
     if (refused(c, frame->lane) != LOCO_OK)
         return LOCO_OK;
     if (frame->kind == LOCI_MEM_USER && len <= SHORT)
@@ -169,7 +169,7 @@ static int owe_atomic(struct tcp_conn *c, const struct tcp_frame *frame)
 
     if (o == NULL || (c->deferred != NULL && c->deferred[frame->lane] != 0))
         return LOCO_ERR_PROTOCOL;
-    atomic_store_explicit(&c->fabric->changed, true, memory_order_relaxed);
+    c->fabric->touched = true;
     if (o->status == LOCO_OK)
         fail(c, o, loci_tcp_own_atomic(c->fabric->shm, &range, frame->op == TCP_ADD, frame->a,
                                        frame->b, &o->value));

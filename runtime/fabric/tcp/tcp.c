@@ -134,8 +134,8 @@ static struct tcp_conn *first_conn(struct tcp_fabric *f)
 static bool see_to_lost(struct tcp_fabric *f, struct tcp_peer *p)
 {
     if (!atomic_load_explicit(&p->lost, memory_order_acquire)
-        || atomic_load_explicit(&p->link->parted, memory_order_relaxed)
-        || !loci_peer_alive(f->rt, p->peer->index))
+        || !loci_peer_alive(f->rt, p->peer->index)
+        || atomic_load_explicit(&p->link->parted, memory_order_relaxed))
         return false;
     if (p->lost_at == 0)
         p->lost_at = loci_now(f->rt);
@@ -179,7 +179,8 @@ static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
         return;
     for (struct tcp_conn *c = first_conn(f), *next; c != NULL; c = next) {
         next = c->next;
-        any = atomic_load_explicit(&c->unsent, memory_order_relaxed) || any;
+        any = (atomic_load_explicit(&c->unsent, memory_order_relaxed)
+               && atomic_load_explicit(&c->state, memory_order_relaxed) == TCP_CONN_READY) || any;
         loci_tcp_send_unsent(c);
         any = see_to_lost(f, c->peer) || any;
     }
@@ -373,6 +374,7 @@ static void tcp_peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
             ;
         loci_tcp_conn_end(c, LOCO_ERR_PEER_DEAD, "it is gone");
         pthread_mutex_unlock(&f->serving);
+        loci_tcp_tell_sleepers(f);
         loci_tcp_lanes_empty(f, peer);
     }
     loci_peer_silent(f->rt, peer);
@@ -391,6 +393,9 @@ static bool tcp_peer_forget(struct loci_fabric *fabric, struct loci_peer *peer)
     p->link = NULL;
     c = atomic_load(&p->conn);
     if (c != NULL) {
+        pthread_mutex_lock(&tcp_of(fabric)->serving);
+        loci_tcp_conn_end(c, LOCO_ERR_PEER_DEAD, "it is gone");
+        pthread_mutex_unlock(&tcp_of(fabric)->serving);
         loci_tcp_lanes_empty(tcp_of(fabric), peer);
         loci_tcp_conn_free(c);
     }

@@ -153,7 +153,8 @@ struct tcp_conn {
     uint32_t item_from, item_to;
     size_t last_frame;                  /* bytes of the last of `requests`, if that is a write */
     enum { TCP_CUT_NONE, TCP_CUT_REQUEST, TCP_CUT_ANSWER } cut; /* what is half sent */
-    bool wants_out;                     /* epoll was asked for room */
+    _Atomic bool wants_out;             /* epoll was asked for room */
+    bool fault;                         /* the source of a long write cannot be read */
     _Atomic bool unsent;                /* something is queued */
     struct tcp_request **pending;       /* ring of TCP_OWED: whose answers come, in their order */
     _Atomic uint32_t pending_from, pending_to;
@@ -188,6 +189,7 @@ struct tcp_fabric {
     unsigned helps_seen;                /* the service thread's: `helps` at its last look, */
     bool away;                          /* and whether it has left connections to who helps */
     _Atomic unsigned helps;             /* of threads that wait */
+    bool touched;                       /* under serving: requests of this read changed memory */
     _Atomic bool changed;               /* peers have changed this process's memory, and its
                                          * sleepers were not told yet */
 

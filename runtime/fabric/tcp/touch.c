@@ -96,14 +96,17 @@ static int touch(struct shm_fabric *shm, bool writes, unsigned char *at, unsigne
     return loci_shm_own_end(&own);
 }
 
+/* Steps end between words, and the packed bytes lie as theirs do, so that the system need not cut a
+ * word either. */
 static int touch_through(struct shm_fabric *shm, bool writes, unsigned char *at,
                          unsigned char *bytes, size_t len)
 {
-    unsigned char *packed = loci_shm_scratch(shm);
-    int status = packed != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    unsigned char *scratch = loci_shm_scratch(shm);
+    int status = scratch != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
 
     while (status == LOCO_OK && len > 0) {
-        size_t n = len < SHM_SCRATCH ? len : SHM_SCRATCH;
+        size_t odd = (uintptr_t)at % 8, most = SHM_SCRATCH - odd, n = len < most ? len : most;
+        unsigned char *packed = scratch + odd;
 
         if (writes)
             memcpy(packed, bytes, n);
