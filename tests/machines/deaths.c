@@ -4,7 +4,7 @@
  * the last one is lost: HOW is
  *
  *   killed    by SIGKILL                    told to the others within 2 s
- *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and a second
+ *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and 1.5 s
  *   cut       its machine's link goes down  so are both sides
  *   vanished  the same, and it is killed; a second later the link is there again. The same limit
  *   paused    by SIGSTOP, for half of LOCO_PEER_TIMEOUT: nobody is told anything
@@ -72,7 +72,7 @@ static double scale(void)
 /* How long after the loss who waits for the lost one must have been told. */
 static int64_t limit_of(enum how how)
 {
-    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + SECOND) * scale());
+    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + 3 * SECOND / 2) * scale());
 }
 
 static void quiet(void *ctx, int level, const char *line)

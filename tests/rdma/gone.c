@@ -52,6 +52,12 @@ static int nothing_is_held(void *arg)
     return held_of(w, w->rt->everyone->peer[w->m->n - 1]) == 0;
 }
 
+/* Where its memory is mapped, what is written there is there. */
+static bool is_mapped(struct world *w, int member)
+{
+    return w->rt->ops->synchronous || loci_mem_ptr(&w->pools[member]) != NULL;
+}
+
 /* `told`: what a fence of all says then, where the last one's writes are not placed. */
 static int go_on(struct world *w, const struct loco_group *others, loco_barrier_t *barrier,
                  int told)
@@ -60,7 +66,7 @@ static int go_on(struct world *w, const struct loco_group *others, loco_barrier_
 
     CHECK_OK(wait_until(w, "the last member's end", is_gone));
     dirty = loci_fence_peer(w->rt, LOCO_FENCE_PROCESS, w->pools[last].peer);
-    if (!w->rt->ops->synchronous && w->rt->tunables.rdma_place != LOCI_RDMA_PLACE_ACK)
+    if (!is_mapped(w, last) && w->rt->tunables.rdma_place != LOCI_RDMA_PLACE_ACK)
         CHECK_EQ(dirty, LOCO_ERR_PEER_DEAD);
     CHECK_EQ(loco_fence(w->rt, LOCO_FENCE_PROCESS, LOCO_ALL_PEERS),
              dirty != LOCO_OK ? told : LOCO_OK);
@@ -70,7 +76,7 @@ static int go_on(struct world *w, const struct loco_group *others, loco_barrier_
     for (int i = 0; i < MEETINGS; i++)
         CHECK_OK(loco_barrier_wait(barrier));
     CHECK_OK(wait_until(w, "its queue pairs to be given back", nothing_is_held));
-    if (!w->rt->ops->synchronous)
+    if (!is_mapped(w, last))
         CHECK_EQ(loci_write64(w->rt, &w->pools[last], 0, 1, NULL), LOCO_ERR_PEER_DEAD);
     return 0;
 }
