@@ -61,14 +61,16 @@ hosts() {
 export -f hosts
 
 # mpi MACHINES RANKS_A_MACHINE PROGRAM [ARGUMENTS...]: an MPI test. Windows that share memory are refused
-# between machines; no others are.
+# between machines; no others are. What a test spawns has to find room.
 mpi() {
-    local machines=$1 ranks=$2 program=$3
+    local machines=$1 ranks=$2 program=$3 where
     shift 3
+    where=$(hosts "$machines" "$ranks")
+    [ "$program" != spawn ] || where="$(hosts "$machines" 8) --map-by node"
     check "MPI: $program $*, $machines machines, $ranks ranks on each" 1800 env \
         TL_RANKS="$((machines * ranks))" TL_REFUSED_IS_SKIP=shared \
         TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-$((2 * ${TEST_SCALE:-1}))}" RUN_LIMIT="${RUN_LIMIT:-1700}" \
-        MPIRUN_ARGS="$(hosts "$machines" "$ranks")" \
+        BIN="$builddir/tests/mpi" MPIRUN_ARGS="$where" \
         "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" "$builddir/tests/mpi/$program" "$@"
 }
 

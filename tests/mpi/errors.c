@@ -528,7 +528,8 @@ static void impossible(void)
     tl_true(MPI_Win_allocate((MPI_Aint)1 << 56, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win) !=
             MPI_SUCCESS, "64 PiB were allocated");
     tl_class(MPI_Win_allocate_shared((MPI_Aint)1 << 56, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
-                                     &win), "64 PiB of shared memory", MPI_ERR_NO_MEM);
+                                     &win), "64 PiB of shared memory",
+             tl_one_machine() ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED);
 }
 
 static void too_much(int flavor)

@@ -568,6 +568,17 @@ int tl_may_refuse(int flavor)
            && (strcmp(refused, "1") == 0 || strcmp(refused, tl_flavor_name(flavor)) == 0);
 }
 
+int tl_one_machine(void)
+{
+    MPI_Comm machine;
+    int size;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &size);
+    MPI_Comm_free(&machine);
+    return size == run.size;
+}
+
 /* A component that is not ours may refuse a flavor: the run says so, and is told apart. */
 static void refused(const struct tl_win *w, int rc)
 {

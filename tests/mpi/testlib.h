@@ -50,6 +50,9 @@ const char *tl_flavor_name(int flavor);
 /* Whether a window of that flavor may be refused, which is then a skip: TL_REFUSED_IS_SKIP names
  * the flavor, or is 1, for a component that is not ours and may refuse any (flavor 0: is it?). */
 int tl_may_refuse(int flavor);
+/* Whether all ranks run on one machine, as Open MPI sees it: else its core refuses to allocate
+ * shared windows, before it looks at anything else. Collective. */
+int tl_one_machine(void);
 
 void tl_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tl_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
