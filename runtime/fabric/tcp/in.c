@@ -24,7 +24,7 @@
 
 #define READS 4                 /* of one connection before the next has its turn */
 #define EVENTS 16
-#define ANSWERS 16              /* times that their buffer is filled, before the next has its turn */
+#define ANSWERS 16              /* fillings of their buffer before the next has its turn */
 
 /* ---- answers ---- */
 
@@ -242,7 +242,9 @@ bool loci_tcp_receive(struct tcp_conn *c)
         status = read_once(c);
         any = any || status != NOTHING;
     }
-    if (status >= 0 && (any || atomic_load_explicit(&c->wants_out, memory_order_relaxed) || c->owed_from != c->owed_to))
+    if (status >= 0
+        && (any || c->owed_from != c->owed_to
+            || atomic_load_explicit(&c->wants_out, memory_order_relaxed)))
         status = send_answers(c);
     if (status < 0)
         loci_tcp_conn_end(c, status == LOCO_ERR_PROTOCOL ? status : LOCO_ERR_PEER_DEAD,

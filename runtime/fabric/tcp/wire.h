@@ -44,10 +44,10 @@ struct tcp_frame {
 
 _Static_assert(sizeof(struct tcp_frame) == 40, "frames have no holes");
 
-#define TCP_SHORT ((uint64_t)4096)      /* bytes of a read that is copied when it comes; behind a longer
-                                         * one no atomic is sent before it is answered */
+#define TCP_SHORT ((uint64_t)4096)      /* bytes of a read that is copied when it comes; behind a
+                                         * longer one no atomic is sent before it is answered */
 #define TCP_WORDS_MOST 16               /* bytes that travel in the frame itself */
-#define TCP_PIECE ((uint32_t)256 << 10) /* most data behind one frame: longer writes and reads go
+#define TCP_PIECE ((uint32_t)128 << 10) /* most data behind one frame: longer writes and reads go
                                          * in several, so that answers get in between */
 
 #endif
