@@ -39,6 +39,7 @@ static const char help[] =
     "  --help           this text\n";
 
 enum { BATCHES = 9, HANDOVERS = 2000, SAMPLES = 20000 };
+#define SETTLE_SECONDS 0.3
 
 /* What takes turns. */
 enum { MPI, TO_NULL, RAW, RAW_FLUSHED, KINDS };
@@ -366,6 +367,20 @@ static void run_row(struct bench *b, const struct row *row, const struct options
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* Ranks that have slept may have been woken on one processor, and each spins out its slice there: it
+ * takes the scheduler a tenth of a second to part them. */
+static void settle(void)
+{
+    double end = MPI_Wtime() + SETTLE_SECONDS;
+    int goes_on;
+
+    do {
+        goes_on = MPI_Wtime() < end;
+        MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    } while (goes_on != 0);
+}
+
 /* Each row has a window of its own: what was done in one may decide how the next goes about it. */
 static void run_flavor(struct bench *b, const struct options *o)
 {
@@ -377,6 +392,8 @@ static void run_flavor(struct bench *b, const struct options *o)
         b->error = bench_make_window(b, BENCH_LONG, row->bulk, &b->win);
         if (b->error == MPI_SUCCESS) {
             MPI_Win_set_errhandler(b->win, MPI_ERRORS_RETURN);
+            if (b->apart)
+                settle();
             run_row(b, row, o);
             MPI_Win_free(&b->win);
         } else {
