@@ -4,7 +4,7 @@
  * the last one is lost: HOW is
  *
  *   killed    by SIGKILL                    told to the others within 2 s
- *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and 1.5 s
+ *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and 2.5 s
  *   cut       its machine's link goes down  so are both sides
  *   vanished  the same, and it is killed; a second later the link is there again. The same limit
  *   paused    by SIGSTOP, for half of LOCO_PEER_TIMEOUT: nobody is told anything
@@ -69,10 +69,11 @@ static double scale(void)
     return text == NULL || atof(text) < 1 ? 1 : atof(text);
 }
 
-/* How long after the loss who waits for the lost one must have been told. */
+/* How long after the loss who waits for the lost one must have been told. The link looks once a
+ * second, and a busy machine takes its time. */
 static int64_t limit_of(enum how how)
 {
-    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + 3 * SECOND / 2) * scale());
+    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + 5 * SECOND / 2) * scale());
 }
 
 static void quiet(void *ctx, int level, const char *line)
@@ -290,6 +291,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < KINDS + (how == PAUSED ? 0 : WAITS); i++) {
         const struct kind *kind = i < KINDS ? &kinds[i] : &waits[i - KINDS];
 
+        /* More is sent into the ring than read from it, so that members cannot be at the same
+         * call for long. */
+        if (how == PAUSED && strcmp(kind->name, "ring") == 0)
+            continue;
         if (argc < 3 || strcmp(argv[2], kind->name) == 0)
             one_kind(&tap, (enum how)how, kind);
     }

@@ -188,21 +188,26 @@ part_channels() {
 }
 
 # loses HOW CALL: rank 0 is told in time that the other machine's rank is gone. mpirun, which has lost a
-# process or a daemon, ends as it will.
+# process or a daemon, ends as it will, or is made to.
 loses() {
     local mpirun seconds
+    : >"$TMPDIR/lost"
     "$builddir/tools/with-loco" mpirun --mca osc loco $(hosts 2 1) -np 2 --enable-recovery \
-        -x LOCO_PEER_TIMEOUT "$builddir/tests/rdma/lost_peer" "$@" >"$TMPDIR/lost" 2>&1 &
+        -x LOCO_PEER_TIMEOUT "$builddir/tests/rdma/lost_peer" "$@" >>"$TMPDIR/lost" 2>&1 &
     mpirun=$!
     for seconds in $(seq 60); do
         grep -q '^lost after\|hangs' "$TMPDIR/lost" && break
         kill -0 $mpirun 2>/dev/null || break
         sleep 0.5
     done
-    cat "$TMPDIR/lost"
-    kill $mpirun
-    wait $mpirun
     plugged up
+    kill $mpirun
+    for seconds in $(seq 20); do
+        kill -0 $mpirun 2>/dev/null || break
+        sleep 0.5
+    done
+    kill -KILL $mpirun 2>/dev/null
+    cat "$TMPDIR/lost"
     grep -q '^lost after' "$TMPDIR/lost"
 }
 export -f loses
