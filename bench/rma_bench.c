@@ -367,8 +367,8 @@ static void run_row(struct bench *b, const struct row *row, const struct options
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Ranks that have slept may have been woken on one processor, and each spins out its slice there: it
- * takes the scheduler a tenth of a second to part them. */
+/* Ranks that have slept may have been woken on one processor, and each spins out its slice there:
+ * it takes the scheduler a tenth of a second to part them. */
 static void settle(void)
 {
     double end = MPI_Wtime() + SETTLE_SECONDS;
