@@ -267,7 +267,7 @@ part_many() {
 
 # A bounded part of the tests, of each kind one.
 part_netem() {
-    export TL_ONE_OF="${TL_ONE_OF-16}" TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-20}" TEST_SCALE="${TEST_SCALE:-10}"
+    export TL_ONE_OF="${TL_ONE_OF-64}" TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-20}" TEST_SCALE="${TEST_SCALE:-10}"
     local program
     contract 2 2 moves large flood atomics chains order threads fenced last_words left killed death
     for program in ${TESTS:-putget accumulate atomic active passive dynamic gets batch threads windows}; do
