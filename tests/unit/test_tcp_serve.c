@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -654,7 +655,7 @@ Test(tcp_serve, random_frames_touch_nothing_else, .timeout = RUN_SECONDS)
             connect_anew(&p);
         }
     }
-    cr_log_info("%d of %d ended the connection", ended, rounds);
+    printf("# %d of %d ended the connection\n", ended, rounds);
     cr_assert(ended > 0 && ended < rounds);
     close_peer(&p);
 }

@@ -292,14 +292,14 @@ static void tcp_drain(struct loci_fabric *fabric)
 }
 
 /* Links send their goodbyes; connections for data end behind them, since a peer that sees such an
- * end wonders what has happened. */
+ * end wonders what has happened. Their handlers look at links, and have been told to end before. */
 static void tcp_close(struct loci_fabric *fabric)
 {
     struct tcp_fabric *f = tcp_of(fabric);
     int count = atomic_load_explicit(&f->rt->peer_count, memory_order_relaxed);
 
-    loci_tcp_dials_close(f);
     stop_serving(f);
+    loci_tcp_dials_close(f);
     pthread_mutex_lock(&f->serving);
     for (struct tcp_conn *c = f->conns; c != NULL; c = c->next)
         loci_tcp_conn_end(c, LOCO_ERR_STATE, "this process closes");
