@@ -21,10 +21,13 @@
 #include <string.h>
 
 #include "../shm/own.h"
-#include "move/access.h"
 #include "touch.h"
 
 /* ---- words ---- */
+
+/* Others' accesses, for the address sanitizer: what they write late may be nobody's any more, as it
+ * may be with a device. */
+#define AS_OTHERS __attribute__((no_sanitize("address")))
 
 static size_t bytes_to_word(const void *p, size_t len)
 {
@@ -33,31 +36,49 @@ static size_t bytes_to_word(const void *p, size_t len)
     return n < len ? n : len;
 }
 
-void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len)
+AS_OTHERS static void move_bytes(unsigned char *to, const unsigned char *from, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        to[i] = from[i];
+}
+
+AS_OTHERS void loci_tcp_land(unsigned char *to, const unsigned char *from, size_t len)
 {
     size_t edge = bytes_to_word(to, len);
 
-    memcpy(to, from, edge);
+    move_bytes(to, from, edge);
     for (to += edge, from += edge, len -= edge; len >= 8; to += 8, from += 8, len -= 8) {
         uint64_t word;
 
         memcpy(&word, from, 8);
-        loci_store64(to, word);
+        atomic_store_explicit((_Atomic uint64_t *)(void *)to, word, memory_order_release);
     }
-    memcpy(to, from, len);
+    move_bytes(to, from, len);
 }
 
-void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len)
+AS_OTHERS void loci_tcp_lift(unsigned char *to, const unsigned char *from, size_t len)
 {
     size_t edge = bytes_to_word(from, len);
 
-    memcpy(to, from, edge);
+    move_bytes(to, from, edge);
     for (to += edge, from += edge, len -= edge; len >= 8; to += 8, from += 8, len -= 8) {
-        uint64_t word = loci_load64(from);
+        uint64_t word = atomic_load_explicit((const _Atomic uint64_t *)(const void *)from,
+                                             memory_order_acquire);
 
         memcpy(to, &word, 8);
     }
-    memcpy(to, from, len);
+    move_bytes(to, from, len);
+}
+
+AS_OTHERS static uint64_t update(unsigned char *at, bool adds, uint64_t operand, uint64_t compare)
+{
+    _Atomic uint64_t *word = (_Atomic uint64_t *)(void *)at;
+
+    if (adds)
+        return atomic_fetch_add_explicit(word, operand, memory_order_seq_cst);
+    atomic_compare_exchange_strong_explicit(word, &compare, operand, memory_order_seq_cst,
+                                            memory_order_seq_cst);
+    return compare;
 }
 
 /* ---- where it is ---- */
@@ -192,9 +213,6 @@ int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool 
         return LOCO_ERR_ARG;
     if (r->kind == LOCI_MEM_USER && !loci_shm_is_writable(at))
         return LOCO_ERR_SYSTEM;
-    if (adds)
-        *old = loci_cpu_fetch_add(at, operand);
-    else
-        *old = loci_cpu_compare_swap(at, compare, operand);
+    *old = update(at, adds, operand, compare);
     return LOCO_OK;
 }
