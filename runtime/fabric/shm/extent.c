@@ -592,8 +592,6 @@ static int make_and_commit(struct shm_fabric *f, struct shm_extent *e, size_t co
     int status;
 
     e->huge = huge;
-    if (committed > left_to_us(f))
-        return LOCO_ERR_NO_MEMORY;      /* as commit() would say, but nothing is mapped for it */
     status = make_file(f, e);
     if (status == LOCO_ERR_SYSTEM && e->fd < 0)
         loci_descriptor_missing(f->rt, "no memory file");
