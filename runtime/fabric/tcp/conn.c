@@ -233,14 +233,15 @@ void loci_tcp_conn_end(struct tcp_conn *c, int status, const char *why)
 void loci_tcp_conn_leave(struct tcp_conn *c)
 {
     struct tcp_fabric *f = c->fabric;
+    bool had;
 
     pthread_mutex_lock(&c->lock);
-    if (c->fd >= 0 && !c->deaf) {
+    had = c->fd >= 0 && !c->deaf;
+    c->deaf = true;         /* also of one that comes about only later */
+    if (had) {
         epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-        c->deaf = true;
         count_ready(f, -1);
     }
-    c->deaf = true;
     loci_tcp_forget_owed(c);
     pthread_mutex_unlock(&c->lock);
 }
