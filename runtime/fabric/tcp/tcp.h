@@ -41,7 +41,7 @@
  * what is read from there moves in aligned units of 8 bytes, by one load or store each; the odd
  * bytes of a word that the stream has cut wait for the rest.
  *
- * Locks, from the outside in: f->lanes, held by who gives back other threads' lanes; a thread's lock
+ * Locks, from the outside in: f->lanes, held by who gives back others' lanes; a thread's lock
  * (of the runtime); f->serving, held by who reads connections and does requests; a connection's
  * `lock`, of what is to be sent; f->lock, of the list of connections; shm's lock, of the tables of
  * memory. The runtime is called under none of them, but for logs, and by the service
