@@ -28,6 +28,21 @@ static int open_descriptors(void)
     return n;
 }
 
+/* The fewest in a tenth of a second: one may be open for a moment, to map a peer's memory. */
+static int kept_descriptors(void)
+{
+    int fewest = open_descriptors();
+
+    for (int i = 0; i < 20; i++) {
+        int now;
+
+        usleep(5000);
+        now = open_descriptors();
+        fewest = now < fewest ? now : fewest;
+    }
+    return fewest;
+}
+
 /* A word at each member, and a barrier: both need all peers. */
 static int use_channels(loco_runtime_t *rt)
 {
@@ -75,7 +90,7 @@ static int count(const struct loco_bootstrap *boot, void *arg)
     (void)arg;
     if (loco_runtime_open(boot, &rt) != LOCO_OK || use_channels(rt) != LOCO_OK)
         return 255;
-    n = open_descriptors() - before;
+    n = kept_descriptors() - before;
     loco_runtime_close(rt);
     return n;
 }
