@@ -265,15 +265,12 @@ static int64_t cpu_ns(void)
 /* Callers wait, or are refused; nobody spins; and when there are descriptors, all is well. */
 Test(tcp_ports, without_descriptors_it_waits, .timeout = 120)
 {
-    struct rlimit limit, before;
+    const struct rlimit limit = { 300, 300 };
     static struct tcp_member m;
     int fd[8], taken[4096], n = 0;
     int64_t begin;
 
     tcp_open(&m, 0x1000, NULL);
-    getrlimit(RLIMIT_NOFILE, &before);
-    limit = before;
-    limit.rlim_cur = 300;
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     for (size_t i = 0; i < sizeof fd / sizeof fd[0]; i++) {
         fd[i] = socket(AF_INET, SOCK_STREAM, 0);
@@ -294,9 +291,64 @@ Test(tcp_ports, without_descriptors_it_waits, .timeout = 120)
     cr_expect_geq(tcp_logged(&m, "other processes cannot connect to this one: all 300"), 1);
     while (n > 0)
         close(taken[--n]);
-    setrlimit(RLIMIT_NOFILE, &before);
     goes_on(&m, 1);
     for (size_t i = 0; i < sizeof fd / sizeof fd[0]; i++)
         close(fd[i]);
     tcp_close(&m);
+}
+
+struct pair {
+    struct tcp_member low, high;
+    int taken[4096], n;
+};
+
+/* Two runtimes of a process that may have `soft` descriptors, and has opened them all. */
+static struct pair *without_descriptors(rlim_t soft, rlim_t hard)
+{
+    const struct rlimit limit = { soft, hard };
+    static struct pair p;
+
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    tcp_open(&p.low, 0x1000, NULL);
+    tcp_open(&p.high, 0x2000, NULL);
+    while (p.n < 4096 && (p.taken[p.n] = open("/dev/null", O_RDONLY)) >= 0)
+        p.n++;
+    (void)tcp_meet(&p.low, &p.high.rt->address);
+    (void)tcp_meet(&p.high, &p.low.rt->address);
+    return &p;
+}
+
+static void are_connected(struct pair *p)
+{
+    cr_assert(tcp_await_ready(&p->low, 1), "%s", p->low.lines);
+    cr_assert(tcp_await_ready(&p->high, 1), "%s", p->high.lines);
+    while (p->n > 0)
+        close(p->taken[--p->n]);
+    tcp_close(&p->low);
+    tcp_close(&p->high);
+}
+
+Test(tcp_ports, connections_raise_the_soft_limit, .timeout = 120)
+{
+    struct pair *p = without_descriptors(300, 1000);
+    struct rlimit limit;
+
+    cr_assert(tcp_await_ready(&p->low, 1), "%s", p->low.lines);
+    cr_expect_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    cr_expect_eq(limit.rlim_cur, 600);
+    cr_expect_eq(limit.rlim_max, 1000);
+    cr_expect_eq(tcp_logged(&p->low, "600 descriptors from now on, and not 300")
+                 + tcp_logged(&p->high, "600 descriptors from now on, and not 300"), 1);
+    are_connected(p);
+}
+
+Test(tcp_ports, without_a_descriptor_nobody_is_called, .timeout = 120)
+{
+    struct pair *p = without_descriptors(300, 300);
+
+    cr_expect(tcp_await_line(&p->low, "no descriptor to connect to other processes with: all 300",
+                             1), "%s", p->low.lines);
+    for (int i = 0; i < 20; i++)
+        close(p->taken[--p->n]);
+    are_connected(p);
 }

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "descriptor.h"
 #include "dial.h"
 #include "wait.h"
 
@@ -204,13 +205,27 @@ static int hear(struct tcp_call *c, unsigned len)
 
 /* ---- we call ---- */
 
+/* -1: errno says why, and the log, if there are no descriptors. */
+static int open_socket(struct tcp_dials *d, int family)
+{
+    struct loco_runtime *rt = d->fabric->rt;
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (loci_descriptor_make_room(rt, fd))
+        fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)
+        && loci_log_seldom(&d->missing, loci_now(rt)) > 0)
+        loci_descriptor_missing(rt, "no descriptor to connect to other processes with");
+    return fd;
+}
+
 struct tcp_call *loci_tcp_call(struct tcp_link *l, enum loci_purpose purpose,
                                const struct loci_tcp_place *place)
 {
     struct tcp_dials *d = l->link.links->owner;
     struct sockaddr_storage to;
     socklen_t len = loci_tcp_sockaddr(place, &to);
-    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), error;
+    int fd = open_socket(d, to.ss_family), error;
     struct tcp_call *c;
 
     if (fd < 0)

@@ -91,6 +91,7 @@ struct tcp_dials {
     int epoll_fd;
     struct tcp_call *calls;
     unsigned unproven;
+    struct loci_log_seldom missing;     /* lines about descriptors */
     int64_t ticked, awake;      /* the last tick; since when none is missing */
     pthread_mutex_t lock;
     struct tcp_ports *ports;    /* under it: they have a part in ticks; or NULL */

@@ -87,6 +87,8 @@ static void called(struct loco_runtime *rt, void *ctx, int listener, uint32_t ev
     for (int i = 0; p != NULL && !p->paused && i < ACCEPTS; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+        if (loci_descriptor_make_room(ports->fabric->rt, fd))
+            continue;
         if (fd >= 0) {
             loci_tcp_called(ports->fabric->dials, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
