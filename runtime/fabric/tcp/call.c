@@ -170,10 +170,14 @@ static void refuse_stranger(struct tcp_call *c)
 
 /* ---- what is said ---- */
 
-/* These few bytes find room in a connection that is new. */
+/* These few bytes find room in a connection that is new; else errno says why. */
 static bool say(const struct tcp_call *c, const void *bytes, size_t len)
 {
-    return send(c->watch.fd, bytes, len, MSG_NOSIGNAL) == (ssize_t)len;
+    ssize_t n = send(c->watch.fd, bytes, len, MSG_NOSIGNAL);
+
+    if (n >= 0 && n < (ssize_t)len)
+        errno = ENOBUFS;
+    return n == (ssize_t)len;
 }
 
 static bool say_hello(const struct tcp_call *c, enum loci_purpose purpose)
