@@ -118,7 +118,6 @@ static void close_peer(struct peer *p)
     free(p->f.gathered);
     free(p->c.owed);
     free(p->c.items);
-    free(p->c.refused);
     free(p->c.deferred);
     loci_tcp_bytes_close(&p->c.requests);
     loci_tcp_bytes_close(&p->c.answers);

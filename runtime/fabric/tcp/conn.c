@@ -26,7 +26,6 @@ static void free_rings(struct tcp_conn *c)
     free(c->owed);
     free(c->items);
     free(c->pending);
-    free(c->refused);
     free(c->deferred);
     loci_tcp_bytes_close(&c->requests);
     loci_tcp_bytes_close(&c->answers);

@@ -139,11 +139,14 @@ static size_t to_take(const struct tcp_conn *c, size_t len)
 
 static int take_data(struct tcp_conn *c, const unsigned char *bytes, size_t len)
 {
-    int status = is_answer(&c->frame) ? take_answer(c, bytes, len)
-                                      : loci_tcp_serve_write(c, &c->frame, bytes, len);
+    int status = LOCO_OK;
 
-    if (!is_answer(&c->frame))
+    if (is_answer(&c->frame)) {
+        status = take_answer(c, bytes, len);
+    } else {
+        loci_tcp_serve_write(c, &c->frame, bytes, len);
         c->frame.at += len;
+    }
     c->left -= len;
     return status == LOCO_OK && c->left == 0 ? end_frame(c) : status;
 }
@@ -192,7 +195,7 @@ static int read_once(struct tcp_conn *c)
 {
     unsigned char *in = c->fabric->in + TCP_REST, *from = in - c->nrest;
     ssize_t n = syscall(SYS_recvfrom, c->fd, in, TCP_IN_BYTES, MSG_DONTWAIT, NULL, NULL);
-    int status, gathered;
+    int status;
     size_t rest;
 
     if (n == 0)
@@ -203,11 +206,11 @@ static int read_once(struct tcp_conn *c)
     memcpy(from, c->rest, c->nrest);
     pthread_mutex_lock(&c->fabric->shm->lock);
     status = parse(c, from, (size_t)n + c->nrest, &rest);
-    gathered = loci_tcp_serve_gathered(c);
+    loci_tcp_serve_gathered(c);
     pthread_mutex_unlock(&c->fabric->shm->lock);
     count_read(c, (size_t)n);
-    if (status != LOCO_OK || gathered != LOCO_OK)
-        return status != LOCO_OK ? status : gathered;
+    if (status != LOCO_OK)
+        return status;
     memcpy(c->rest, in + n - rest, rest);
     c->nrest = (uint32_t)rest;
     return (size_t)n == TCP_IN_BYTES ? MORE : SOME;

@@ -28,21 +28,15 @@
 
 static int refused(const struct tcp_conn *c, unsigned lane)
 {
-    return c->refused != NULL ? -(int)c->refused[lane] : LOCO_OK;
+    return -(int)c->refused[lane];
 }
 
 /* Whatever the cause, nothing of it is done, nor of what comes behind it: that is what the status
  * says to those who may do it again (loci_add_again). */
-static int refuse(struct tcp_conn *c, unsigned lane, int status)
+static void refuse(struct tcp_conn *c, unsigned lane, int status)
 {
-    if (status == LOCO_OK || refused(c, lane) != LOCO_OK)
-        return LOCO_OK;
-    if (c->refused == NULL)
-        c->refused = calloc(TCP_LANES, 1);
-    if (c->refused == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    c->refused[lane] = (unsigned char)-LOCO_ERR_RANGE;
-    return LOCO_OK;
+    if (status != LOCO_OK)
+        c->refused[lane] = (unsigned char)-LOCO_ERR_RANGE;
 }
 
 /* ---- requests ---- */
@@ -56,48 +50,48 @@ static struct tcp_range range_of(const struct tcp_frame *frame)
 
 #define SHORT ((size_t)4096)        /* longer ones are a call of their own */
 
-int loci_tcp_serve_gathered(struct tcp_conn *c)
+void loci_tcp_serve_gathered(struct tcp_conn *c)
 {
     struct tcp_fabric *f = c->fabric;
 
-    return f->gathered->bytes == 0
-           ? LOCO_OK : refuse(c, f->gathered_lane, loci_tcp_own_gathered(f->gathered));
+    if (f->gathered->bytes != 0)
+        refuse(c, f->gathered_lane, loci_tcp_own_gathered(f->gathered));
 }
 
-static int gather(struct tcp_conn *c, const struct tcp_frame *frame, const void *data, size_t len)
+static void gather(struct tcp_conn *c, const struct tcp_frame *frame, const void *data, size_t len)
 {
     const struct tcp_range range = range_of(frame);
     struct tcp_fabric *f = c->fabric;
-    int status = LOCO_OK;
+    int status;
 
     if (f->gathered_lane != frame->lane || !loci_tcp_own_fits(f->gathered, len))
-        status = loci_tcp_serve_gathered(c);
-    if (status != LOCO_OK || refused(c, frame->lane) != LOCO_OK)
-        return status;
+        loci_tcp_serve_gathered(c);
+    if (refused(c, frame->lane) != LOCO_OK)
+        return;
     f->gathered_lane = frame->lane;
     status = loci_tcp_own_gather(f->shm, f->gathered, &range, data, len);
     if (status == LOCO_OK)
-        return LOCO_OK;
-    /* Those before it are done. */
-    return loci_tcp_serve_gathered(c) == LOCO_OK ? refuse(c, frame->lane, status)
-                                                  : LOCO_ERR_NO_MEMORY;
+        return;
+    loci_tcp_serve_gathered(c);     /* those before it are done */
+    refuse(c, frame->lane, status);
 }
 
-int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
-                         size_t len)
+void loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
+                          size_t len)
 {
     const struct tcp_range range = range_of(frame);
-    int status;
 
     c->fabric->touched = true;
     if (refused(c, frame->lane) != LOCO_OK)
-        return LOCO_OK;
-    if (frame->kind == LOCI_MEM_USER && len <= SHORT)
-        return gather(c, frame, data, len);
-    status = loci_tcp_serve_gathered(c);
-    if (status != LOCO_OK || refused(c, frame->lane) != LOCO_OK)
-        return status;
-    return refuse(c, frame->lane, loci_tcp_own_write(c->fabric->shm, &range, data, len));
+        return;
+    if (frame->kind == LOCI_MEM_USER && len <= SHORT) {
+        gather(c, frame, data, len);
+        return;
+    }
+    loci_tcp_serve_gathered(c);
+    if (refused(c, frame->lane) != LOCO_OK)
+        return;
+    refuse(c, frame->lane, loci_tcp_own_write(c->fabric->shm, &range, data, len));
 }
 
 /* NULL: that is more than it may ask for. */
@@ -122,8 +116,7 @@ static void fail(struct tcp_conn *c, struct tcp_owed *o, int status)
         return;
     o->status = LOCO_ERR_RANGE;
     o->left = 0;
-    /* What cannot be kept of it, for want of memory, this answer tells all the same. */
-    (void)refuse(c, o->lane, status);
+    refuse(c, o->lane, status);
 }
 
 /* What it reads now is what its answer says. */
@@ -178,13 +171,11 @@ static int owe_atomic(struct tcp_conn *c, const struct tcp_frame *frame)
 
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
 {
-    int status;
-
-    if (frame->op == TCP_WORDS)
-        return loci_tcp_serve_write(c, frame, &frame->a, frame->len);
-    status = loci_tcp_serve_gathered(c);
-    if (status != LOCO_OK)
-        return status;
+    if (frame->op == TCP_WORDS) {
+        loci_tcp_serve_write(c, frame, &frame->a, frame->len);
+        return LOCO_OK;
+    }
+    loci_tcp_serve_gathered(c);
     switch (frame->op) {
     case TCP_ADD:
     case TCP_SWAP:
@@ -194,8 +185,7 @@ int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
     case TCP_PLACE:
         return owe(c, frame) != NULL ? LOCO_OK : LOCO_ERR_PROTOCOL;
     case TCP_RESET:
-        if (c->refused != NULL)
-            c->refused[frame->lane] = 0;
+        c->refused[frame->lane] = 0;
         return LOCO_OK;
     default:
         return LOCO_ERR_PROTOCOL;

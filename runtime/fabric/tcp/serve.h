@@ -4,15 +4,15 @@
 
 #include "tcp.h"
 
-/* Under fabric->serving and shm's lock. An error ends the connection: a request makes no sense. */
+/* Under fabric->serving and shm's lock. */
 
 /* A piece of a write, at frame->at. */
-int loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
-                         size_t len);
-/* Any other request. */
+void loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
+                          size_t len);
+/* Any other request. An error ends the connection: it makes no sense. */
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame);
 /* Writes that were gathered: before the lock is given back. */
-int loci_tcp_serve_gathered(struct tcp_conn *c);
+void loci_tcp_serve_gathered(struct tcp_conn *c);
 /* Under fabric->serving and the connection's lock: queue what is owed, as far as there is room. */
 void loci_tcp_queue_answers(struct tcp_conn *c);
 /* Under fabric->serving: the peer gets none any more. */

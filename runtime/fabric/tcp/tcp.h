@@ -137,7 +137,7 @@ struct tcp_conn {
     uint32_t nrest;
     struct tcp_frame frame;             /* whose data are coming, */
     uint64_t left;                      /* and how much of them */
-    unsigned char *refused;             /* a status by lane; NULL: none */
+    unsigned char refused[TCP_LANES];   /* a status by lane */
     uint16_t *deferred;                 /* reads by lane that are not copied yet; NULL: none */
     struct tcp_owed *owed;              /* ring of TCP_OWED */
     uint32_t owed_from, owed_to;
