@@ -3,7 +3,7 @@
 /* many [ROUNDS]: an MPI program of many ranks on several machines. Every rank puts into the windows
  * of all others, gets back what it put, counts there, and takes an exclusive lock of each in turn;
  * what all have written is right after each round. It says what descriptors and memory a process
- * has for its peers then. */
+ * has then, and what each peer on another machine has added to them. */
 
 #include <dirent.h>
 #include <mpi.h>
@@ -112,34 +112,60 @@ static long entries_of(const char *folder)
     return n;
 }
 
-static long resident_kib(void)
+static long kib_of(const char *what)
 {
     FILE *f = fopen("/proc/self/status", "r");
     char line[256];
     long kib = 0;
 
     while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = atol(line + 6);
+        if (strncmp(line, what, strlen(what)) == 0)
+            kib = atol(line + strlen(what));
     if (f != NULL)
         fclose(f);
     return kib;
 }
 
-static void tell(const char *when)
-{
-    long held[3] = { entries_of("/proc/self/fd"), entries_of("/proc/self/task"), resident_kib() };
-    long most[3];
+enum { FILES, THREADS, RESIDENT, ADDRESSES, HELD };
 
-    MPI_Reduce(held, most, 3, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+/* What this process has; that of who has most is told. */
+static void tell(const char *when, long held[HELD])
+{
+    long most[HELD];
+
+    held[FILES] = entries_of("/proc/self/fd");
+    held[THREADS] = entries_of("/proc/self/task");
+    held[RESIDENT] = kib_of("VmRSS:");
+    held[ADDRESSES] = kib_of("VmSize:");
+    MPI_Reduce(held, most, HELD, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%s: at most %ld descriptors, %ld threads, %ld KiB a process\n", when, most[0],
-               most[1], most[2]);
+        printf("%s: at most %ld descriptors, %ld threads, %ld KiB, %ld KiB of addresses a "
+               "process\n", when, most[FILES], most[THREADS], most[RESIDENT], most[ADDRESSES]);
+}
+
+/* Between two moments, for each peer on another machine; of who has most. */
+static void tell_costs(const char *what, const long from[HELD], const long to[HELD])
+{
+    double costs[HELD], most[HELD];
+    MPI_Comm near;
+    int nnear;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
+    MPI_Comm_size(near, &nnear);
+    MPI_Comm_free(&near);
+    for (int i = 0; i < HELD; i++)
+        costs[i] = (double)(to[i] - from[i]) / (size > nnear ? size - nnear : 1);
+    MPI_Reduce(costs, most, HELD, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%s, for each of %d peers on other machines: at most %.2f descriptors, %.1f KiB, "
+               "%.1f KiB of addresses\n", what, size - nnear, most[FILES], most[RESIDENT],
+               most[ADDRESSES]);
 }
 
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 10, all_wrong;
+    long before[HELD], made[HELD], after[HELD];
     double begin;
 
     MPI_Init(&argc, &argv);
@@ -149,15 +175,18 @@ int main(int argc, char **argv)
     for (int k = 1; k < size; k++)
         MPI_Sendrecv(&rank, 1, MPI_INT, (rank + k) % size, 0, &(int){ 0 }, 1, MPI_INT,
                      (rank + size - k) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    tell("before windows");
+    tell("before windows", before);
     begin = MPI_Wtime();
     MPI_Win_allocate(((MPI_Aint)size * PIECE + COUNTERS) * (MPI_Aint)sizeof *base, sizeof *base,
                      MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
     memset(base, 0, ((size_t)size * PIECE + COUNTERS) * sizeof *base);
     MPI_Barrier(MPI_COMM_WORLD);
+    tell("with a window", made);
     for (int round = 0; round < rounds; round++)
         one_round(round);
-    tell("after all to all");
+    tell("after all to all", after);
+    tell_costs("the window", before, made);
+    tell_costs("its use", made, after);
     MPI_Allreduce(&wrong, &all_wrong, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("%s: %d rounds of %d ranks in %.1f s\n", all_wrong == 0 ? "right" : "WRONG", rounds,
