@@ -459,6 +459,49 @@ Test(tcp_links, who_is_killed_is_dead_at_once, .timeout = 120)
     }
 }
 
+struct heard {
+    struct loci_peer *peer;
+    int64_t when;
+};
+
+static void look_when_heard(struct tcp_member *m, void *arg)
+{
+    struct heard *h = arg;
+
+    (void)m;
+    h->when = tcp_link_of(tcp_link_to(h->peer))->heard;
+}
+
+static int64_t when_heard(struct tcp_member *m, struct loci_peer *peer)
+{
+    struct heard h = { .peer = peer };
+
+    tcp_in_service(m, look_when_heard, &h);
+    return h.when;
+}
+
+/* Each is heard once a second, whether anybody has something to say or not. */
+Test(tcp_links, peers_are_heard_each_second, .timeout = 120)
+{
+    int64_t begin, silent[2] = { 0, 0 };
+
+    meet(NULL);
+    begin = run_now();
+    while (run_now() - begin < 6000000000) {
+        int64_t now[2] = { run_now() - when_heard(&low, to_high),
+                           run_now() - when_heard(&high, to_low) };
+
+        for (int i = 0; i < 2; i++)
+            silent[i] = now[i] > silent[i] ? now[i] : silent[i];
+        usleep(20000);
+    }
+    printf("# silent for at most %.2f s and %.2f s\n", (double)silent[0] / 1e9,
+           (double)silent[1] / 1e9);
+    for (int i = 0; i < 2; i++)
+        cr_expect_lt(silent[i], run_limit(1500000000));
+    part();
+}
+
 /* A sleeper is nobody's death, until the limit. */
 Test(tcp_links, who_is_silent_for_too_long_is_dead, .timeout = 120)
 {

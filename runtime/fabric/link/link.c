@@ -153,12 +153,10 @@ void loci_link_ended(struct loci_link *l, const char *how)
 
 /* ---- time ---- */
 
+/* Whatever else is sent, for that may have been right after the last one. */
 static void beat(struct loci_link *l)
 {
-    bool idle = !l->spoke && atomic_load_explicit(&l->queued, memory_order_relaxed) == 0;
-
-    l->spoke = false;
-    if (idle)
+    if (atomic_load_explicit(&l->queued, memory_order_relaxed) == 0)
         loci_link_send(l, LINK_ALIVE, NULL, 0);
 }
 
@@ -181,8 +179,8 @@ static void look_at(struct loci_link *l, unsigned every)
     }
 }
 
-/* Each second: what failed is tried again, what has failed for too long is given up, and who was
- * sent nothing is asked whether it is there. Links are added at the front, and taken away by this
+/* Each second: what failed is tried again, what has failed for too long is given up, and each
+ * peer hears that this process is there. Links are added at the front, and taken away by this
  * thread alone, not meanwhile. */
 static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {

@@ -64,7 +64,6 @@ struct loci_link {
     /* The service thread's. */
     enum loci_link_state state;
     int64_t since;                  /* when it was met */
-    bool spoke;                     /* something was sent since the last heartbeat */
     bool goodbye, gone;
     const char *failure;            /* it is to be ended, and why: loci_link_fail() */
 

@@ -157,7 +157,6 @@ static bool send_out(struct tcp_link *l)
             return false;
         }
         l->out_sent += (size_t)n;
-        l->link.spoke = true;
     }
     return true;
 }

@@ -130,7 +130,6 @@ static int send_message(struct verbs_link *l, struct link_buffer *buffer,
         buffer->turn++;
         buffer->link = l;
         l->in_flight++;
-        l->link.spoke = true;
     }
     return error;
 }
