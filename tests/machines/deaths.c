@@ -4,7 +4,7 @@
  * the last one is lost: HOW is
  *
  *   killed    by SIGKILL                    told to the others within 2 s
- *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and 2.5 s
+ *   stopped   by SIGSTOP, for ever          within LOCO_PEER_TIMEOUT and 2 s
  *   cut       its machine's link goes down  so are both sides
  *   vanished  the same, and it is killed; a second later the link is there again. The same limit
  *   paused    by SIGSTOP, for a third of LOCO_PEER_TIMEOUT: nobody is told anything
@@ -69,11 +69,11 @@ static double scale(void)
     return text == NULL || atof(text) < 1 ? 1 : atof(text);
 }
 
-/* How long after the loss who waits for the lost one must have been told. The link looks once a
- * second, and a busy machine takes its time. */
+/* How long after the loss who waits for the lost one must have been told; a busy machine takes its
+ * time. */
 static int64_t limit_of(enum how how)
 {
-    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + 5 * SECOND / 2) * scale());
+    return (int64_t)((double)(how == KILLED ? 2 * SECOND : TIMEOUT + 2 * SECOND) * scale());
 }
 
 static void quiet(void *ctx, int level, const char *line)

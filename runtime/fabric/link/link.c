@@ -22,6 +22,8 @@
 #define QUEUE_PATIENCE INT64_C(10000000000) /* ns that they wait */
 #define MEET_PATIENCE INT64_C(60000000000)  /* ns for a connection to come about */
 #define GOODBYE_NS INT64_C(5000000000)      /* to get the goodbyes out, and connected if need be */
+#define SECOND INT64_C(1000000000)
+#define LEAST_NS 20000000                   /* between ticks */
 #define LINKS_A_TICK 1000                   /* with more links, heartbeats are as much rarer */
 
 /* ---- who needs to be looked after ---- */
@@ -179,9 +181,25 @@ static void look_at(struct loci_link *l, unsigned every)
     }
 }
 
-/* Each second: what failed is tried again, what has failed for too long is given up, and each
- * peer hears that this process is there. Links are added at the front, and taken away by this
- * thread alone, not meanwhile. */
+void loci_links_look_in(struct loci_links *links, int64_t ns)
+{
+    if (ns < links->look_in)
+        links->look_in = ns < LEAST_NS ? LEAST_NS : ns;
+}
+
+/* The next tick, and each second from then on. */
+static void set_timer(struct loci_links *links, int64_t ns)
+{
+    const struct itimerspec when = {
+        .it_value = { ns / SECOND, ns % SECOND }, .it_interval.tv_sec = 1,
+    };
+
+    timerfd_settime(links->timer_fd, 0, &when, NULL);
+}
+
+/* Each second, or when a peer's time is over: what failed is tried again, what has failed for too
+ * long is given up, and each peer hears that this process is there. Links are added at the
+ * front, and taken away by this thread alone, not meanwhile. */
 static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
 {
     struct loci_links *links = ctx;
@@ -198,16 +216,18 @@ static void tick(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
     every = 1 + links->count / LINKS_A_TICK;
     pthread_mutex_unlock(&links->lock);
     links->ticks++;
+    links->look_in = SECOND;
     loci_link_tidy_parked(links);
     if (links->ops->tick != NULL)
         links->ops->tick(links);
     for (; l != NULL; l = l->next)
         look_at(l, every);
+    if (links->look_in < SECOND)
+        set_timer(links, links->look_in);
 }
 
 void loci_links_tick(struct loci_links *links)
 {
-    const struct itimerspec each_second = { .it_value.tv_sec = 1, .it_interval.tv_sec = 1 };
     bool begins;
 
     pthread_mutex_lock(&links->lock);
@@ -215,7 +235,7 @@ void loci_links_tick(struct loci_links *links)
     links->ticking = true;
     pthread_mutex_unlock(&links->lock);
     if (begins)
-        timerfd_settime(links->timer_fd, 0, &each_second, NULL);
+        set_timer(links, SECOND);
 }
 
 /* ---- messages out ---- */

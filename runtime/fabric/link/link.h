@@ -96,7 +96,8 @@ struct loci_link_ops {
     void (*no_way)(struct loci_link *l);
     /* Nullable: each second, before links are looked at. */
     void (*tick)(struct loci_links *links);
-    /* Nullable: the same, of each link that has not ended, `every` seconds after the last one. */
+    /* Nullable: the same, of each link that is READY, whose peer says something every so many
+     * seconds. */
     void (*look)(struct loci_link *l, unsigned every);
     /* Nullable: somebody called loci_link_attend(). */
     void (*attend)(struct loci_link *l);
@@ -117,6 +118,7 @@ struct loci_links {
     /* The service thread's. */
     struct loci_link_parked *parked;
     unsigned nparked, ticks;
+    int64_t look_in;                /* of a tick: ns to the next one */
     struct loci_log_seldom refused; /* lines about strangers' calls */
 
     pthread_mutex_t lock;           /* what follows, and what links say of themselves */
@@ -159,6 +161,8 @@ void loci_link_fail(struct loci_link *l, const char *how);
 struct loci_link *loci_link_find(struct loci_links *links, uint64_t identity, uint64_t label);
 /* From now on each second links are looked at, and calls that are parked. */
 void loci_links_tick(struct loci_links *links);
+/* In ops->look: look again so soon, which may be before the next second. */
+void loci_links_look_in(struct loci_links *links, int64_t ns);
 /* Of the two it is we who connect. */
 static inline bool loci_link_calls(const struct loci_link *l)
 {

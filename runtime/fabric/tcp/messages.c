@@ -230,15 +230,18 @@ void loci_tcp_link_look(struct loci_link *link, unsigned every)
 {
     struct tcp_link *l = tcp_link_of(link);
     struct loco_runtime *rt = link->links->rt;
-    int64_t limit = rt->tunables.peer_timeout, awake = dials_of(l)->awake;
+    int64_t limit = rt->tunables.peer_timeout, awake = dials_of(l)->awake, silent;
     const char *how;
 
     if (limit == LOCI_INFINITE)
         return;
     if (limit < 3 * every * SECOND)
         limit = 3 * every * SECOND;
-    if (loci_now(rt) - (l->heard > awake ? l->heard : awake) <= limit)
+    silent = loci_now(rt) - (l->heard > awake ? l->heard : awake);
+    if (silent <= limit) {
+        loci_links_look_in(link->links, limit - silent + 1);
         return;
+    }
     how = read_all(l, READS_LAST);
     if (how != NULL)
         loci_link_ended(link, how);
