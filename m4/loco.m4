@@ -63,3 +63,16 @@ AC_DEFUN([LOCO_LIBDIR], [
     AC_SUBST([LIBDIR_IS_SEARCHED])
     AC_SUBST([LOCO_RPATH])
 ])
+
+dnl LOCO_RIVAL(NAME, header, library, function, package): a library that a benchmark measures beside
+dnl ours; where it is not there, the benchmark does without and says so.
+AC_DEFUN([LOCO_RIVAL], [
+    m4_pushdef([rival], m4_tolower([$1]))dnl
+    with_[]rival="no (package $5; bench/tx_compare does without)"
+    AC_CHECK_HEADER([$2],
+        [AC_CHECK_LIB([$3], [$4],
+            [with_[]rival=yes
+             TX_RIVAL_LIBS="$TX_RIVAL_LIBS -l$3"
+             AC_DEFINE([LOCO_HAVE_$1], [1], [$3 is there, for bench/tx_compare])])])
+    m4_popdef([rival])dnl
+])

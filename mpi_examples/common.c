@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { CACHE_LINE = 64 };
@@ -41,6 +42,15 @@ int ex_size(void)
 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     return size;
+}
+
+double ex_cpu_seconds(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 int ex_finish(int status)

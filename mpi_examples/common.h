@@ -37,6 +37,9 @@ void ex_init(int *argc, char ***argv, int level);
 int ex_rank(void);
 int ex_size(void);
 
+/* Of this process, of all its threads, so far. */
+double ex_cpu_seconds(void);
+
 /* Every rank calls it with the same condition (the command line is the same everywhere): rank 0
  * says what is wrong and all leave with EX_USAGE. */
 _Noreturn void ex_usage_error(const char *program, const char *format, ...)
