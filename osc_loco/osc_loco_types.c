@@ -11,6 +11,8 @@
 
 /* ---- bounds ---- */
 
+#define RUNS 64         /* that are looked at together: they are mostly in one region */
+
 bool ompi_osc_loco_extent(const struct ompi_osc_loco_side *side, int64_t *low, int64_t *high)
 {
     const opal_datatype_t *type = &side->type->super;
@@ -32,15 +34,18 @@ static int check_runs(const struct ompi_osc_loco_module *module, int target,
                       const struct ompi_osc_loco_side *remote)
 {
     struct ompi_osc_loco_cursor cursor;
-    struct loco_span span = { .local = NULL };
+    struct loco_span spans[RUNS];
     int status = LOCO_OK;
+    size_t n;
 
     if (ompi_osc_loco_cursor_open(&cursor, remote) != MPI_SUCCESS)
         return LOCO_ERR_NO_MEMORY;
-    while (status == LOCO_OK && ompi_osc_loco_cursor_peek(&cursor, &span.offset, &span.len)) {
-        status = loci_window_check_spans(window_of(module), target, &span, 1);
-        ompi_osc_loco_cursor_skip(&cursor, span.len);
-    }
+    do {
+        for (n = 0; n < RUNS && ompi_osc_loco_cursor_peek(&cursor, &spans[n].offset, &spans[n].len);
+             n++)
+            ompi_osc_loco_cursor_skip(&cursor, spans[n].len);
+        status = loci_window_check_spans(window_of(module), target, spans, n);
+    } while (status == LOCO_OK && n == RUNS);
     ompi_osc_loco_cursor_close(&cursor);
     return status;
 }

@@ -15,7 +15,8 @@
 
 #define CHAIN 128       /* operations given to the fabric at once */
 
-/* `again`: this call has looked there before, and looks once more when it is done. */
+/* `again`: this call has looked there before, and looks once more when it is done; or it has found
+ * the span before this one, and if that is in the same region, nothing has to be asked. */
 static int locate(struct loco_window *win, int rank, uint64_t offset, size_t *len, bool again,
                   struct loci_mem **mem, uint64_t *mem_offset, struct loci_mem *room)
 {
@@ -43,10 +44,12 @@ int loci_window_locate(struct loco_window *win, int rank, uint64_t offset, size_
     return locate(win, rank, offset, len, false, mem, mem_offset, room);
 }
 
-/* All runs are inside before any is moved. */
+/* All runs are inside before any is moved. Those of one region cost one look at it. */
 static __attribute__((noinline)) int check_each(struct loco_window *win, int rank,
                                                 const struct loco_span *spans, size_t n)
 {
+    bool again = false;
+
     for (size_t i = 0; i < n; i++) {
         uint64_t offset = spans[i].offset, mem_offset;
         struct loci_mem room, *mem;
@@ -54,10 +57,11 @@ static __attribute__((noinline)) int check_each(struct loco_window *win, int ran
 
         while (left > 0) {
             size_t len = left;
-            int status = loci_window_locate(win, rank, offset, &len, &mem, &mem_offset, &room);
+            int status = locate(win, rank, offset, &len, again, &mem, &mem_offset, &room);
 
             if (status != LOCO_OK)
                 return status;
+            again = true;
             offset += len;
             left -= len;
         }
@@ -84,7 +88,7 @@ struct chain {
     struct loco_window *win;
     loco_ack_t *ack;
     bool awaited, untold;           /* as of struct loci_op */
-    bool looked;                    /* this call has looked at all of it before */
+    bool looked;                    /* this call has looked at all of it before, or at a part */
     int n;
     struct loci_op op[CHAIN];
     struct loci_mem mem[CHAIN];     /* DYNAMIC: of each operation */
@@ -141,6 +145,7 @@ static int move_spans(struct chain *c, int rank, enum loci_op_kind kind,
 
             status = locate(c->win, rank, offset, &len, c->looked, &mem, &mem_offset,
                             &c->mem[c->n]);
+            c->looked = true;
             if (status == LOCO_OK)
                 status = move_piece(c, kind, mem, mem_offset, local, len);
             offset += len;

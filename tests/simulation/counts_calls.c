@@ -263,6 +263,20 @@ static int put_attached(struct channels *c)
     return loco_window_put(c->dynamic, 0, &span, 1, NULL);
 }
 
+/* However many runs, a region is looked at once before and once after. */
+static int get_runs(struct channels *c)
+{
+    unsigned char value[8];
+    const struct loco_span span[4] = {
+        { .local = value, .offset = c->at, .len = 1 },
+        { .local = value + 2, .offset = c->at + 2, .len = 1 },
+        { .local = value + 4, .offset = c->at + 4, .len = 1 },
+        { .local = value + 6, .offset = c->at + 6, .len = 1 },
+    };
+
+    return loco_window_get(c->dynamic, 0, span, 4, NULL);
+}
+
 static int attach_anew(struct channels *c, int word)
 {
     int status = loco_window_detach(c->dynamic, &c->words[word]);
@@ -328,6 +342,7 @@ static const struct {
     { "window post, start, put, complete, wait", ALL, false, post_start },
     { "window get of attached memory", 1, false, get_attached },
     { "window put to attached memory", 1, false, put_attached },
+    { "window get of four runs of attached memory", 1, false, get_runs },
     { "window get of attached memory beside a change", ALL, false, get_after_other },
     { "window get of memory attached anew", ALL, false, get_after_same },
     { "kvstore get", 1, false, kv_get },
