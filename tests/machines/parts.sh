@@ -299,7 +299,7 @@ part_netem_reorder() {
 part_conformance() {
     local keep=$builddir/tests/machines/mpich file
     "$srcdir/tests/conformance/mpich" --tap --machines "${#machine[@]}" --jobs 1 --build "$builddir" \
-        --keep "$keep" --filter "${TESTS:-.}" --limit 600 | tee "$TMPDIR/lines" | grep -v '^1\.\.'
+        --keep "$keep" --filter "${TESTS:-.}" | tee "$TMPDIR/lines" | grep -v '^1\.\.'
     for file in $(grep -L -E '^(passed|not run)' "$keep"/results/loco/*.verdict); do
         sed "s|^|# ${file##*/}: |" "${file%.verdict}.out" | tail -n 30
     done
