@@ -270,8 +270,11 @@ static void one_size(struct tl_win *w, size_t zone, size_t bytes, int turn)
     int target = (w->rank + shift) % w->size, origin = (w->rank - shift + w->size) % w->size;
     size_t step = (size_t)w->unit[target] * (size_t)(turn % 8 + 1);
     size_t my_step = (size_t)w->unit[w->rank] * (size_t)(turn % 8 + 1);
-    unsigned char *buffer = malloc(2 * bytes + 128);
+    unsigned char *buffer;
 
+    if (!tl_turn((unsigned)turn))
+        return;
+    buffer = malloc(2 * bytes + 128);
     tl_local_begin(w);
     memset(w->base, 0, zone);
     tl_local_end(w);
