@@ -7,42 +7,10 @@
 
 #include <string.h>
 
+#include "base/sum.h"
 #include "kv_value.h"
 
 #define LOOK_EVERY INT64_C(20000000)    /* ns between looks at the lock once a member is dead */
-
-/* ---- checksums ---- */
-
-/* Four sums side by side, each a word at a time: a step is a bijection of its sum for any word and
- * depends on all words before. The word that the value belongs to is the first of each. */
-struct sum {
-    uint64_t lane[4];
-};
-
-static inline void sum_begin(struct sum *sum, uint64_t word)
-{
-    for (uint64_t i = 0; i < 4; i++)
-        sum->lane[i] = (word + i) * UINT64_C(0x9fb21c651e98df25);
-}
-
-static inline void sum_add(struct sum *sum, size_t i, uint64_t value)
-{
-    uint64_t *lane = &sum->lane[i % 4];
-
-    *lane = (*lane ^ value) * UINT64_C(0x9fb21c651e98df25);
-    *lane ^= *lane >> 32;
-}
-
-static inline uint64_t sum_end(const struct sum *sum)
-{
-    uint64_t all = UINT64_C(0x243f6a8885a308d3);
-
-    for (int i = 0; i < 4; i++) {
-        all = (all ^ sum->lane[i]) * UINT64_C(0xd6e8feb86659fd93);
-        all ^= all >> 32;
-    }
-    return all;
-}
 
 /* ---- bytes and words ---- */
 
@@ -75,33 +43,33 @@ int loci_kv_copy_by_sum(const struct loco_kvstore *kv, const unsigned char *plac
 {
     const unsigned char *from = place + 16;
     uint64_t stored, meta;
-    struct sum sum;
+    struct loci_sum sum;
 
-    sum_begin(&sum, word);
+    loci_sum_begin(&sum, word);
     for (size_t i = 0; i < kv->words; i++) {
         uint64_t one = loci_load64(from + 8 * i);
 
-        sum_add(&sum, i, one);
+        loci_sum_add(&sum, i, one);
         put_word(kv, value, i, one);
     }
     stored = loci_load64(from + 8 * kv->words);
     meta = loci_load64(place + 8);
     if (meta != word)
         return LOCO_ERR_NOT_FOUND;
-    return stored == sum_end(&sum) ? LOCO_OK : LOCI_KV_TORN;
+    return stored == loci_sum_end(&sum) ? LOCO_OK : LOCI_KV_TORN;
 }
 
 int loci_kv_parse_image(const struct loco_kvstore *kv, const uint64_t *image, uint64_t word,
                         void *value)
 {
-    struct sum sum;
+    struct loci_sum sum;
 
     if (judge(image[0], word) != LOCO_OK)
         return LOCO_ERR_NOT_FOUND;
-    sum_begin(&sum, word);
+    loci_sum_begin(&sum, word);
     for (size_t i = 0; i < kv->words; i++)
-        sum_add(&sum, i, image[1 + i]);
-    if (image[1 + kv->words] != sum_end(&sum))
+        loci_sum_add(&sum, i, image[1 + i]);
+    if (image[1 + kv->words] != loci_sum_end(&sum))
         return LOCI_KV_TORN;
     memcpy(value, image + 1, kv->value_bytes);
     return LOCO_OK;
@@ -212,16 +180,16 @@ static uint64_t new_version(struct loco_kvstore *kv)
 static void store_words(const struct loco_kvstore *kv, unsigned char *to, uint64_t word,
                         const void *value)
 {
-    struct sum sum;
+    struct loci_sum sum;
 
-    sum_begin(&sum, word);
+    loci_sum_begin(&sum, word);
     for (size_t i = 0; i < kv->words; i++) {
         uint64_t one = word_of(kv, value, i);
 
-        sum_add(&sum, i, one);
+        loci_sum_add(&sum, i, one);
         loci_store64(to + 8 * i, one);
     }
-    loci_store64(to + 8 * kv->words, sum_end(&sum));
+    loci_store64(to + 8 * kv->words, loci_sum_end(&sum));
 }
 
 static void store_value(struct loco_kvstore *kv, unsigned char *place, uint64_t word,
@@ -260,7 +228,7 @@ int loci_kv_write_value(struct loco_kvstore *kv, uint64_t word, const void *valu
 {
     struct loci_kv_scratch scratch;
     unsigned char *mapped;
-    struct sum sum;
+    struct loci_sum sum;
     int status;
 
     if (loci_kv_is_lost(kv, word))
@@ -273,12 +241,12 @@ int loci_kv_write_value(struct loco_kvstore *kv, uint64_t word, const void *valu
     status = loci_kv_scratch_open(&scratch, (kv->words + 1) * sizeof(uint64_t));
     if (status != LOCO_OK)
         return status;
-    sum_begin(&sum, word);
+    loci_sum_begin(&sum, word);
     for (size_t i = 0; i < kv->words; i++) {
         scratch.words[i] = word_of(kv, value, i);
-        sum_add(&sum, i, scratch.words[i]);
+        loci_sum_add(&sum, i, scratch.words[i]);
     }
-    scratch.words[kv->words] = sum_end(&sum);
+    scratch.words[kv->words] = loci_sum_end(&sum);
     status = post_value(kv, word, scratch.words);
     loci_kv_scratch_close(&scratch);
     return status;
