@@ -70,7 +70,9 @@ static const char *head_error(const struct loci_control *m, size_t len)
 static const char *key_error(const struct loci_control *m, const struct loci_control_region *r)
 {
     const struct loci_memkey *key = &r->key, none = { .kind = LOCI_MEM_NONE };
-    bool given = loci_control_has_keys(m->type) && (r->from == LOCI_FROM_ALL || r->from == m->rank);
+    bool given = loci_control_has_keys(m->type)
+                 && (r->from == LOCI_FROM_ALL || r->from == m->rank
+                     || (r->from == LOCI_FROM_SOME && key->kind != LOCI_MEM_NONE));
 
     if (!given)
         return memcmp(key, &none, sizeof none) == 0 ? NULL : "key of a region not provided";
@@ -85,7 +87,7 @@ static const char *region_error(const struct loci_control *m, const struct loci_
 {
     if (!is_text(r->name, sizeof r->name))
         return "bad region name";
-    if (r->from < LOCI_FROM_ALL || r->from >= (int32_t)m->size)
+    if (r->from < LOCI_FROM_SOME || r->from >= (int32_t)m->size)
         return "region from outside the group";
     return key_error(m, r);
 }
@@ -226,7 +228,7 @@ static bool region_differs(const struct loci_entry *e, const struct loci_control
                  (unsigned long long)theirs->len, m->rank);
     else if (mine->from != theirs->from)
         snprintf(text, len, "region %s.%s comes from rank %d at rank %d (here) and from rank %d "
-                 "at rank %d (-1: from all)", e->ep.name, theirs->name, mine->from, here,
+                 "at rank %d (-1: all, -2: some)", e->ep.name, theirs->name, mine->from, here,
                  theirs->from, m->rank);
     else
         return false;

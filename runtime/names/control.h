@@ -32,7 +32,7 @@ enum loci_control_type {
 struct loci_control_region {
     char name[LOCI_REGION_NAME];
     uint64_t len;
-    int32_t from;               /* rank that provides it, or LOCI_FROM_ALL */
+    int32_t from;               /* rank that provides it, or LOCI_FROM_ALL, _SOME */
     uint32_t pad;
     struct loci_memkey key;     /* of connect, connected; NONE where nothing is provided */
 };

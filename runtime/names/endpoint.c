@@ -46,7 +46,7 @@ static int check_spec(const struct loci_endpoint_spec *spec)
 
         if (r->name == NULL || r->name[0] == '\0' || strlen(r->name) >= LOCI_REGION_NAME)
             return LOCO_ERR_NAME;
-        if (r->from < LOCI_FROM_ALL || r->from >= spec->group->size)
+        if (r->from < LOCI_FROM_SOME || r->from >= spec->group->size)
             return LOCO_ERR_ARG;
     }
     return loci_group_reached(spec->group);
@@ -125,7 +125,7 @@ static int alloc_regions(struct loci_entry *e)
         struct loci_mem *mine = loci_endpoint_mem(ep, ep->group.rank, i);
         int status;
 
-        if (!loci_region_from(r, ep->group.rank))
+        if (!loci_region_from(&ep->spec, i, ep->group.rank))
             continue;
         status = (ep->spec.words >> i & 1) != 0 && ep->domain == LOCI_DOMAIN_NIC
                  ? loci_alloc_in_device(ep->rt, r->len, mine) : LOCO_ERR_AGAIN;

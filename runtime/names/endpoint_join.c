@@ -141,7 +141,7 @@ static int import(struct loci_entry *e, int peer, const struct loci_control *m)
         struct loci_mem *mem = loci_endpoint_mem(&e->ep, m->rank, i);
         int status;
 
-        if (!loci_region_from(&e->ep.spec.region[i], m->rank))
+        if (!loci_region_from(&e->ep.spec, i, m->rank))
             continue;
         status = loci_mem_import(e->ep.rt, peer, &m->region[i].key, mem);
         if (status != LOCO_OK)

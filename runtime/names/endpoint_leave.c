@@ -183,6 +183,19 @@ static void settle_all(struct loci_names *names, struct loci_entry *e, int peer,
     }
 }
 
+/* Under the lock: endpoints that want to know. */
+static void tell_silent(struct loci_names *names, int peer)
+{
+    for (size_t b = 0; b < names->buckets; b++)
+        for (struct loci_endpoint *ep = names->bucket[b]; ep != NULL; ep = ep->next) {
+            int rank = ep->spec.on_silent == NULL ? -1
+                       : loci_entry_rank_of(loci_entry_of(ep), peer, 0);
+
+            if (rank >= 0)
+                ep->spec.on_silent(ep, rank, ep->spec.ctx);
+        }
+}
+
 void loci_names_left_by(struct loco_runtime *rt, int peer)
 {
     struct loci_names *names = rt->names;
@@ -191,6 +204,7 @@ void loci_names_left_by(struct loco_runtime *rt, int peer)
     pthread_mutex_lock(&names->lock);
     for (int b = 0; b < LOCI_NAMES_BUCKETS; b++)
         settle_all(names, names->leaving[b], peer, &done);
+    tell_silent(names, peer);
     pthread_mutex_unlock(&names->lock);
     while (done != NULL) {
         struct loci_entry *e = done;

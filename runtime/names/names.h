@@ -189,10 +189,13 @@ void loci_names_member_left(struct loco_runtime *rt, int peer, const struct loci
 void loci_entry_let_go(struct loci_entry *e);
 void loci_entry_free(struct loci_entry *e);
 
-/* Whether that rank provides that region. */
-static inline bool loci_region_from(const struct loci_region_spec *region, int rank)
+/* Whether that rank provides region i. */
+static inline bool loci_region_from(const struct loci_endpoint_spec *spec, int i, int rank)
 {
-    return region->from == LOCI_FROM_ALL || region->from == rank;
+    int from = spec->region[i].from;
+
+    return from == LOCI_FROM_ALL || from == rank
+           || (from == LOCI_FROM_SOME && spec->givers[rank]);
 }
 
 #endif

@@ -104,12 +104,13 @@ Test(control, refuses_each_kind_of_wrong_region)
 
     REFUSED(m.region[1].name[0] = '\0');
     REFUSED(memset(m.region[1].name, 'x', LOCI_REGION_NAME));
-    REFUSED(m.region[1].from = -2);
+    REFUSED(m.region[1].from = -3);
     REFUSED(m.region[1].from = 2);
     REFUSED(m.region[0].key.kind = LOCI_MEM_POOL);
     REFUSED(m.region[0].key.rkey = 1);
     REFUSED_CONNECT(m.region[0].key.kind = LOCI_MEM_NONE);
     REFUSED_CONNECT(m.region[0].key.kind = LOCI_MEM_USER);
+    REFUSED_CONNECT((m.region[0].from = LOCI_FROM_SOME, m.region[0].key.len = 63));
     REFUSED_CONNECT(m.region[0].key.kind = 15);
     REFUSED_CONNECT(m.region[0].key.len = 63);
     REFUSED_CONNECT(m.region[0].key.len = UINT64_MAX);
@@ -208,7 +209,7 @@ static bool in_range(const struct loci_control *m)
     for (unsigned i = 0; i < m->nregions; i++) {
         const struct loci_control_region *r = &m->region[i];
 
-        right = right && strnlen(r->name, LOCI_REGION_NAME) < LOCI_REGION_NAME && r->from >= -1
+        right = right && strnlen(r->name, LOCI_REGION_NAME) < LOCI_REGION_NAME && r->from >= -2
                 && r->from < (int32_t)m->size && r->key.base <= SIZE_MAX / 2
                 && (r->key.kind == LOCI_MEM_NONE || r->key.len >= r->len);
     }
