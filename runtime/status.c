@@ -18,11 +18,12 @@ const char *loco_strerror(int status)
     case LOCO_ERR_UNSUPPORTED: return "no fabric reaches that peer, or it is not built in";
     case LOCO_ERR_TIMEOUT: return "the time given is over";
     case LOCO_ERR_AGAIN: return "would have to wait";
-    case LOCO_ERR_NOT_FOUND: return "there is no such key";
+    case LOCO_ERR_NOT_FOUND: return "there is no such key or object";
     case LOCO_ERR_EXISTS: return "the key is there already";
     case LOCO_ERR_FULL: return "no room is left in it";
-    case LOCO_ERR_SIZE: return "the value's size is not that of all values";
+    case LOCO_ERR_SIZE: return "the value has another size";
     case LOCO_ERR_DIFFERS: return "the value is not the one that was expected";
+    case LOCO_ERR_CONFLICT: return "another transaction was in the way";
     case LOCO_ERR_CLOSED: return "it was closed";
     case LOCO_ERR_PEER_DEAD: return "a process that the call needs has ended";
     case LOCO_ERR_PROTOCOL: return "a peer sent what this version does not understand";

@@ -48,7 +48,9 @@
 #include <loco/rw_lock.h>
 #include <loco/sst.h>
 #include <loco/status.h>
+#include <loco/store.h>
 #include <loco/ticket_lock.h>
+#include <loco/tx.h>
 #include <loco/window.h>
 
 #endif

@@ -34,12 +34,14 @@ enum loco_status {
     LOCO_ERR_TIMEOUT = -23,         /**< the time given is over */
     LOCO_ERR_AGAIN = -24,           /**< would have to wait, and was asked not to */
 
-    /* What a key-value store has, or has not; nothing was changed. */
-    LOCO_ERR_NOT_FOUND = -30,       /**< there is no such key */
+    /* What a store has, or has not; nothing was changed. */
+    LOCO_ERR_NOT_FOUND = -30,       /**< there is no such key, or object */
     LOCO_ERR_EXISTS = -31,          /**< the key is there already */
     LOCO_ERR_FULL = -32,            /**< no room is left in it */
-    LOCO_ERR_SIZE = -33,            /**< the value's size is not that of all values */
+    LOCO_ERR_SIZE = -33,            /**< the value has another size */
     LOCO_ERR_DIFFERS = -34,         /**< the value is not the one that was expected */
+
+    LOCO_ERR_CONFLICT = -35,        /**< another transaction was in the way; nothing was changed */
 
     LOCO_ERR_CLOSED = -39,          /**< the queue was closed, and is empty or lets nothing in */
 

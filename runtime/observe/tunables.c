@@ -102,6 +102,8 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_ACC_VECTORS", "512", LOCI_TUNABLE_INT, 1, 1000000000, NULL, FIELD(acc_vectors),
       "elements of vectors done by atomics after which accumulates to a window's member go from "
       "atomics to its lock; more where such changes did not pay" },
+    { "LOCO_TX_PATIENCE", "1ms", LOCI_TUNABLE_TIME, 0, LOCI_INFINITE, NULL, FIELD(tx_patience),
+      "time that a transaction waits for another's commit before it undoes that" },
     { "LOCO_CMA", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(cma),
       "copy memory that the user brought with process_vm_readv and _writev where permitted" },
     { "LOCO_OFFERS", "auto", LOCI_TUNABLE_CHOICE, 0, 0, "auto|never", FIELD(offers),

@@ -71,6 +71,7 @@ struct loci_tunables {
     int64_t lock_reopen;                /* exclusive locks in a row */
     int64_t acc_singles;                /* accumulates in a row */
     int64_t acc_vectors;                /* elements */
+    int64_t tx_patience;                /* ns */
     int cma;                            /* enum loci_cma */
     int offers;                         /* enum loci_offers */
     int log;                            /* enum loco_log_level */

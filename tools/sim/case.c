@@ -374,7 +374,8 @@ void sim_case_run(const struct sim_case *c, const struct loci_sim_faults *faults
     struct attempt a = { .run = { .scenario = s, .processes = c->processes,
                                   .threads = c->threads, .rounds = c->rounds,
                                   .faults = c->faults != SIM_CALM || c->stop_process >= 0,
-                                  .fault = *faults, .torn_words = c->torn_words },
+                                  .fault = *faults, .one_node = c->one_node,
+                                  .torn_words = c->torn_words },
                          .steps = process_steps };
     struct loci_sim_config config;
 

@@ -15,6 +15,7 @@ struct sim_run {
     bool faults;                    /* a process may stop, messages may be lost: calls may fail
                                        with LOCO_ERR_PEER_DEAD, nothing else may happen */
     struct loci_sim_faults fault;   /* which, where faults */
+    bool one_node;                  /* memory of those that stop stays */
     bool torn_words;                /* by the network: where a channel trusts in a word of its
                                        caller's, that is no failure */
     void *state;                    /* what begin() made: shared by all processes of the run (it is

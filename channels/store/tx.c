@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Transactions until their commit (tx_commit.c).
+ *
+ * The first look at an object notes the plain word of its cell; all else that the transaction has
+ * to do with that object is about the value of that word. What it reads is of one instant: whoever
+ * reads one more object looks again at the cells of all before, after he has read the new one's;
+ * since words do not come twice, all had those words at the moment when the new one's cell was
+ * read. The commit, or validate, does the same for those who left that out (LOCO_TX_RELAXED). */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "observe/mistake.h"
+#include "store_life.h"
+#include "tx.h"
+
+/* ---- handles ---- */
+
+static void free_tx(struct loco_tx *tx)
+{
+    if (tx == NULL)
+        return;
+    free(tx->item);
+    free(tx->hash);
+    free(tx->buffer);
+    free(tx->scratch);
+    free(tx->words);
+    free(tx);
+}
+
+static struct loco_tx *new_tx(struct loco_store *s)
+{
+    struct loco_tx *tx = calloc(1, sizeof *tx);
+
+    if (tx == NULL)
+        return NULL;
+    tx->s = s;
+    tx->item = calloc(LOCO_TX_READS_MAX, sizeof *tx->item);
+    tx->hash = calloc(LOCI_TX_HASH, sizeof *tx->hash);
+    tx->room = 4096;
+    tx->buffer = malloc(tx->room);
+    tx->scratch = malloc(LOCI_IMAGE_MAX);
+    tx->words = calloc(LOCO_TX_READS_MAX, sizeof *tx->words);
+    if (tx->item == NULL || tx->hash == NULL || tx->buffer == NULL || tx->scratch == NULL
+        || tx->words == NULL) {
+        free_tx(tx);
+        return NULL;
+    }
+    return tx;
+}
+
+/* Under the store's lock: a client that no handle uses. */
+static int take_client(struct loco_store *s, struct loci_client **client)
+{
+    int status = LOCO_OK, thread = 0;
+
+    while (thread < s->threads && s->client[thread] != NULL && s->client[thread]->in_use)
+        thread++;
+    if (thread == s->threads)
+        return loci_mistake(s->rt, LOCO_ERR_STATE, "loco_tx_open", s->ep->name,
+                            "%d handles are open here, as many as its option `threads` says",
+                            s->threads);
+    if (s->client[thread] == NULL)
+        status = loci_client_open(s, thread, &s->client[thread]);
+    if (status != LOCO_OK)
+        return status;
+    *client = s->client[thread];
+    (*client)->in_use = true;
+    return LOCO_OK;
+}
+
+int loco_tx_open(loco_store_t *s, loco_tx_t **out)
+{
+    struct loco_tx *tx = new_tx(s);
+    int status;
+
+    if (tx == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    pthread_mutex_lock(&s->lock);
+    status = take_client(s, &tx->client);
+    if (status == LOCO_OK) {
+        tx->next = s->open;
+        s->open = tx;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (status != LOCO_OK) {
+        free_tx(tx);
+        return status;
+    }
+    for (int host = 0; host < s->nhosts && status == LOCO_OK; host++)
+        status = loci_store_map(s, host);
+    if (status != LOCO_OK) {
+        loco_tx_close(tx);
+        return status;
+    }
+    *out = tx;
+    return LOCO_OK;
+}
+
+void loco_store_stats(loco_store_t *s, loco_store_stats_t *stats)
+{
+    pthread_mutex_lock(&s->lock);
+    *stats = s->closed;
+    for (const struct loco_tx *tx = s->open; tx != NULL; tx = tx->next)
+        loci_store_stats_add(stats, &tx->asker.stats);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void loco_tx_close(loco_tx_t *tx)
+{
+    struct loco_store *s;
+    struct loco_tx **at;
+
+    if (tx == NULL)
+        return;
+    s = tx->s;
+    loco_tx_abort(tx);
+    loci_tx_settle_late(tx);
+    pthread_mutex_lock(&s->lock);
+    for (at = &s->open; *at != tx; at = &(*at)->next)
+        ;
+    *at = tx->next;
+    loci_store_stats_add(&s->closed, &tx->asker.stats);
+    tx->client->in_use = false;
+    pthread_mutex_unlock(&s->lock);
+    free_tx(tx);
+}
+
+void loco_tx_stats(const loco_tx_t *tx, loco_store_stats_t *stats)
+{
+    *stats = tx->asker.stats;
+}
+
+/* ---- begin and end ---- */
+
+void loco_tx_abort(loco_tx_t *tx)
+{
+    if (tx->stage == LOCI_TX_IDLE)
+        return;
+    for (int i = 0; i < tx->nwrites; i++)
+        loci_tx_put_back(tx, &tx->item[tx->write[i]]);
+    tx->stage = LOCI_TX_IDLE;
+}
+
+int loco_tx_begin_as(loco_tx_t *tx, unsigned flags)
+{
+    if (tx->stage == LOCI_TX_OPEN)
+        return LOCO_ERR_STATE;
+    if ((flags & ~(unsigned)LOCO_TX_RELAXED) != 0)
+        return LOCO_ERR_ARG;
+    loco_tx_abort(tx);
+    loci_tx_clear(tx);
+    tx->stage = LOCI_TX_OPEN;
+    tx->relaxed = (flags & LOCO_TX_RELAXED) != 0;
+    tx->began = loci_now(tx->s->rt);
+    return LOCO_OK;
+}
+
+int loco_tx_begin(loco_tx_t *tx)
+{
+    return loco_tx_begin_as(tx, 0);
+}
+
+/* What a call within a transaction comes to: a conflict ends all but abort. */
+static int failed(struct loco_tx *tx, int status)
+{
+    if (status == LOCO_ERR_CONFLICT && tx->stage == LOCI_TX_OPEN) {
+        tx->stage = LOCI_TX_FAILED;
+        tx->asker.stats.conflicts++;
+    }
+    return status;
+}
+
+static int check_open(const struct loco_tx *tx)
+{
+    return tx->stage == LOCI_TX_OPEN ? LOCO_OK
+           : tx->stage == LOCI_TX_FAILED ? LOCO_ERR_CONFLICT : LOCO_ERR_STATE;
+}
+
+int loco_tx_validate(loco_tx_t *tx)
+{
+    int status = check_open(tx);
+
+    return status != LOCO_OK ? status
+           : failed(tx, loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ, false));
+}
+
+/* ---- looking at objects ---- */
+
+/* Where a value goes. */
+struct into {
+    void *value;                /* NULL: it is not wanted */
+    size_t room, len;
+};
+
+/* The value that `word` names. LOCO_ERR_AGAIN: not any more. */
+static int read_image(struct loco_tx *tx, loco_object_t object, uint64_t word, struct into *to)
+{
+    struct loco_store *s = tx->s;
+    size_t ask = to->room;
+    int status;
+
+    do {
+        loco_ack_t ack = LOCO_ACK_INIT;
+        int done;
+
+        ask = ask < LOCO_STORE_VALUE_MAX ? ask : LOCO_STORE_VALUE_MAX;
+        status = loci_image_read(s, object, word, ask, tx->scratch, &ack);
+        done = loco_ack_wait(s->rt, &ack);
+        if (status != LOCO_OK || done != LOCO_OK)
+            return status != LOCO_OK ? status : done;
+        status = loci_image_check(s, object, word, tx->scratch, ask, &to->len);
+        ask = to->len;
+    } while (status == LOCO_IN_PROGRESS);
+    if (status == LOCO_OK)
+        memcpy(to->value, tx->scratch + 1, to->len < to->room ? to->len : to->room);
+    return status;
+}
+
+static int read_value(struct loco_tx *tx, loco_object_t object, uint64_t word, struct into *to)
+{
+    struct loco_store *s = tx->s;
+    const unsigned char *blocks;
+
+    if (!loci_block_is(s, word, LOCI_STORE_HEADER))
+        return LOCO_ERR_PROTOCOL;
+    blocks = loci_mem_ptr(loci_store_mem(s, loci_object_host(object), LOCI_STORE_BLOCKS));
+    return blocks != NULL && !s->sums
+           ? loci_block_copy(s, blocks, object, word, to->value, to->room, &to->len)
+           : read_image(tx, object, word, to);
+}
+
+/* The cell's word, and its value if that is wanted: again, as long as it changes meanwhile. */
+static int observe(struct loco_tx *tx, loco_object_t object, uint64_t *word, struct into *to)
+{
+    struct loco_store *s = tx->s;
+    int status;
+
+    if (loci_host_is_lost(s, loci_object_host(object)))
+        return LOCO_ERR_PEER_DEAD;
+    for (unsigned rounds = 0;;) {
+        status = loci_cell_read(s, object, LOCI_SETTLE_READ, &tx->asker, word);
+        if (status != LOCO_OK || to->value == NULL || loci_cell_block(*word) == 0)
+            return status;
+        status = read_value(tx, object, *word, to);
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+        tx->asker.stats.retries++;
+        loci_wait_round(s->rt, &rounds);
+    }
+}
+
+/* The item of an object, looked at now if it was not yet; with its value as it was at the begin if
+ * that is wanted. */
+static int look(struct loco_tx *tx, loco_object_t object, struct loci_item **item,
+                struct into *to)
+{
+    uint64_t word;
+    int status;
+
+    if (!loci_object_is(tx->s, object))
+        return loci_mistake(tx->s->rt, LOCO_ERR_ARG, "loco_tx", tx->s->ep->name,
+                            "%llx is no object of this store", (unsigned long long)object);
+    *item = loci_tx_find(tx, object);
+    if (*item != NULL) {
+        if (to->value == NULL || loci_cell_block((*item)->word) == 0)
+            return LOCO_OK;
+        status = read_value(tx, object, (*item)->word, to);
+        return status == LOCO_ERR_AGAIN ? LOCO_ERR_CONFLICT : status;
+    }
+    if (tx->nitems == LOCO_TX_READS_MAX)
+        return LOCO_ERR_FULL;
+    status = observe(tx, object, &word, to);
+    if (status == LOCO_OK)
+        status = loci_tx_add(tx, object, item);
+    if (status != LOCO_OK)
+        return status;
+    (*item)->word = word;
+    return tx->relaxed || tx->nitems == 1 ? LOCO_OK
+           : loci_tx_look_again(tx, *item, LOCI_SETTLE_READ, false);
+}
+
+static void mark_read(struct loco_tx *tx, struct loci_item *item)
+{
+    if ((item->flags & (LOCI_ITEM_READ | LOCI_ITEM_WRITE)) == 0)
+        tx->nreads++;
+    item->flags |= LOCI_ITEM_READ;
+}
+
+static bool is_there(const struct loci_item *item)
+{
+    if ((item->flags & LOCI_ITEM_FREE) != 0)
+        return false;
+    return (item->flags & LOCI_ITEM_WRITE) != 0 || loci_cell_block(item->word) != 0;
+}
+
+int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len)
+{
+    struct into to = { value, room, 0 };
+    struct loci_item *item = loci_tx_find(tx, object);
+    int status = check_open(tx);
+
+    if (status != LOCO_OK)
+        return status;
+    if (item != NULL && (item->flags & LOCI_ITEM_WRITE) != 0) {
+        if (!is_there(item))
+            return LOCO_ERR_NOT_FOUND;
+        if (room > 0)
+            memcpy(value, loci_tx_image(tx, item) + 1, item->len < room ? item->len : room);
+        *len = item->len;
+        return LOCO_OK;
+    }
+    status = look(tx, object, &item, &to);
+    if (status != LOCO_OK)
+        return failed(tx, status);
+    mark_read(tx, item);
+    if (!is_there(item))
+        return LOCO_ERR_NOT_FOUND;
+    *len = to.len;
+    return LOCO_OK;
+}
+
+int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len)
+{
+    size_t is = 0;
+    int status = loco_tx_read_some(tx, object, value, len, &is);
+
+    return status == LOCO_OK && is != len ? LOCO_ERR_SIZE : status;
+}
+
+int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
+                      size_t len, int *statuses)
+{
+    int first = LOCO_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        statuses[i] = loco_tx_read(tx, objects[i], (unsigned char *)values + i * len, len);
+        if (first == LOCO_OK && statuses[i] != LOCO_ERR_NOT_FOUND)
+            first = statuses[i];
+    }
+    return first;
+}
+
+/* ---- changing them ---- */
+
+static int check_size(const struct loco_tx *tx, const char *call, size_t len)
+{
+    if (len <= LOCO_STORE_VALUE_MAX)
+        return LOCO_OK;
+    return loci_mistake(tx->s->rt, LOCO_ERR_SIZE, call, tx->s->ep->name,
+                        "%zu bytes are more than the %d of a value", len, LOCO_STORE_VALUE_MAX);
+}
+
+/* An item that may be changed: it is there, or a root. */
+static int look_to_change(struct loco_tx *tx, loco_object_t object, bool roots,
+                          struct loci_item **item)
+{
+    struct into nothing = { NULL, 0, 0 };
+    int status = check_open(tx);
+
+    if (status == LOCO_OK)
+        status = failed(tx, look(tx, object, item, &nothing));
+    if (status != LOCO_OK)
+        return status;
+    if (is_there(*item) || (roots && loci_object_is_root(tx->s, object)))
+        return LOCO_OK;
+    mark_read(tx, *item);
+    return LOCO_ERR_NOT_FOUND;
+}
+
+int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t len)
+{
+    struct loci_item *item;
+    int status = check_size(tx, "loco_tx_write", len);
+
+    if (status == LOCO_OK)
+        status = look_to_change(tx, object, true, &item);
+    if (status == LOCO_OK && tx->nwrites == LOCO_TX_WRITES_MAX
+        && (item->flags & LOCI_ITEM_WRITE) == 0)
+        status = LOCO_ERR_FULL;
+    if (status == LOCO_OK)
+        status = loci_tx_set_value(tx, item, value, len);
+    return status != LOCO_OK ? status : loci_tx_mark_written(tx, item);
+}
+
+int loco_tx_free(loco_tx_t *tx, loco_object_t object)
+{
+    struct loci_item *item;
+    int status = look_to_change(tx, object, false, &item);
+
+    if (status == LOCO_OK)
+        status = loci_tx_mark_written(tx, item);
+    if (status != LOCO_OK)
+        return status;
+    if (item->block != 0)
+        loci_stock_put_back(tx->client, item->block_at);
+    item->block = 0;
+    item->flags |= LOCI_ITEM_FREE;
+    return LOCO_OK;
+}
+
+static int number_of_host(const struct loco_tx *tx, int host)
+{
+    const struct loco_store *s = tx->s;
+    int rank = s->ep->group.rank;
+
+    if (host == LOCO_ANY_HOST)
+        return s->number[rank] >= 0 ? s->number[rank] : rank % s->nhosts;
+    return host >= 0 && host < s->ep->group.size ? s->number[host] : -1;
+}
+
+/* A cell for a new object; there is no object in it, nor does anybody own it. */
+static int make_item(struct loco_tx *tx, int host, struct loci_item **item)
+{
+    uint64_t cell, word;
+    unsigned at;
+    int status;
+
+    loci_stock_begin(tx->client);
+    status = loci_cell_take(tx->client, host, &at, &cell);
+    loci_stock_end(tx->client);
+    if (status != LOCO_OK)
+        return status;
+    status = loci_cell_read(tx->s, loci_object(host, cell), LOCI_SETTLE_OWN, &tx->asker, &word);
+    *item = loci_tx_find(tx, loci_object(host, cell));     /* taken before, and put back */
+    if (status == LOCO_OK && *item == NULL)
+        status = loci_tx_add(tx, loci_object(host, cell), item);
+    if (status != LOCO_OK) {
+        loci_stock_put_back(tx->client, at);
+        return status;
+    }
+    (*item)->word = word;
+    (*item)->cell_at = (uint16_t)at;
+    (*item)->flags = LOCI_ITEM_NEW;
+    return LOCO_OK;
+}
+
+int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object)
+{
+    int number = number_of_host(tx, host), status = check_open(tx);
+    struct loci_item *item;
+
+    if (status == LOCO_OK)
+        status = check_size(tx, "loco_tx_new", len);
+    if (status == LOCO_OK && number < 0)
+        status = loci_mistake(tx->s->rt, LOCO_ERR_ARG, "loco_tx_new", tx->s->ep->name,
+                              "rank %d is no host of this store", host);
+    if (status == LOCO_OK && loci_host_is_lost(tx->s, number))
+        status = LOCO_ERR_PEER_DEAD;
+    if (status == LOCO_OK && tx->nwrites == LOCO_TX_WRITES_MAX)
+        status = LOCO_ERR_FULL;
+    if (status == LOCO_OK)
+        status = make_item(tx, number, &item);
+    if (status != LOCO_OK)
+        return status;
+    status = loci_tx_set_value(tx, item, value, len);
+    if (status != LOCO_OK) {
+        loci_tx_put_back(tx, item);     /* the item stays: of a cell without an object */
+        return status;
+    }
+    *object = item->object;
+    return loci_tx_mark_written(tx, item);
+}
+
+/* ---- the end ---- */
+
+int loco_tx_commit(loco_tx_t *tx)
+{
+    int status = check_open(tx);
+
+    if (status == LOCO_OK)
+        status = failed(tx, loci_tx_commit(tx));
+    if (status == LOCO_OK) {
+        tx->asker.stats.commits++;
+        tx->asker.undone = 0;
+        tx->asker.stats.read_only += tx->nwrites == 0;
+    }
+    loco_tx_abort(tx);          /* of what is committed nothing is left to undo */
+    return status;
+}
+
+/* ---- again and again ---- */
+
+#define PAUSE_FIRST INT64_C(500)        /* ns; doubles */
+#define PAUSE_LAST INT64_C(1000000)     /* or some times what a try takes */
+#define TRIES_LAST 4
+
+static int is_over(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void pause_for(struct loco_tx *tx, int64_t *limit)
+{
+    int64_t took = TRIES_LAST * (loci_now(tx->s->rt) - tx->began);
+    int64_t last = took > PAUSE_LAST ? took : PAUSE_LAST;
+    const struct loci_reason why = {
+        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_LOCK,
+        .timeout_ns = (int64_t)(loci_random(tx->s->rt) % (uint64_t)*limit),
+    };
+
+    loci_wait(tx->s->rt, &why, is_over, NULL);
+    *limit = *limit * 2 < last ? *limit * 2 : last;
+}
+
+int loco_tx_run(loco_tx_t *tx, loco_tx_body_fn *body, void *arg)
+{
+    for (int64_t limit = PAUSE_FIRST;; pause_for(tx, &limit)) {
+        int status = loco_tx_begin(tx);
+
+        if (status != LOCO_OK)
+            return status;
+        status = body(tx, arg);
+        if (status == LOCO_OK)
+            status = loco_tx_commit(tx);
+        else
+            loco_tx_abort(tx);
+        if (status != LOCO_ERR_CONFLICT)
+            return status;
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_STORE_H
+#define LOCO_STORE_H
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup store Stores: objects that transactions read and change
+ *
+ * A store keeps objects, each a value of up to 64 KiB, in the memory of some members of a group,
+ * its hosts. Any member reads and changes them by transactions (\ref tx), many objects at once, all
+ * or none of it. A member that dies in the middle of one leaves nothing half done and makes nobody
+ * wait for long: its transaction has happened wholly or not at all, and whoever comes across what
+ * it has left decides it and goes on.
+ *
+ *     loco_store_create(rt, NULL, "accounts", loco_everyone(rt),
+ *                       &(loco_store_options_t){ .bytes = 1 << 30 }, &store);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     loco_tx_open(store, &tx);
+ *     loco_tx_begin(tx);
+ *     loco_tx_new(tx, LOCO_ANY_HOST, &value, sizeof value, &object);
+ *     loco_tx_write(tx, loco_store_root(store, 0), &object, sizeof object);
+ *     status = loco_tx_commit(tx);
+ *
+ * | call                | concurrent | blocks | when it has returned LOCO_OK |
+ * |---------------------|------------|--------|------------------------------|
+ * | _create             | of other names | no | |
+ * | _destroy            | with nothing | no   | |
+ * | _root, _stats, _memory | yes     | no     | |
+ * | _scavenge           | yes, one after the other | yes | memory that the dead had is free |
+ *
+ * Which members die when. Of a member that is no host nothing is lost but what it was about to do.
+ * With a host go the objects that it kept, but on one node, where its memory outlives it; calls
+ * that need them return LOCO_ERR_PEER_DEAD. A transaction that had been decided for objects of
+ * several hosts is then done at those that live. So let processes be hosts that are expected to
+ * live.
+ *
+ * Memory at a host: a cell of 8 bytes for each object that there may be, and a block for each that
+ * there is: 32 bytes and the value, rounded up to 64, 128, 192, 256 bytes and so on in steps of a
+ * quarter to a half. At each member: 8 KiB for each transaction handle that it may have open.
+ *
+ * Source: the design is ours; an object is one word, and a commit is the multi-word
+ * compare-and-swap of Harris, Fraser and Pratt (DISC 2002) over such words, with copies of the
+ * values and helping (Fraser, "Practical lock-freedom", 2004). What it is for is that of rTX (arXiv
+ * 2308.02501).
+ * @{ */
+typedef struct loco_store loco_store_t;
+
+/** An object of a store: any member may keep it anywhere, in other objects, too. 0 is none. */
+typedef uint64_t loco_object_t;
+
+#define LOCO_OBJECT_NONE 0              /**< no object */
+#define LOCO_STORE_VALUE_MAX 65536      /**< bytes of a value, at most */
+
+/** How a store is made; all members give the same. Zero is the default of what may be zero. */
+typedef struct loco_store_options {
+    uint64_t bytes;         /**< of memory for values, at each host; 64 KiB to 256 GiB */
+    uint64_t objects;       /**< that there may be at each host, the roots among them;
+                                 0: bytes / 64; below 2^32 */
+    uint64_t roots;         /**< objects that are there from the start, in all; 0: 64 */
+    const int *hosts;       /**< ranks of the members that keep memory, `nhosts` of them, each
+                                 once; NULL: all members */
+    int nhosts;
+    int threads;            /**< transaction handles that a member may have open at a time; 0: 8.
+                                 members * threads * hosts is at most 65,536 */
+} loco_store_options_t;
+
+/** Make a store. All members of `group` make it, with the same arguments (`parent` and `name`:
+ * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
+ * LOCO_ERR_ARG (the options; the log says which), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
+ * after its transaction handles, when no member uses it any more; NULL is allowed. */
+int loco_store_create(loco_runtime_t *rt, const char *parent, const char *name,
+                      const loco_group_t *group, const loco_store_options_t *options,
+                      loco_store_t **store);
+void loco_store_destroy(loco_store_t *store);
+
+/** Root number `i` (0 to roots - 1), by which a newcomer finds all else. It has no value until a
+ * transaction writes it: reading it returns LOCO_ERR_NOT_FOUND until then, and again after
+ * loco_tx_free. LOCO_OBJECT_NONE: there is no such root. Local. */
+loco_object_t loco_store_root(const loco_store_t *store, uint64_t i);
+
+/** The rank that keeps an object; -1: that is none of this store. Local. */
+int loco_store_host_of(const loco_store_t *store, loco_object_t object);
+
+/** What scavenging found, in all hosts that live. */
+typedef struct loco_store_scavenged {
+    uint64_t undone;        /**< transactions of the dead that were undone */
+    uint64_t objects;       /**< objects that are there */
+    uint64_t blocks;        /**< blocks of the dead that are free memory now, */
+    uint64_t bytes;         /**< and their size */
+    uint64_t cells;         /**< places for objects, likewise */
+    uint64_t left;          /**< blocks and places that may belong to a member that has been in one
+                                 transaction all the time: scavenge again */
+} loco_store_scavenged_t;
+
+/** Give back what members who have died had: memory they were about to use, and places for objects.
+ * Objects themselves stay. Any member, while others go on; it reads the cells and the headers of
+ * all blocks of all hosts. `found` may be NULL. Errors: LOCO_ERR_AGAIN (another member is at it),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD (a host died meanwhile). */
+int loco_store_scavenge(loco_store_t *store, loco_store_scavenged_t *found);
+
+/** What this process has done with a store, over all its handles. */
+typedef struct loco_store_stats {
+    uint64_t commits;       /**< transactions that were committed, of any kind, */
+    uint64_t single;        /**< of which of one object, without a log, */
+    uint64_t read_only;     /**< and that wrote nothing */
+    uint64_t conflicts;     /**< that ended with LOCO_ERR_CONFLICT, */
+    uint64_t aborted_by_others;     /**< of which because another took this process for dead */
+    uint64_t helped;        /**< words of others' transactions that were put right */
+    uint64_t suspected;     /**< transactions of others that were undone, for they took too long or
+                                 their process had died */
+    uint64_t retries;       /**< values that were read again, for they were being replaced */
+} loco_store_stats_t;
+
+/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+void loco_store_stats(loco_store_t *store, loco_store_stats_t *stats);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_TX_H
+#define LOCO_TX_H
+
+#include <loco/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup tx Transactions on the objects of a store
+ *
+ * A transaction reads objects and changes some. Its changes are its own until loco_tx_commit, which
+ * makes all of them at one instant, or none:
+ *
+ *     static int transfer(loco_tx_t *tx, void *arg)
+ *     {
+ *         struct transfer *t = arg;
+ *         int64_t a, b;
+ *         int status = loco_tx_read(tx, t->from, &a, sizeof a);
+ *
+ *         if (status == LOCO_OK)
+ *             status = loco_tx_read(tx, t->to, &b, sizeof b);
+ *         if (status != LOCO_OK)
+ *             return status;
+ *         a -= t->amount;
+ *         b += t->amount;
+ *         status = loco_tx_write(tx, t->from, &a, sizeof a);
+ *         return status == LOCO_OK ? loco_tx_write(tx, t->to, &b, sizeof b) : status;
+ *     }
+ *     ...
+ *     status = loco_tx_run(tx, transfer, &args);
+ *
+ * Transactions are strictly serializable: each takes effect at one instant between its begin and
+ * the return of its commit. What one reads is of one instant, too, even where it cannot commit any
+ * more, unless it was begun with LOCO_TX_RELAXED.
+ *
+ * | call                  | concurrent | blocks | when it has returned LOCO_OK |
+ * |-----------------------|------------|--------|------------------------------|
+ * | _open, _close         | yes        | close: until what is under way is done | |
+ * | _begin, _write, _free, _abort, _stats | the handle is of one thread | no | |
+ * | _read, _read_some     | the same   | reads; while another decides | all read so far was so at one instant |
+ * | _read_many, _validate | the same   | the same | the same |
+ * | _new                  | the same   | at times a read | the object exists for this transaction |
+ * | _commit               | the same   | until it is decided | who begins later sees it |
+ * | _run                  | the same   | the same, and pauses | the same |
+ *
+ * LOCO_ERR_CONFLICT: another transaction was in the way; nothing was changed. From a read, a
+ * validate or a commit; after it only loco_tx_abort and loco_tx_begin do anything. Begin again;
+ * loco_tx_run does.
+ *
+ * LOCO_ERR_PEER_DEAD: a host that the call needs has died. From a commit it leaves open whether the
+ * objects at other hosts were changed (all of them or none).
+ *
+ * Calls outside a transaction return LOCO_ERR_STATE. An error of a call other than these leaves the
+ * transaction as it was.
+ *
+ * Who waits for whom: nobody waits for a process that is not in a commit. A commit is some network
+ * operations long; whoever meets an object in the middle of one waits for LOCO_TX_PATIENCE (1 ms)
+ * at most, not at all if its process is known to be dead, and then undoes it.
+ * @{ */
+typedef struct loco_tx loco_tx_t;
+
+#define LOCO_TX_WRITES_MAX 64           /**< objects that one transaction changes, at most */
+#define LOCO_TX_READS_MAX 1024          /**< objects that it reads, those it changes included */
+#define LOCO_ANY_HOST (-1)
+
+/** Make a handle for transactions of this thread, which uses it for any number of them. Close it
+ * from the same thread; NULL is allowed. Errors: LOCO_ERR_STATE (as many handles are open here as
+ * the store's `threads`), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_tx_open(loco_store_t *store, loco_tx_t **tx);
+void loco_tx_close(loco_tx_t *tx);
+
+/** Begin a transaction. Errors: LOCO_ERR_STATE (one is under way). */
+int loco_tx_begin(loco_tx_t *tx);
+
+/** What loco_tx_begin_as may be told. */
+enum loco_tx_flags {
+    LOCO_TX_RELAXED = 1     /**< reads need not be of one instant before the commit, which looks at
+                                 all of them: spares reads over a network */
+};
+int loco_tx_begin_as(loco_tx_t *tx, unsigned flags);
+
+/** Copy the value of an object, of exactly `len` bytes, to `value`; as this transaction has left
+ * it. Errors: LOCO_ERR_NOT_FOUND (no such object now), LOCO_ERR_SIZE (its value has another size),
+ * LOCO_ERR_ARG (not of this store), LOCO_ERR_FULL (LOCO_TX_READS_MAX), LOCO_ERR_CONFLICT,
+ * LOCO_ERR_PEER_DEAD. */
+int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len);
+
+/** The same of a value of any size: at most `room` bytes are copied, `*len` is its size. */
+int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len);
+
+/** `n` objects at once: their values of `len` bytes each to `values`, what loco_tx_read would have
+ * returned of each to `statuses`. Returns the first of these that is neither LOCO_OK nor
+ * LOCO_ERR_NOT_FOUND, or LOCO_OK. Over a network all are read in the time of one. */
+int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
+                      size_t len, int *statuses);
+
+/** Give an object the value of `len` bytes, 0 to LOCO_STORE_VALUE_MAX; they are taken at once. It
+ * need not have been read; whether it exists is found out then, as by a read, for one that this
+ * transaction has not read. Errors: those of loco_tx_read but LOCO_ERR_SIZE, which is of `len`;
+ * LOCO_ERR_FULL (LOCO_TX_WRITES_MAX, or no memory left at its host), LOCO_ERR_NO_MEMORY. */
+int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t len);
+
+/** Make an object with that value at a host: a rank, or LOCO_ANY_HOST (this process, if it is one).
+ * Others can reach it once the transaction is committed and they know its handle. Errors:
+ * LOCO_ERR_FULL (LOCO_TX_WRITES_MAX, or no memory or no place for an object left there),
+ * LOCO_ERR_SIZE, LOCO_ERR_ARG (no host), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object);
+
+/** Remove an object. Its handle may become that of another one later. Errors: as
+ * loco_tx_write. */
+int loco_tx_free(loco_tx_t *tx, loco_object_t object);
+
+/** Make all changes, or none. Errors: LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. Whatever it returns,
+ * the transaction is over. */
+int loco_tx_commit(loco_tx_t *tx);
+/** Give it up; nothing was changed. Allowed where none is under way. */
+void loco_tx_abort(loco_tx_t *tx);
+
+/** Look whether all that was read is still so: LOCO_OK, or LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. A
+ * commit of a transaction that only reads does no more. */
+int loco_tx_validate(loco_tx_t *tx);
+
+/** Begin, call body(tx, arg), commit; again after LOCO_ERR_CONFLICT, from the body or the commit,
+ * with growing random pauses, until it is committed. A body that returns another error, or a
+ * positive number, has the transaction undone, and that is returned. The body may be called many
+ * times: it must not change anything but through `tx`. */
+typedef int loco_tx_body_fn(loco_tx_t *tx, void *arg);
+int loco_tx_run(loco_tx_t *tx, loco_tx_body_fn *body, void *arg);
+
+/** What this handle has done (\ref store). Local. */
+void loco_tx_stats(const loco_tx_t *tx, loco_store_stats_t *stats);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
