@@ -164,8 +164,7 @@ int loco_tx_begin(loco_tx_t *tx)
     return loco_tx_begin_as(tx, 0);
 }
 
-/* What a call within a transaction comes to: a conflict ends all but abort. */
-static int failed(struct loco_tx *tx, int status)
+int loci_tx_failed(struct loco_tx *tx, int status)
 {
     if (status == LOCO_ERR_CONFLICT && tx->stage == LOCI_TX_OPEN) {
         tx->stage = LOCI_TX_FAILED;
@@ -174,7 +173,7 @@ static int failed(struct loco_tx *tx, int status)
     return status;
 }
 
-static int check_open(const struct loco_tx *tx)
+int loci_tx_check_open(const struct loco_tx *tx)
 {
     return tx->stage == LOCI_TX_OPEN ? LOCO_OK
            : tx->stage == LOCI_TX_FAILED ? LOCO_ERR_CONFLICT : LOCO_ERR_STATE;
@@ -182,10 +181,10 @@ static int check_open(const struct loco_tx *tx)
 
 int loco_tx_validate(loco_tx_t *tx)
 {
-    int status = check_open(tx);
+    int status = loci_tx_check_open(tx);
 
     return status != LOCO_OK ? status
-           : failed(tx, loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ, false));
+           : loci_tx_failed(tx, loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ, false));
 }
 
 /* ---- looking at objects ---- */
@@ -283,7 +282,7 @@ static int look(struct loco_tx *tx, loco_object_t object, struct loci_item **ite
            : loci_tx_look_again(tx, *item, LOCI_SETTLE_READ, false);
 }
 
-static void mark_read(struct loco_tx *tx, struct loci_item *item)
+void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item)
 {
     if ((item->flags & (LOCI_ITEM_READ | LOCI_ITEM_WRITE)) == 0)
         tx->nreads++;
@@ -301,7 +300,7 @@ int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t r
 {
     struct into to = { value, room, 0 };
     struct loci_item *item = loci_tx_find(tx, object);
-    int status = check_open(tx);
+    int status = loci_tx_check_open(tx);
 
     if (status != LOCO_OK)
         return status;
@@ -315,8 +314,8 @@ int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t r
     }
     status = look(tx, object, &item, &to);
     if (status != LOCO_OK)
-        return failed(tx, status);
-    mark_read(tx, item);
+        return loci_tx_failed(tx, status);
+    loci_tx_mark_read(tx, item);
     if (!is_there(item))
         return LOCO_ERR_NOT_FOUND;
     *len = to.len;
@@ -329,19 +328,6 @@ int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len)
     int status = loco_tx_read_some(tx, object, value, len, &is);
 
     return status == LOCO_OK && is != len ? LOCO_ERR_SIZE : status;
-}
-
-int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
-                      size_t len, int *statuses)
-{
-    int first = LOCO_OK;
-
-    for (size_t i = 0; i < n; i++) {
-        statuses[i] = loco_tx_read(tx, objects[i], (unsigned char *)values + i * len, len);
-        if (first == LOCO_OK && statuses[i] != LOCO_ERR_NOT_FOUND)
-            first = statuses[i];
-    }
-    return first;
 }
 
 /* ---- changing them ---- */
@@ -359,15 +345,15 @@ static int look_to_change(struct loco_tx *tx, loco_object_t object, bool roots,
                           struct loci_item **item)
 {
     struct into nothing = { NULL, 0, 0 };
-    int status = check_open(tx);
+    int status = loci_tx_check_open(tx);
 
     if (status == LOCO_OK)
-        status = failed(tx, look(tx, object, item, &nothing));
+        status = loci_tx_failed(tx, look(tx, object, item, &nothing));
     if (status != LOCO_OK)
         return status;
     if (is_there(*item) || (roots && loci_object_is_root(tx->s, object)))
         return LOCO_OK;
-    mark_read(tx, *item);
+    loci_tx_mark_read(tx, *item);
     return LOCO_ERR_NOT_FOUND;
 }
 
@@ -440,7 +426,7 @@ static int make_item(struct loco_tx *tx, int host, struct loci_item **item)
 
 int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object)
 {
-    int number = number_of_host(tx, host), status = check_open(tx);
+    int number = number_of_host(tx, host), status = loci_tx_check_open(tx);
     struct loci_item *item;
 
     if (status == LOCO_OK)
@@ -469,10 +455,10 @@ int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_obj
 
 int loco_tx_commit(loco_tx_t *tx)
 {
-    int status = check_open(tx);
+    int status = loci_tx_check_open(tx);
 
     if (status == LOCO_OK)
-        status = failed(tx, loci_tx_commit(tx));
+        status = loci_tx_failed(tx, loci_tx_commit(tx));
     if (status == LOCO_OK) {
         tx->asker.stats.commits++;
         tx->asker.undone = 0;

@@ -51,6 +51,15 @@ struct loco_tx {
     struct loco_tx *next;       /* in the store's list */
 };
 
+/* ---- tx.c ---- */
+
+/* LOCO_OK, or what a call returns outside a transaction, or in one that has failed. */
+int loci_tx_check_open(const struct loco_tx *tx);
+/* What a call within a transaction comes to: a conflict ends all but abort. Returns `status`. */
+int loci_tx_failed(struct loco_tx *tx, int status);
+/* That item was given out. */
+void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
+
 /* ---- tx_item.c ---- */
 
 struct loci_item *loci_tx_find(struct loco_tx *tx, loco_object_t object);

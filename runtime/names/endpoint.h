@@ -35,7 +35,7 @@ struct loci_region_spec {
     const char *name;           /* "data": the region's full name is "channel.data" */
     size_t len;                 /* bytes, the same at all who provide it */
     size_t align;               /* 0: a cache line */
-    int from;                   /* group rank of the only member that provides it, or ALL, SOME */
+    int from;                   /* rank of the only member that provides it, or ALL, SOME */
 };
 
 /* A parameter of the channel that must be the same at all members. */
@@ -54,15 +54,15 @@ struct loci_endpoint_spec {
     const struct loco_group *group;     /* copied; this process is in it */
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];
-    const bool *givers;         /* by rank; alike at all. Kept as long as the endpoint */
+    const bool *givers;         /* by rank, at all alike; as long as the endpoint */
     unsigned words;             /* a bit for each region that loci_alloc_in_device is for */
     /* Once each, when member `rank` has joined / its regions are known here: in the service
      * thread, in loci_endpoint_create or in a wait for ready, one at a time. Must not wait for, nor
      * destroy, the endpoint. */
     void (*on_join)(struct loci_endpoint *ep, int rank, void *ctx);
     void (*on_connect)(struct loci_endpoint *ep, int rank, void *ctx);
-    /* When `rank` has gone and nothing that it has posted arrives here any more: in any thread, which
-     * holds the lock of the names. */
+    /* When `rank` has gone and nothing that it has posted arrives here any more: in any thread,
+     * which holds the lock of the names. */
     void (*on_silent)(struct loci_endpoint *ep, int rank, void *ctx);
     void *ctx;
 };
