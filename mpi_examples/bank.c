@@ -6,7 +6,9 @@
  * end the sum of all accounts must be exactly what was there at the beginning plus what was paid
  * in.
  *
- * The accounts and locks are MPI windows (bank_mpi.c) or LOCO channels (bank_loco.c).
+ * The accounts and locks are MPI windows (bank_mpi.c) or LOCO channels (bank_loco.c). Or the
+ * accounts are objects of a LOCO store, which makes each transaction atomic, without locks
+ * (bank_tx.c).
  */
 #include "bank.h"
 
@@ -19,7 +21,8 @@ static const char help[] =
     "Usage: mpirun -np N bank [OPTION]...\n"
     "Transactions on bank accounts that are spread over all ranks.\n"
     "\n"
-    "  --api mpi|loco   MPI windows and their locks, or LOCO channels (mpi)\n"
+    "  --api mpi|loco|tx  MPI windows and their locks, LOCO channels, or objects of a LOCO\n"
+    "                   store and its transactions (mpi)\n"
     "  --held-in array|kvstore  loco: atomic variables, or a key-value store (array)\n"
     "  --txn single|transfer  pay into one account, or move money between two (transfer)\n"
     "  --accounts N     accounts over all ranks, up to 1000m (1m)\n"
@@ -43,6 +46,7 @@ struct worker {
     void *bank;
     struct ex_progress *progress; /* NULL for all but one */
     uint64_t random;
+    void *session;                /* NULL where the variant has none */
     double start;
     int64_t ops;
     int64_t declined;             /* transfers that the account did not have the money for */
@@ -52,6 +56,7 @@ struct worker {
 struct result {
     double open_seconds;
     double seconds;
+    double cpu_seconds;
     int64_t ops;
     int64_t declined;
     int64_t paid_in;
@@ -62,7 +67,8 @@ struct result {
 
 static bool parse_api(const char *text, struct bank_options *o)
 {
-    o->api = strcmp(text, "loco") == 0 ? &bank_loco : &bank_mpi;
+    o->api = strcmp(text, "loco") == 0 ? &bank_loco : strcmp(text, "tx") == 0 ? &bank_tx
+           : &bank_mpi;
     return strcmp(text, o->api->name) == 0;
 }
 
@@ -137,13 +143,18 @@ static void single(struct worker *w)
 {
     const struct bank_api *api = w->o->api;
     int64_t account = random_below(w, w->o->accounts), amount = 1 + random_below(w, MOST_AMOUNT);
-    int64_t lock = api->lock_of(w->bank, account), balance;
+    int64_t lock, balance;
 
+    w->paid_in += amount;
+    if (w->session != NULL) {
+        api->deposit(w->session, account, amount);
+        return;
+    }
+    lock = api->lock_of(w->bank, account);
     api->lock(w->bank, lock);
     balance = api->read(w->bank, account) + amount;
     api->write(w->bank, account, &balance);
     api->unlock(w->bank, lock);
-    w->paid_in += amount;
 }
 
 struct account {
@@ -172,14 +183,13 @@ static void hold(struct worker *w, struct account *low, struct account *high)
     read_balance(w, high);
 }
 
-static void transfer(struct worker *w)
+/* False: there is not enough money in `from`. */
+static bool transfer_under_locks(struct worker *w, struct account from, struct account to,
+                                 int64_t amount)
 {
     const struct bank_api *api = w->o->api;
-    int64_t amount = 1 + random_below(w, MOST_AMOUNT);
-    struct account from = { .number = random_below(w, w->o->accounts) };
-    struct account to = { .number = random_below(w, w->o->accounts - 1) };
+    bool enough;
 
-    to.number += to.number >= from.number;
     from.lock = api->lock_of(w->bank, from.number);
     to.lock = api->lock_of(w->bank, to.number);
     if (from.lock <= to.lock)
@@ -187,17 +197,32 @@ static void transfer(struct worker *w)
     else
         hold(w, &to, &from);
 
-    if (from.balance >= amount) {
+    enough = from.balance >= amount;
+    if (enough) {
         from.balance -= amount;
         to.balance += amount;
         api->write(w->bank, from.number, &from.balance);
         api->write(w->bank, to.number, &to.balance);
-    } else {
-        w->declined++;
     }
     if (to.lock != from.lock)
         api->unlock(w->bank, to.lock);
     api->unlock(w->bank, from.lock);
+    return enough;
+}
+
+static void transfer(struct worker *w)
+{
+    int64_t amount = 1 + random_below(w, MOST_AMOUNT);
+    struct account from = { .number = random_below(w, w->o->accounts) };
+    struct account to = { .number = random_below(w, w->o->accounts - 1) };
+    bool made;
+
+    to.number += to.number >= from.number;
+    if (w->session != NULL)
+        made = w->o->api->transfer(w->session, from.number, to.number, amount);
+    else
+        made = transfer_under_locks(w, from, to, amount);
+    w->declined += !made;
 }
 
 static bool time_is_up(struct worker *w)
@@ -214,6 +239,8 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
 
+    if (w->o->api->attach != NULL)
+        w->session = w->o->api->attach(w->bank);
     while (w->o->ops == 0 || w->ops < w->o->ops) {
         if (w->ops % OPS_PER_LOOK == 0 && time_is_up(w))
             break;
@@ -223,18 +250,22 @@ static void *work(void *arg)
             single(w);
         w->ops++;
     }
+    if (w->session != NULL)
+        w->o->api->detach(w->session);
     return NULL;
 }
 
 /* The calling thread is worker 0. */
-static double run(const struct bank_options *o, void *bank, struct worker *workers)
+static void run(const struct bank_options *o, void *bank, struct worker *workers,
+                struct result *r)
 {
     struct ex_progress progress;
-    double start;
+    double start, cpu;
 
     ex_progress_init(&progress, o->progress);
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
     start = MPI_Wtime();
+    cpu = ex_cpu_seconds();
     for (int64_t i = 0; i < o->threads; i++) {
         int64_t number = ex_rank() * o->threads + i;
 
@@ -250,9 +281,12 @@ static double run(const struct bank_options *o, void *bank, struct worker *worke
     work(&workers[0]);
     for (int64_t i = 1; i < o->threads; i++)
         pthread_join(workers[i].thread, NULL);
+    cpu = ex_cpu_seconds() - cpu;
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
     ex_progress_end(&progress);
-    return MPI_Wtime() - start;
+    r->seconds = MPI_Wtime() - start;
+    ex_check(MPI_Allreduce(&cpu, &r->cpu_seconds, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD),
+             "MPI_Allreduce");
 }
 
 static void add_up(const struct bank_options *o, void *bank, const struct worker *workers,
@@ -280,7 +314,7 @@ static void report(const struct bank_options *o, const struct result *r, bool go
 {
     const char *txn = o->transfer ? "transfer" : "single";
     const char *check = good ? "passed" : "FAILED";
-    const char *held = o->in_store ? "kvstore" : "array";
+    const char *held = o->api == &bank_tx ? "store" : o->in_store ? "kvstore" : "array";
     bool mpi = o->api == &bank_mpi;
     double rate = (double)r->ops / r->seconds;
 
@@ -289,11 +323,12 @@ static void report(const struct bank_options *o, const struct result *r, bool go
                "\"ranks\": %d, \"threads\": %" PRId64 ", \"flavor\": \"%s\", \"accounts\": %" PRId64
                ", \"windows\": %" PRId64 ", \"open_seconds\": %.6f, \"seconds\": %.6f, "
                "\"transactions\": %" PRId64 ", \"declined\": %" PRId64 ", \"rate\": %.1f, "
-               "\"sum\": %" PRId64 ", \"expected\": %" PRId64 ", \"check\": \"%s\"}\n",
+               "\"cpu_rate\": %.1f, \"sum\": %" PRId64 ", \"expected\": %" PRId64
+               ", \"check\": \"%s\"}\n",
                o->api->name, mpi ? "windows" : held, txn, ex_size(), o->threads,
                mpi ? ex_flavor_name(o->flavor) : "none",
                o->accounts, o->stripes, r->open_seconds, r->seconds, r->ops, r->declined, rate,
-               r->sum, r->expected, check);
+               (double)r->ops / r->cpu_seconds, r->sum, r->expected, check);
         return;
     }
     printf("%-14s %s, %s %s\n", "api", o->api->name, mpi ? "windows of flavor" : "accounts in",
@@ -302,11 +337,13 @@ static void report(const struct bank_options *o, const struct result *r, bool go
     printf("%-14s %d, of %" PRId64 " thread%s\n", "ranks", ex_size(), o->threads,
            o->threads > 1 ? "s" : "");
     printf("%-14s %" PRId64 "\n", "accounts", o->accounts);
-    printf("%-14s %" PRId64 "\n", mpi ? "windows" : "locks", o->stripes);
+    if (o->api != &bank_tx)
+        printf("%-14s %" PRId64 "\n", mpi ? "windows" : "locks", o->stripes);
     printf("%-14s %.3f s\n", "set up in", r->open_seconds);
     printf("%-14s %" PRId64 " in %.3f s (%" PRId64 " declined)\n", "made", r->ops, r->seconds,
            r->declined);
-    printf("%-14s %.0f per second\n", "rate", rate);
+    printf("%-14s %.0f per second, %.0f per second of CPU time\n", "rate", rate,
+           (double)r->ops / r->cpu_seconds);
     printf("%-14s %" PRId64 ", expected %" PRId64 ": %s\n", "sum", r->sum, r->expected, check);
 }
 
@@ -348,7 +385,7 @@ int main(int argc, char **argv)
     start = MPI_Wtime();
     bank = o.api->open(&o);
     r.open_seconds = MPI_Wtime() - start;
-    r.seconds = run(&o, bank, workers);
+    run(&o, bank, workers, &r);
     add_up(&o, bank, workers, &r);
     good = r.sum == r.expected && r.least >= 0;
     if (ex_rank() == 0) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the bank's two variants have in common. With --api mpi the accounts are dealt out like
+ * What the bank's three variants have in common. With --api mpi the accounts are dealt out like
  * cards: account a is in stripe a mod stripes, and the accounts of a stripe go round the ranks; a
  * stripe is a window, with one lock per rank. With --api loco the accounts go round the ranks one
- * by one, and a stripe is no more than the accounts that share a ticket lock.
+ * by one, and a stripe is no more than the accounts that share a ticket lock. With --api tx the
+ * accounts are objects of a store, and there are no locks.
  */
 #ifndef MPI_EXAMPLES_BANK_H
 #define MPI_EXAMPLES_BANK_H
@@ -15,7 +16,7 @@ enum { BANK_MOST_THREADS = 256, BANK_START = 1000 };
 struct bank_options {
     const struct bank_api *api;
     int64_t accounts;
-    int64_t stripes;   /* windows, or locks */
+    int64_t stripes;   /* windows, or locks; tx: none */
     int64_t threads;   /* per rank */
     int64_t ops;       /* per thread; 0: as many as there is time for */
     double seconds;
@@ -27,8 +28,9 @@ struct bank_options {
     bool progress;
 };
 
-/* One of the variants. Every call ends the program if it fails. The calls from lock to unlock are
- * made by any thread; the others by one, on every rank. */
+/* One of the variants. Every call ends the program if it fails. The calls from lock_of to detach
+ * are made by any thread; the others by one, on every rank. A variant has either the calls from
+ * lock_of to write, or those from attach to detach. */
 struct bank_api {
     const char *name;
 
@@ -48,13 +50,20 @@ struct bank_api {
     int64_t (*read)(void *bank, int64_t account);
     void (*write)(void *bank, int64_t account, const int64_t *balance);
 
+    /* Whole transactions, in a session of this thread's own. transfer returns false if there is not
+     * enough money in `from`. */
+    void *(*attach)(void *bank);
+    void (*deposit)(void *session, int64_t account, int64_t amount);
+    bool (*transfer)(void *session, int64_t from, int64_t to, int64_t amount);
+    void (*detach)(void *session);
+
     /* Collective, after the last transaction: this rank's accounts. */
     void (*look)(void *bank, int64_t *sum, int64_t *least);
 
     void (*close)(void *bank);
 };
 
-extern const struct bank_api bank_mpi, bank_loco;
+extern const struct bank_api bank_mpi, bank_loco, bank_tx;
 
 /* --api mpi: where an account is. */
 struct bank_place {
