@@ -28,6 +28,8 @@ struct channels {
     loco_window_t *dynamic;             /* two words of rank 0's are attached, each by itself */
     uint64_t *words, at;                /* own; where rank 0's are */
     loco_kvstore_t *kv;
+    loco_store_t *store;                /* its objects are at rank 0 */
+    loco_tx_t *tx;
 };
 
 #define KEY 5                           /* its value is at rank 0 */
@@ -303,6 +305,70 @@ static int get_after_same(struct channels *c)
     return get_after(c, 0);
 }
 
+#define OBJECTS 4
+
+/* Relaxed: else each read looks again at all before it. */
+static int tx_begin(struct channels *c)
+{
+    return loco_tx_begin_as(c->tx, LOCO_TX_RELAXED);
+}
+
+static int tx_read(struct channels *c, int n)
+{
+    int status = tx_begin(c);
+
+    for (int i = 0; i < n && status == LOCO_OK; i++) {
+        uint64_t value;
+
+        status = loco_tx_read(c->tx, loco_store_root(c->store, (uint64_t)i), &value, sizeof value);
+    }
+    return status != LOCO_OK ? status : loco_tx_commit(c->tx);
+}
+
+static int tx_read_one(struct channels *c)
+{
+    return tx_read(c, 1);
+}
+
+static int tx_read_all(struct channels *c)
+{
+    return tx_read(c, OBJECTS);
+}
+
+static int tx_write(struct channels *c, int n)
+{
+    int status = tx_begin(c);
+    uint64_t value = 1;
+
+    for (int i = 0; i < n && status == LOCO_OK; i++)
+        status = loco_tx_write(c->tx, loco_store_root(c->store, (uint64_t)i), &value,
+                               sizeof value);
+    return status != LOCO_OK ? status : loco_tx_commit(c->tx);
+}
+
+static int tx_write_one(struct channels *c)
+{
+    return tx_write(c, 1);
+}
+
+static int tx_write_all(struct channels *c)
+{
+    return tx_write(c, OBJECTS);
+}
+
+/* One is written because of another. */
+static int tx_read_and_write(struct channels *c)
+{
+    uint64_t value;
+    int status = tx_begin(c);
+
+    if (status == LOCO_OK)
+        status = loco_tx_read(c->tx, loco_store_root(c->store, 0), &value, sizeof value);
+    if (status == LOCO_OK)
+        status = loco_tx_write(c->tx, loco_store_root(c->store, 1), &value, sizeof value);
+    return status != LOCO_OK ? status : loco_tx_commit(c->tx);
+}
+
 /* `by`: who calls, or ALL. The window's are called in an epoch of rank 1. */
 static const struct {
     const char *name;
@@ -347,6 +413,11 @@ static const struct {
     { "window get of memory attached anew", ALL, false, get_after_same },
     { "kvstore get", 1, false, kv_get },
     { "kvstore update", 1, false, kv_update },
+    { "tx write of an object", 1, false, tx_write_one },
+    { "tx write of four objects", 1, false, tx_write_all },
+    { "tx read of an object", 1, false, tx_read_one },
+    { "tx read of four objects", 1, false, tx_read_all },
+    { "tx read of an object and write of another", 1, false, tx_read_and_write },
 };
 #define CALLS (sizeof calls / sizeof calls[0])
 _Static_assert(CALLS < COUNTS_ROWS, "one row more, which ends them");
@@ -380,6 +451,8 @@ static int make(struct channels *c)
     static const struct loco_window_spec spec = { .kind = LOCO_WINDOW_ALLOCATE, .size = 64,
                                                   .disp_unit = 8, .one_thread = true };
     static const loco_kvstore_options_t values = { .value_bytes = 32, .capacity = 4 };
+    static const int host = 0;
+    static const loco_store_options_t objects = { .bytes = 1 << 20, .hosts = &host, .nhosts = 1 };
     static const uint64_t value[4] = { 0 };
     loco_runtime_t *rt = c->m->rt;
     const loco_group_t *all = loco_everyone(rt);
@@ -394,7 +467,9 @@ static int make(struct channels *c)
            && loco_owned_var_create(rt, NULL, "big", all, 0, 32, LOCO_OWNED_PUSH,
                                     &c->big) == LOCO_OK
            && loco_kvstore_create(rt, NULL, "kv", all, &values, &c->kv) == LOCO_OK
+           && loco_store_create(rt, NULL, "store", all, &objects, &c->store) == LOCO_OK
            && loco_runtime_wait_ready(rt, LOCO_FOREVER) == LOCO_OK
+           && loco_tx_open(c->store, &c->tx) == LOCO_OK
            && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK
            && make_dynamic(c) == LOCO_OK
            && (c->m->rank != 0
@@ -403,6 +478,8 @@ static int make(struct channels *c)
 
 static void destroy(struct channels *c)
 {
+    loco_tx_close(c->tx);
+    loco_store_destroy(c->store);
     loco_kvstore_destroy(c->kv);
     destroy_dynamic(c);
     loco_window_destroy(c->window);
