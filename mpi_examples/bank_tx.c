@@ -91,17 +91,19 @@ static void deposit(void *session, int64_t account, int64_t amount)
 static int move(loco_tx_t *tx, void *arg)
 {
     const struct change *c = arg;
-    int64_t from, to;
-    int status = read_account(tx, c->bank, c->from, &from);
+    const loco_object_t both[2] = { object_of(c->bank, c->from), object_of(c->bank, c->to) };
+    int64_t balance[2];
+    int statuses[2], status = loco_tx_read_many(tx, 2, both, balance, sizeof(balance[0]), statuses);
 
-    if (status == LOCO_OK)
-        status = read_account(tx, c->bank, c->to, &to);
+    if (status == LOCO_OK && (statuses[0] != LOCO_OK || statuses[1] != LOCO_OK))
+        return LOCO_ERR_NOT_FOUND;
     if (status != LOCO_OK)
         return status;
-    if (from < c->amount)
+    if (balance[0] < c->amount)
         return DECLINED;
-    status = write_account(tx, c->bank, c->from, from - c->amount);
-    return status != LOCO_OK ? status : write_account(tx, c->bank, c->to, to + c->amount);
+    status = write_account(tx, c->bank, c->from, balance[0] - c->amount);
+    return status != LOCO_OK ? status
+           : write_account(tx, c->bank, c->to, balance[1] + c->amount);
 }
 
 static bool transfer(void *session, int64_t from, int64_t to, int64_t amount)

@@ -77,6 +77,16 @@ const struct loci_host loci_host_system = {
     .wake = system_wake,
 };
 
+int64_t loci_now_roughly(struct loco_runtime *rt)
+{
+    struct timespec t;
+
+    if (rt->host.now != system_now)     /* simulated time */
+        return loci_now(rt);
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int64_t loci_now(struct loco_runtime *rt)
 {
     return rt->host.now(rt->host.ctx);

@@ -155,7 +155,7 @@ int loco_tx_begin_as(loco_tx_t *tx, unsigned flags)
     loci_tx_clear(tx);
     tx->stage = LOCI_TX_OPEN;
     tx->relaxed = (flags & LOCO_TX_RELAXED) != 0;
-    tx->began = loci_now(tx->s->rt);
+    tx->began = loci_now_roughly(tx->s->rt);
     return LOCO_OK;
 }
 
@@ -482,7 +482,7 @@ static int is_over(void *arg)
 
 static void pause_for(struct loco_tx *tx, int64_t *limit)
 {
-    int64_t took = TRIES_LAST * (loci_now(tx->s->rt) - tx->began);
+    int64_t took = TRIES_LAST * (loci_now_roughly(tx->s->rt) - tx->began);
     int64_t last = took > PAUSE_LAST ? took : PAUSE_LAST;
     const struct loci_reason why = {
         .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_LOCK,

@@ -34,9 +34,6 @@
 
 #include "config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tx.h"
 
 #define TOO_OLD INT64_C(60000000000)    /* ns */
@@ -68,12 +65,14 @@ static int wait_for(struct commit *c, int status, loco_ack_t *ack)
     return status != LOCO_OK ? status : done;
 }
 
-static int by_address(const void *a, const void *b)
+/* In order; most transactions are short. */
+static void enter(struct commit *c, struct loci_item *item)
 {
-    loco_object_t x = (*(struct loci_item *const *)a)->object;
-    loco_object_t y = (*(struct loci_item *const *)b)->object;
+    int at = c->n++;
 
-    return x < y ? -1 : x > y;
+    for (; at > 0 && c->item[at - 1]->object > item->object; at--)
+        c->item[at] = c->item[at - 1];
+    c->item[at] = item;
 }
 
 /* What the transaction changes, without what it made and removed itself. */
@@ -86,10 +85,8 @@ static void gather(struct commit *c)
         struct loci_item *item = &tx->item[tx->write[i]];
 
         if ((item->flags & (LOCI_ITEM_NEW | LOCI_ITEM_FREE)) != (LOCI_ITEM_NEW | LOCI_ITEM_FREE))
-            c->item[c->n++] = item;
+            enter(c, item);
     }
-    if (c->n > 1)
-        qsort(c->item, (size_t)c->n, sizeof c->item[0], by_address);
     for (int i = 0; i < c->n; i++)
         c->new[i] = loci_cell_next(c->item[i]->word, c->item[i]->block);
 }
@@ -466,7 +463,7 @@ int loci_tx_commit(struct loco_tx *tx)
     if (tx->nwrites == 0)
         return tx->relaxed && tx->nreads > 1
                ? loci_tx_look_again(tx, NULL, LOCI_SETTLE_CHECK, false) : LOCO_OK;
-    if (loci_now(tx->s->rt) - tx->began > TOO_OLD)
+    if (loci_now_roughly(tx->s->rt) - tx->began > TOO_OLD)
         return LOCO_ERR_CONFLICT;
     c.tx = tx;
     c.s = tx->s;

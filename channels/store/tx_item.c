@@ -201,7 +201,7 @@ int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loc
                        bool reads_alone)
 {
     struct loco_store *s = tx->s;
-    int status = read_far(tx, but, reads_alone);
+    int status = s->sums ? read_far(tx, but, reads_alone) : LOCO_OK;
 
     for (int i = 0; i < tx->nitems && status == LOCO_OK; i++) {
         const struct loci_item *item = &tx->item[i];

@@ -92,7 +92,8 @@ int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t r
 
 /** `n` objects at once: their values of `len` bytes each to `values`, what loco_tx_read would have
  * returned of each to `statuses`. Returns the first of these that is neither LOCO_OK nor
- * LOCO_ERR_NOT_FOUND, or LOCO_OK. Over a network all are read in the time of one. */
+ * LOCO_ERR_NOT_FOUND, or LOCO_OK. Faster than n
+ * calls: over a network the reads of many are under way together, and so are the processor's. */
 int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
                       size_t len, int *statuses);
 
