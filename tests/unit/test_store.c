@@ -367,19 +367,22 @@ static void die(int signal)
 /* Whoever kills itself does it from a signal, in the middle of whatever it does. */
 struct deaths {
     int after;                  /* microseconds */
+    int nhosts;                 /* the first members; all 4 of them only where memory is shared */
     _Atomic int *done;
 };
 
 static int deaths_body(loco_runtime_t *rt, int rank, void *arg)
 {
     const struct deaths *d = arg;
-    struct transfers t = { .rank = rank, .rounds = 20000, .killed = rank == 3 };
+    struct transfers t = { .rank = rank, .rounds = run_shares() ? 20000 : 200,
+                           .killed = rank == 3 };
     loco_store_scavenged_t found = { 0 };
     int64_t sum = 0, start;
     void *sums[2];
     loco_tx_t *tx;
 
-    CHECK_OK(make(rt, &(loco_store_options_t){ .bytes = 1 << 20 }, &t.store));
+    CHECK_OK(make(rt, &(loco_store_options_t){ .bytes = 1 << 20, .nhosts = d->nhosts,
+                                               .hosts = (const int[]){ 0, 1, 2, 3 } }, &t.store));
     CHECK_OK(loco_tx_open(t.store, &tx));
     sums[0] = t.store;
     sums[1] = &sum;
@@ -411,13 +414,24 @@ static int deaths_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
+static void kill_some(int nhosts, int times)
+{
+    for (int i = 0; i < times; i++) {
+        struct deaths d = { 500 + 1013 * i, nhosts, run_counter() };
+
+        cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, deaths_body, &d), 0, "killed after %d us",
+                     d.after);
+    }
+}
+
 Test(store, who_is_killed_leaves_nothing_half_done, .timeout = RUN_SECONDS)
 {
-    if (!run_shares())
-        return;
-    for (int i = 0; i < run_rounds(20); i++) {
-        struct deaths d = { 500 + 1013 * i, run_counter() };
+    kill_some(3, run_shares() ? run_rounds(10) : 2);
+}
 
-        cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, deaths_body, &d), 0);
-    }
+Test(store, who_is_killed_leaves_its_objects_on_one_node, .timeout = RUN_SECONDS)
+{
+    if (!run_shares())
+        cr_skip_test("no memory is shared here");
+    kill_some(4, run_rounds(10));
 }
