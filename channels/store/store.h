@@ -166,6 +166,18 @@ struct loco_store {
     _Atomic uint8_t **page_class;       /* by host: class + 1 of its pages, as far as known here */
 };
 
+/* ---- statistics: counted by one thread, read by others ---- */
+
+static inline void loci_stat_add(uint64_t *number, uint64_t by)
+{
+    atomic_store_explicit((_Atomic uint64_t *)number, *number + by, memory_order_relaxed);
+}
+
+static inline uint64_t loci_stat(const uint64_t *number)
+{
+    return atomic_load_explicit((const _Atomic uint64_t *)number, memory_order_relaxed);
+}
+
 /* ---- objects ---- */
 
 /* {host's number + 1, cell}: never 0. */

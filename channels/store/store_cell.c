@@ -48,7 +48,7 @@ static int help(struct settling *w, uint64_t plain)
     if (status != LOCO_OK)
         return status;
     if (old == w->word)
-        w->asker->stats.helped++;
+        loci_stat_add(&w->asker->stats.helped, 1);
     /* Else somebody was faster; it has been that word, now or a moment ago. */
     w->word = plain;
     return 1;
@@ -96,7 +96,7 @@ static int undo(struct settling *w, const struct loci_owner *owner)
     w->since = 0;
     if (old != owner->status)           /* it went on, or is decided: look again */
         return 0;
-    w->asker->stats.suspected++;
+    loci_stat_add(&w->asker->stats.suspected, 1);
     w->asker->undone += !loci_rank_is_dead(w->s, loci_slot_rank(w->s, loci_cell_slot(w->word)));
     return help(w, owner->old);
 }

@@ -192,6 +192,7 @@ void loco_store_destroy(loco_store_t *s)
 {
     if (s == NULL)
         return;
+    loci_tx_close_all(s);
     loci_endpoint_destroy(s->ep);
     for (int i = 0; s->client != NULL && i < s->threads; i++)
         loci_client_free(s->client[i]);
@@ -235,12 +236,12 @@ int loco_store_host_of(const loco_store_t *s, loco_object_t object)
 
 void loci_store_stats_add(loco_store_stats_t *to, const loco_store_stats_t *more)
 {
-    to->commits += more->commits;
-    to->single += more->single;
-    to->read_only += more->read_only;
-    to->conflicts += more->conflicts;
-    to->aborted_by_others += more->aborted_by_others;
-    to->helped += more->helped;
-    to->suspected += more->suspected;
-    to->retries += more->retries;
+    to->commits += loci_stat(&more->commits);
+    to->single += loci_stat(&more->single);
+    to->read_only += loci_stat(&more->read_only);
+    to->conflicts += loci_stat(&more->conflicts);
+    to->aborted_by_others += loci_stat(&more->aborted_by_others);
+    to->helped += loci_stat(&more->helped);
+    to->suspected += loci_stat(&more->suspected);
+    to->retries += loci_stat(&more->retries);
 }

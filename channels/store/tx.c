@@ -129,6 +129,19 @@ void loco_tx_close(loco_tx_t *tx)
     free_tx(tx);
 }
 
+void loci_tx_close_all(struct loco_store *s)
+{
+    int n = 0;
+
+    for (const struct loco_tx *tx = s->open; tx != NULL; tx = tx->next)
+        n++;
+    if (n > 0)
+        LOCI_LOG(s->rt, LOCO_LOG_WARN, "store %s is destroyed with %d transaction handles open, "
+                 "which are valid no more", s->ep->name, n);
+    while (s->open != NULL)
+        loco_tx_close(s->open);
+}
+
 void loco_tx_stats(const loco_tx_t *tx, loco_store_stats_t *stats)
 {
     *stats = tx->asker.stats;
@@ -168,7 +181,7 @@ int loci_tx_failed(struct loco_tx *tx, int status)
 {
     if (status == LOCO_ERR_CONFLICT && tx->stage == LOCI_TX_OPEN) {
         tx->stage = LOCI_TX_FAILED;
-        tx->asker.stats.conflicts++;
+        loci_stat_add(&tx->asker.stats.conflicts, 1);
     }
     return status;
 }
@@ -238,16 +251,16 @@ static int observe(struct loco_tx *tx, loco_object_t object, uint64_t *word, str
     struct loco_store *s = tx->s;
     int status;
 
-    if (loci_host_is_lost(s, loci_object_host(object)))
-        return LOCO_ERR_PEER_DEAD;
     for (unsigned rounds = 0;;) {
+        if (loci_host_is_lost(s, loci_object_host(object)))
+            return LOCO_ERR_PEER_DEAD;
         status = loci_cell_read(s, object, LOCI_SETTLE_READ, &tx->asker, word);
         if (status != LOCO_OK || to->value == NULL || loci_cell_block(*word) == 0)
             return status;
         status = read_value(tx, object, *word, to);
         if (status != LOCO_ERR_AGAIN)
             return status;
-        tx->asker.stats.retries++;
+        loci_stat_add(&tx->asker.stats.retries, 1);
         loci_wait_round(s->rt, &rounds);
     }
 }
@@ -393,8 +406,13 @@ static int number_of_host(const struct loco_tx *tx, int host)
     const struct loco_store *s = tx->s;
     int rank = s->ep->group.rank;
 
-    if (host == LOCO_ANY_HOST)
-        return s->number[rank] >= 0 ? s->number[rank] : rank % s->nhosts;
+    if (host == LOCO_ANY_HOST) {
+        int number = s->number[rank] >= 0 ? s->number[rank] : rank % s->nhosts;
+
+        for (int i = 0; i < s->nhosts && loci_host_is_lost(s, number); i++)
+            number = (number + 1) % s->nhosts;
+        return number;
+    }
     return host >= 0 && host < s->ep->group.size ? s->number[host] : -1;
 }
 
@@ -460,9 +478,9 @@ int loco_tx_commit(loco_tx_t *tx)
     if (status == LOCO_OK)
         status = loci_tx_failed(tx, loci_tx_commit(tx));
     if (status == LOCO_OK) {
-        tx->asker.stats.commits++;
+        loci_stat_add(&tx->asker.stats.commits, 1);
         tx->asker.undone = 0;
-        tx->asker.stats.read_only += tx->nwrites == 0;
+        loci_stat_add(&tx->asker.stats.read_only, tx->nwrites == 0);
     }
     loco_tx_abort(tx);          /* of what is committed nothing is left to undo */
     return status;

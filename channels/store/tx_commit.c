@@ -178,7 +178,7 @@ static int commit_one(struct commit *c)
         leave_behind(c, item);
     loci_stock_end(c->client);
     if (status == LOCO_OK)
-        c->tx->asker.stats.single++;
+        loci_stat_add(&c->tx->asker.stats.single, 1);
     if (status != LOCO_ERR_CONFLICT)
         return status;
     note_in_the_way(c, 0);
@@ -303,7 +303,7 @@ static int change_status(struct commit *c, enum loci_tx_state state)
         return status;
     if (old != c->status) {
         c->status = old;
-        c->tx->asker.stats.aborted_by_others++;
+        loci_stat_add(&c->tx->asker.stats.aborted_by_others, 1);
         return LOCO_ERR_CONFLICT;
     }
     c->status = to;
