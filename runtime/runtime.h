@@ -255,6 +255,7 @@ struct loco_runtime {
     _Atomic bool stored;            /* window.h: in mapped memory, since the last flush */
     struct loco_group *everyone;
     _Atomic(loci_combine_fn *) combine;     /* what channels do for peers; set by who knows it */
+    _Atomic(loci_merge_fn *) merge;         /* the same */
     struct loci_inbox inbox;
 
     pthread_mutex_t threads_lock;

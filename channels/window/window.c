@@ -465,6 +465,7 @@ static struct loco_window *new_window(struct loco_runtime *rt,
     win->memory = memory;
     win->rt = rt;
     atomic_store_explicit(&rt->combine, loci_window_combine_offered, memory_order_release);
+    atomic_store_explicit(&rt->merge, loci_window_merge_offered, memory_order_release);
     win->control = win->locks = (struct loci_mem *)(p + l.control);
     win->group = (struct loco_group){
         .rt = rt, .size = exchange->size, .rank = exchange->rank, .peer = (int *)(p + l.peers),
@@ -558,6 +559,8 @@ static void open_window(struct loco_window *win, const struct loco_window_spec *
     if (win->atomics && win->one_thread)
         (void)loci_asymmetric_state(win->rt);    /* it takes a while */
     win->device_atomics = win->domain != LOCI_DOMAIN_CPU && !spec->bulk_accumulate;
+    win->merges = win->device_atomics && win->one_thread && win->kind != LOCO_WINDOW_DYNAMIC
+                  && win->rt->ops->merges;
     find_base(win, spec);
     loci_gather_open(win);
     is_living(win);

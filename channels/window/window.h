@@ -123,6 +123,8 @@ struct loco_window {
     bool atomics;                       /* accumulates may be CPU atomics where elements allow it */
     _Atomic bool singles;               /* and all members know that they are, for good */
     bool device_atomics;                /* the same by atomics of the fabric, of 8 bytes */
+    bool merges;                        /* those without a result unanswered: window_acc_merge.c */
+    const struct loci_thread *merger;   /* the thread that did the last of them; NULL: none */
     bool no_locks;
     bool quick_locks;                   /* one_thread, mapped_by_all, not no_locks */
     const unsigned char *gate;          /* with mapped_by_all; window_gate.c */
@@ -307,6 +309,9 @@ bool loci_window_add_block(struct loci_strip *strip, const struct loco_span *spa
 int loci_window_combine_by_target(struct loco_window *win, int rank,
                                   const struct loco_accumulate *acc);
 bool loci_window_combine_offered(uint32_t what, void *target, void *operand, size_t len);
+
+/* window_acc_merge.c: what a target does for those who merge. */
+bool loci_window_merge_offered(uint32_t how, void *words, const void *operands, size_t n);
 
 /* window_deferred.c: whether a put or get of one run may be deferred, after all checks; to do that;
  * and to send all that was: before anything that touches the same memory in another way, and in

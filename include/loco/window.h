@@ -169,7 +169,9 @@ struct loco_accumulate {
  * With one_thread, short accumulates without result and ack, into memory of CREATE or DYNAMIC on
  * one node, may be gathered behind the first since the last synchronization: until the next call
  * that synchronizes, sync and flush_local among them, or anything else that goes to that member.
- * What then turns out not to be reachable any more is that call's error. */
+ * What then turns out not to be reachable any more is that call's error. To a member of another
+ * machine, over TCP, those of elements of 8 bytes without result are like puts: they are done there
+ * in their order, before anything later of this process, and complete with the next flush. */
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack);
 

@@ -21,6 +21,10 @@
  *   LOCI_FETCH_ADD, _SWAP   old value is local; earlier writes on this lane are placed
  *   LOCI_PLACE              all earlier writes on this lane are placed
  *
+ * A write with `merge` (merges) is a write in all else: unanswered, placed in its turn. But what it
+ * places is not stored: each word becomes what the owner's CPU makes of it and of the word that is
+ * written, by an atomic of that CPU (loci_merge_fn).
+ *
  * Reads, atomics and places of a lane are executed in the order of their posts, each after the
  * writes before it; only writes may be placed before a read that was posted earlier is executed.
  * Who reads an entry and then frees it by an atomic, both in flight, relies on that.
@@ -105,7 +109,10 @@ struct loci_op {
     uint64_t offset;            /* in the range; bounds were checked */
     void *local;                /* source of a write, destination of a read */
     size_t len;                 /* bytes; 8 for atomics */
-    bool by_value;              /* a write of at most 8 bytes: its source is copied by post */
+    bool by_value;              /* a write of at most 8 bytes, or that merges: its source is copied
+                                 * by post */
+    uint32_t merge;             /* of a write: what the owner does with each of its words, by its
+                                 * loci_merge_fn; 0: it stores them */
     bool in_flight;             /* said by post: its slot will be told */
     uint64_t operand;           /* added, or swapped in */
     uint64_t compare;
@@ -151,6 +158,12 @@ struct loci_piece {
  * False: it makes no sense, and nothing is done; target NULL asks for that alone. */
 typedef bool loci_combine_fn(uint32_t what, void *target, void *operand, size_t len);
 
+/* A write that merges: words at a multiple of 8, of whole extents or user memory, and so many. */
+#define LOCI_MERGE_WORDS 64
+/* What it does at the owner, to n words of its memory, atomically each. False: that makes no sense,
+ * and nothing is done. Any thread of the owner's, or several; it takes no lock. */
+typedef bool loci_merge_fn(uint32_t how, void *words, const void *operands, size_t n);
+
 /* Where a process listens for TCP connections. */
 #define LOCI_TCP_PLACES 4
 struct loci_tcp_place {
@@ -194,6 +207,8 @@ struct loci_fabric_ops {
     bool spans;                 /* reaches processes of other machines */
     bool owner_atomics;         /* between nodes the owner's CPU does the atomics: words are of the
                                  * owner domain there, else of the nic domain */
+    bool merges;                /* takes writes that merge, on lanes that are not synchronous; only
+                                 * with owner_atomics */
 
     /* Life. open: fills in the fabric's part of rt's own address. */
     int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);

@@ -222,6 +222,27 @@ int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint6
     return post_atomic(rt, &op, ack);
 }
 
+int loci_merge(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint32_t how,
+               const void *operands, size_t n, loco_ack_t *ack)
+{
+    LOCO_ASSERT(loci_mem_is_posted_to(mem) && n <= LOCI_MERGE_WORDS);
+    return post_atomic(rt, &(struct loci_op){ .kind = LOCI_WRITE, .mem = mem, .offset = offset,
+                                              .local = (void *)operands, .len = 8 * n,
+                                              .by_value = true, .merge = how }, ack);
+}
+
+bool loci_merges(struct loco_runtime *rt, const struct loci_mem *mem)
+{
+    struct loci_thread *self = rt->ops->merges ? loci_self(rt) : NULL;
+    const struct loci_lane *lane;
+    int status;
+
+    if (self == NULL || mem->domain != LOCI_DOMAIN_OWNER || loci_mem_word(mem) != NULL)
+        return false;
+    lane = loci_lane(self, mem->peer, &status);
+    return lane != NULL && !lane->synchronous;
+}
+
 /* Chains. Without an ack the caller's memory is its own again even where not all was posted. */
 static int post_chain(struct loco_runtime *rt, struct loci_lane *lane, struct loci_op *ops, int n,
                       loco_ack_t *ack)

@@ -54,6 +54,12 @@ int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint6
  * in the ack. */
 int loci_post_spans(struct loco_runtime *rt, struct loci_op *ops, int n, loco_ack_t *ack);
 
+/* Merge n words, at most LOCI_MERGE_WORDS, with those at `operands`, as fabric.h says: as a write.
+ * Only if loci_merges(): the fabric takes that to the owner of these words, which are posted to. */
+int loci_merge(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset, uint32_t how,
+               const void *operands, size_t n, loco_ack_t *ack);
+bool loci_merges(struct loco_runtime *rt, const struct loci_mem *mem);
+
 /* A LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of op->len bytes of user memory by its owner, if that
  * happens to be waiting; under the caller's lock on those bytes. LOCO_ERR_AGAIN: it is not. */
 int loci_try_update(struct loco_runtime *rt, const struct loci_op *op);

@@ -550,6 +550,7 @@ static const struct test_case {
     { "chain_broken", chain_broken, false, false },
     { "chain_refused", chain_refused, false, false },
     { "mended", mended, false, false },
+    { "merged", merged, false, false },
     { "protected", guarded, false, false },
     { "copied", copied, false, false },
     { "placed", placed, false, false },

@@ -44,6 +44,9 @@ int chain_refused(struct member *m);
 int mended(struct member *m);
 int unnamed(struct member *m);
 
+/* merged.c */
+int merged(struct member *m);
+
 /* protected.c */
 int guarded(struct member *m);
 int copied(struct member *m);

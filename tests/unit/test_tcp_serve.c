@@ -66,6 +66,19 @@ static void connect_anew(struct peer *p)
     cr_assert_eq(epoll_ctl(p->f.epoll_fd, EPOLL_CTL_ADD, pair[1], &event), 0);
 }
 
+/* What a channel would do to words that merge. */
+#define ADDS_TWICE 7
+static bool merge_words(uint32_t how, void *words, const void *operands, size_t n)
+{
+    uint64_t *to = words, operand;
+
+    for (size_t i = 0; i < n && how == ADDS_TWICE; i++) {
+        memcpy(&operand, (const unsigned char *)operands + 8 * i, 8);
+        to[i] += 2 * operand;
+    }
+    return how == ADDS_TWICE;
+}
+
 static void open_peer(struct peer *p)
 {
     const struct loco_bootstrap boot = {
@@ -75,6 +88,7 @@ static void open_peer(struct peer *p)
     memset(p, 0, sizeof *p);
     setenv("LOCO_FABRIC", "shm", 1);
     cr_assert_eq(loco_runtime_open(&boot, &p->rt), LOCO_OK);
+    atomic_store(&p->rt->merge, merge_words);
     p->f.rt = p->rt;
     p->f.shm = (struct shm_fabric *)p->rt->fabric;
     p->f.epoll_fd = epoll_create1(0);
@@ -166,7 +180,8 @@ static int status_of(const struct tcp_frame *frame)
 
 /* ---- cut anywhere ---- */
 
-#define STORY_REQUESTS 6
+#define STORY_REQUESTS 8
+#define STORY_MERGED 5          /* words, from 2048 on; and one before */
 #define STORY_ANSWERED (4 * sizeof(struct tcp_frame) + 800)     /* bytes */
 
 /* All kinds of requests, one behind the other; *len is how long. */
@@ -186,6 +201,17 @@ static unsigned char *story(struct peer *p, const struct loci_mem *mem, size_t *
     at += sizeof f;
     f = frame_to(mem, TCP_ADD, 1024, 8);
     f.a = 2;
+    memcpy(at, &f, sizeof f);
+    at += sizeof f;
+    f = frame_to(mem, TCP_MERGE, 2048, 8 * STORY_MERGED);
+    f.a = ADDS_TWICE;
+    memcpy(at, &f, sizeof f);
+    at += sizeof f;
+    for (uint64_t i = 0; i < STORY_MERGED; i++, at += 8)
+        memcpy(at, &(uint64_t){ i + 1 }, 8);
+    f = frame_to(mem, TCP_MERGE_WORD, 2048, 8);
+    f.a = ADDS_TWICE;
+    f.b = 1000;
     memcpy(at, &f, sizeof f);
     at += sizeof f;
     f = frame_to(mem, TCP_SWAP, 1024, 8);
@@ -214,6 +240,10 @@ static void check_story(struct peer *p, const unsigned char *memory)
         cr_assert_eq(memory[13 + i], (unsigned char)(i * 7 + 1));
     memcpy(&word, memory + 1024, 8);
     cr_assert_eq(word, 99);
+    for (uint64_t i = 0; i < STORY_MERGED; i++) {
+        memcpy(&word, memory + 2048 + 8 * i, 8);
+        cr_assert_eq(word, 2 * (i + 1) + (i == 0 ? 2000 : 0));
+    }
     f = hear(p, back);
     cr_assert(f.op == TCP_ANSWER && status_of(&f) == LOCO_OK && f.a == 40);
     f = hear(p, back);
@@ -488,6 +518,20 @@ Test(tcp_serve, reads_behind_a_long_one_wait_for_it)
     close_peer(&p);
 }
 
+static void refuses_merge(struct peer *p, unsigned lane, uint64_t at, uint32_t how, size_t n)
+{
+    const struct tcp_frame place = { .op = TCP_PLACE };
+    struct tcp_frame f = frame_to(&p->user, TCP_MERGE, at, 8 * n);
+    const uint64_t words[2] = { 1, 2 };
+
+    f.lane = (uint16_t)lane;
+    f.a = how;
+    say(p, &f, sizeof f);
+    say(p, words, 8 * n);
+    f = ask(p, lane, place);
+    cr_assert(status_of(&f) == LOCO_ERR_RANGE && f.b == 1);
+}
+
 Test(tcp_serve, what_is_refused_stops_its_lane_alone)
 {
     const struct tcp_frame place = { .op = TCP_PLACE }, reset = { .op = TCP_RESET, .lane = 3 };
@@ -523,6 +567,10 @@ Test(tcp_serve, what_is_refused_stops_its_lane_alone)
     f = frame_to(&p.user, TCP_ADD, 4, 8);
     f = ask(&p, 6, f);
     cr_assert_eq(status_of(&f), LOCO_ERR_RANGE);
+    /* Words of which one is not shared, and what no channel knows. */
+    refuses_merge(&p, 7, AREA - 8, ADDS_TWICE, 2);
+    refuses_merge(&p, 8, 0, ADDS_TWICE + 1, 1);
+    cr_assert(p.guarded[AREA] == GUARD && p.guarded[2 * AREA - 8] == GUARD);
     close_peer(&p);
 }
 
@@ -542,6 +590,7 @@ Test(tcp_serve, memory_that_may_not_be_written_is_a_status)
     say(&p, &words, sizeof words);
     f = ask(&p, 2, place);
     cr_assert_eq(status_of(&f), LOCO_ERR_RANGE);
+    refuses_merge(&p, 3, 0, ADDS_TWICE, 1);
     close_peer(&p);
 }
 
@@ -569,6 +618,19 @@ Test(tcp_serve, what_makes_no_sense_ends_the_connection)
     ends_the_connection(&p, &f);
     f = frame_to(&p.user, TCP_WORDS, 0, TCP_WORDS_MOST + 1);
     ends_the_connection(&p, &f);
+    for (size_t len = 1; len < 24; len += 3) {  /* odd bytes; more than one word in the frame */
+        f = frame_to(&p.user, len < 12 ? TCP_MERGE : TCP_MERGE_WORD, 0, len);
+        f.a = ADDS_TWICE;
+        ends_the_connection(&p, &f);
+    }
+    f = frame_to(&p.user, TCP_MERGE, 0, 8 * (LOCI_MERGE_WORDS + 1));
+    f.a = ADDS_TWICE;
+    ends_the_connection(&p, &f);
+    f = frame_to(&p.user, TCP_MERGE, 4, 8);
+    f.a = ADDS_TWICE;
+    ends_the_connection(&p, &f);
+    f = frame_to(&p.user, TCP_MERGE_WORD, 0, 8);
+    ends_the_connection(&p, &f);        /* it says not how */
     f = (struct tcp_frame){ .op = TCP_ANSWER };
     ends_the_connection(&p, &f);        /* nobody has asked */
     f = (struct tcp_frame){ .op = TCP_ANSWER, .len = 8 };
@@ -604,10 +666,15 @@ static uint64_t some(uint64_t *random, uint64_t n)
     return run_random(random) % n;
 }
 
+static bool is_merge(const struct tcp_frame *f)
+{
+    return f->op == TCP_MERGE || f->op == TCP_MERGE_WORD;
+}
+
 /* Most of it right; only user memory is named, since a peer may write in all of an extent. */
 static struct tcp_frame random_frame(struct peer *p, uint64_t *random)
 {
-    struct tcp_frame f = frame_to(&p->user, (enum tcp_op)(1 + some(random, 9)), 0, 0);
+    struct tcp_frame f = frame_to(&p->user, (enum tcp_op)(1 + some(random, TCP_PART)), 0, 0);
 
     f.lane = (uint16_t)some(random, TCP_LANES + 2);
     f.at = p->user.key.base - 64 + some(random, AREA + 128);
@@ -615,6 +682,11 @@ static struct tcp_frame random_frame(struct peer *p, uint64_t *random)
     if (f.op == TCP_ADD || f.op == TCP_SWAP)
         f.len = 8;
     f.a = f.op == TCP_READ ? some(random, 2 * AREA) : run_random(random);
+    if (is_merge(&f) && some(random, 8) != 0) {
+        f.at &= ~UINT64_C(7);
+        f.len = f.op == TCP_MERGE ? 8 * (uint32_t)some(random, 20) : 8;
+        f.a = ADDS_TWICE + some(random, 2);
+    }
     f.b = run_random(random);
     switch (some(random, 40)) {
     case 0: f.at = run_random(random); break;
@@ -640,7 +712,8 @@ Test(tcp_serve, random_frames_touch_nothing_else, .timeout = RUN_SECONDS)
     open_peer(&p);
     for (int i = 0; i < rounds; i++) {
         struct tcp_frame f = random_frame(&p, &random);
-        size_t len = f.op == TCP_WRITE || f.op >= TCP_ANSWER ? (size_t)some(&random, 256) : 0;
+        size_t len = f.op == TCP_MERGE && some(&random, 4) != 0 ? f.len % 256
+                     : f.op == TCP_WRITE || f.op >= TCP_ANSWER ? (size_t)some(&random, 256) : 0;
 
         for (size_t at = 0; at < len; at += 8)
             memcpy(data + at, &(uint64_t){ run_random(&random) }, 8);

@@ -417,6 +417,71 @@ static void device_adds(struct lit *l)
     l->seen[0] = old;
 }
 
+/* Writes that merge. */
+
+static bool merge_add(uint32_t how, void *words, const void *operands, size_t n)
+{
+    const uint64_t *operand = operands;
+
+    for (size_t i = 0; i < n; i++)
+        (void)loci_cpu_fetch_add((unsigned char *)words + 8 * i, how * operand[i]);
+    return true;
+}
+
+static loco_ack_t merge(struct lit *l, int pair, int process, int at)
+{
+    uint64_t one = 1;
+
+    return post(l, pair, (struct loci_op){ .kind = LOCI_WRITE, .local = &one, .len = 8,
+                                           .by_value = true, .merge = 1 }, process, at);
+}
+
+static void merges(struct lit *l)
+{
+    merge(l, 0, 1, X);
+    fence(l, 0, 1);
+}
+
+static void merges_then_adds(struct lit *l)
+{
+    merge(l, 0, 1, X);
+    device_adds(l);
+}
+
+static void merges_then_adds_two_pairs(struct lit *l)
+{
+    uint64_t old;
+
+    merge(l, 0, 1, X);
+    wait_for(l, add(l, 1, 1, X, &old));
+    l->seen[0] = old;
+}
+
+static void mp_merged_data(struct lit *l)
+{
+    merge(l, 0, 1, X);
+    put(l, 0, 1, Y, 1);
+}
+
+static void mp_merged_flag(struct lit *l)
+{
+    put(l, 0, 1, X, 1);
+    merge(l, 0, 1, Y);
+}
+
+static void mp_merged_two_pairs(struct lit *l)
+{
+    merge(l, 0, 1, X);
+    merge(l, 1, 1, Y);
+}
+
+static void mp_merged_fenced(struct lit *l)
+{
+    merge(l, 0, 1, X);
+    fence(l, 0, 1);
+    merge(l, 1, 1, Y);
+}
+
 static void cpu_stores_7(struct lit *l)
 {
     store(l, X, 7);
@@ -623,6 +688,24 @@ static const struct sim_litmus all[] = {
     { .name = "mp+own+place+owner", .about = "a place before it is a fence",
       .processes = 2, PROGRAMS(mp_own_flag_fenced, mp_own_flag_reader), MP_ORDERED },
 
+    { .name = "atomics+merge+owner", .about = "a write that merges is one: none is lost",
+      .processes = 2, PROGRAMS(merges, cpu_adds), .values = 3, .outcomes = 2,
+      .outcome = { { 0, 0, 2 }, { 0, 1, 2 } } },
+    { .name = "atomics+merge+add+owner", .about = "an atomic behind it, same queue pair: in order",
+      .processes = 2, PROGRAMS(merges_then_adds, nothing), .values = 3, .outcomes = 1,
+      .outcome = { { 1, 0, 2 } } },
+    { .name = "atomics+merge+2qp+owner", .about = "on another queue pair: no order",
+      .processes = 2, PROGRAMS(merges_then_adds_two_pairs, nothing), .values = 3, .outcomes = 2,
+      .outcome = { { 1, 0, 2 }, { 0, 0, 2 } } },
+    { .name = "mp+merge+owner", .about = "merged, then put, same queue pair: in order",
+      .processes = 2, PROGRAMS(mp_merged_data, mp_reader), MP_ORDERED },
+    { .name = "mp+merged+flag+owner", .about = "put, then merged: in order",
+      .processes = 2, PROGRAMS(mp_merged_flag, mp_reader), MP_ORDERED },
+    { .name = "mp+2qp+merge+owner", .about = "on another queue pair: no order",
+      .processes = 2, PROGRAMS(mp_merged_two_pairs, mp_reader), MP_ALL },
+    { .name = "mp+2qp+merge+place+owner", .about = "a place between is a fence",
+      .processes = 2, PROGRAMS(mp_merged_fenced, mp_reader), MP_ORDERED },
+
     { .name = "source-reuse", .about = "a source changed before completion: a race, and found",
       .processes = 2, PROGRAMS(reuses_early, nothing), .values = 1, .outcomes = 2,
       .outcome = { { 1 }, { RACE } } },
@@ -682,6 +765,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     struct lit l = { .rt = rt, .rank = rank, .seen = run->seen };
     loco_barrier_t *end;
 
+    atomic_store_explicit(&rt->merge, merge_add, memory_order_release);
     if (loci_endpoint_create(rt, &spec, &l.ep) != LOCO_OK
         || loco_barrier_create(rt, NULL, "end", loco_everyone(rt), &end) != LOCO_OK
         || loco_runtime_wait_ready(rt, LOCO_FOREVER) != LOCO_OK)

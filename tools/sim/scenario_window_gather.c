@@ -23,6 +23,7 @@ struct past {
 struct state {
     struct sim_state common;
     bool drawn, fences;
+    bool threads;               /* calls are of several in turn */
     enum loco_type sum;         /* of the word for all: the device's atomics do one of them */
     enum loco_window_kind kind;
     uint64_t cut;               /* DYNAMIC: where two regions adjoin in each part; 0: it is one */
@@ -116,13 +117,14 @@ static int add(struct user *u, int target)
     return SIM_FINE;
 }
 
-/* Its own word as it left it, whichever way it looks. */
+/* Its own word as it left it, whichever way it looks; but a get has no order with what another
+ * thread has merged. */
 static int see(struct user *u, int target)
 {
     const struct past *past = past_of(u, u->rank, target);
     uint64_t value = 0, wanted = past->value[past->begun], at64 = word_of(u, u->rank, target);
 
-    switch (loci_sim_draw(3)) {
+    switch (u->s->threads && u->win->merges ? 1 + loci_sim_draw(2) : loci_sim_draw(3)) {
     case 0: TRY(u->run, sim_get(u->win, target, at64, &value, 8)); break;
     case 1:
         TRY(u->run, sim_accumulate(u->win, target, LOCO_TYPE_U64, LOCO_OP_NO_OP, at64, NULL, &value,
@@ -159,33 +161,42 @@ static int look(struct user *u, int origin, int target)
     return check_word(u, origin, target, value, from);
 }
 
-/* All that this process has called until now is done. */
-static void settled(struct user *u)
+/* All that this process has called until now to that target is done. */
+static void settled_at(struct user *u, int target)
 {
-    int n = u->run->processes;
+    struct past *past = past_of(u, u->rank, target);
+    uint64_t *mine = &u->s->mine[u->rank * u->run->processes + target];
 
-    for (int i = 0; i < n; i++) {
-        struct past *past = past_of(u, u->rank, i);
-
-        past->flushed = past->begun;
-        u->s->settled[i] += u->s->mine[u->rank * n + i];
-        u->s->mine[u->rank * n + i] = 0;
-    }
+    past->flushed = past->begun;
+    u->s->settled[target] += *mine;
+    *mine = 0;
 }
 
+static void settled(struct user *u)
+{
+    for (int i = 0; i < u->run->processes; i++)
+        settled_at(u, i);
+}
+
+/* Each does all that was gathered, whoever it is for; but writes that merge are under way already,
+ * and are done where it says. */
 static int synchronize(struct user *u, int target)
 {
+    enum { FLUSH, LOCAL, ALL, LOCAL_ALL, SYNC } how = loci_sim_draw(5);
     int status;
 
-    switch (loci_sim_draw(5)) {
-    case 0: status = loco_window_flush(u->win, target); break;
-    case 1: status = loco_window_flush_local(u->win, target); break;
-    case 2: status = loco_window_flush_all(u->win); break;
-    case 3: status = loco_window_flush_local_all(u->win); break;
+    switch (how) {
+    case FLUSH: status = loco_window_flush(u->win, target); break;
+    case LOCAL: status = loco_window_flush_local(u->win, target); break;
+    case ALL: status = loco_window_flush_all(u->win); break;
+    case LOCAL_ALL: status = loco_window_flush_local_all(u->win); break;
     default: status = loco_window_sync(u->win); break;
     }
     TRY(u->run, status);
-    settled(u);
+    if (!u->win->merges || how == ALL || how == LOCAL_ALL)
+        settled(u);
+    else if (how != SYNC)
+        settled_at(u, target);
     return SIM_FINE;
 }
 
@@ -200,6 +211,27 @@ static int one_call(struct user *u, bool passive)
     case 3: case 4: case 5: case 6: return add(u, target);
     default: return change(u, target);
     }
+}
+
+/* A call of another thread, while this one makes none. */
+struct call {
+    struct user *u;
+    bool passive;
+};
+
+static int call_in_thread(void *arg, int thread)
+{
+    struct call *call = arg;
+
+    return thread == 1 ? one_call(call->u, call->passive) : SIM_FINE;
+}
+
+static int any_call(struct user *u, bool passive)
+{
+    struct call call = { u, passive };
+
+    return u->s->threads && loci_sim_draw(6) == 0 ? sim_threads(u->rt, 2, call_in_thread, &call)
+                                                  : one_call(u, passive);
 }
 
 /* ---- epochs ---- */
@@ -234,7 +266,7 @@ static int epoch(struct user *u, struct sim_seat *seat)
                      : loco_window_lock(u->win, LOCO_LOCK_SHARED, target, 0);
     TRY(u->run, status);
     for (int i = 0; result == SIM_FINE && i < 6 * u->run->rounds; i++)
-        result = u->s->fences || all ? one_call(u, !u->s->fences) : change(u, target);
+        result = u->s->fences || all ? any_call(u, !u->s->fences) : change(u, target);
     if (u->s->fences)
         status = loco_window_fence(u->win, 0);
     else
@@ -276,6 +308,7 @@ static void choose(struct state *s)
     s->kind = loci_sim_draw(3) == 0 ? LOCO_WINDOW_DYNAMIC : LOCO_WINDOW_CREATE;
     s->cut = loci_sim_draw(2) == 0 ? 0 : 4 + 8 * loci_sim_draw(3);
     s->fences = loci_sim_draw(2) == 0;
+    s->threads = loci_sim_draw(3) == 0;
     s->sum = loci_sim_draw(2) == 0 ? LOCO_TYPE_U64 : LOCO_TYPE_U32;
 }
 

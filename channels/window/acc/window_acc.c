@@ -10,7 +10,8 @@
  *   device    members on several nodes (the nic or the owner domain), type of 8 bytes without
  *             padding, element at a multiple of 8: an atomic of the fabric each, on memory of every
  *             kind, one's own too; in the owner domain one of the CPU where the memory is mapped
- *             (window_acc_run.c)
+ *             (window_acc_run.c), and one without an answer where nobody asks what was there
+ *             (window_acc_merge.c)
  *   lock      everything else, and every element where the window was made for bulk_accumulate:
  *             the lock of the target's accumulates (rw_word.h, EXCLUSIVE, in its control block)
  *             around a read and a write of exactly the element's bytes; the owner, too
@@ -26,9 +27,10 @@
  * one thread: nobody else can be there. (Of a single element the device's atomic stays: it is one
  * round trip, where a read and a write would be two.)
  *
- * All ways are done when the call returns, so that what one origin does to one place happens in
- * order. Accumulates without a result on memory that the members brought may be gathered instead
- * (gather/gather.h): they keep that order, and all else that goes to their target waits for them.
+ * All ways are done when the call returns, or go by one lane and are placed in order, so that what
+ * one origin does to one place happens in order. Accumulates without a result on memory that the
+ * members brought may be gathered instead (gather/gather.h): they keep that order, and all else
+ * that goes to their target waits for them.
  *
  * A process that stops inside the lock leaves its name there: who wants it gets
  * LOCO_ERR_PEER_DEAD, for the element may be half written. */
@@ -42,6 +44,7 @@
 #include "window_acc.h"
 #include "window_acc_chain.h"
 #include "window_acc_copy.h"
+#include "window_acc_merge.h"
 #include "window_acc_right.h"
 #include "window_acc_run.h"
 #include "window_acc_way.h"
@@ -517,13 +520,30 @@ static int accumulate(struct loco_window *win, int rank, const struct loco_accum
     return win->target[rank].mem.key.len == 0 ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }
 
+static inline bool merges(const struct loco_window *win, const struct loco_accumulate *acc,
+                          const struct loci_type *type)
+{
+    return win->merges && acc->nspans == 1 && acc->result == NULL
+           && loci_acc_is_for_device(win, type) && acc->spans->len > 0 && acc->spans->len % 8 == 0;
+}
+
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack)
 {
     const struct loci_type *type = loci_type(acc->type);
+    int status;
 
     if (loci_reduce(acc->op, acc->type) == NULL)
         return LOCO_ERR_ARG;
+    status = loci_acc_merged(win);
+    if (status != LOCO_OK)
+        return status;
+    if (merges(win, acc, type)) {
+        status = loci_acc_merge(win, rank, acc->type, acc->op, acc->spans, acc->operand);
+
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
     if (acc->nspans == 1) {
         size_t len = acc->spans->len;
         unsigned char *p = loci_window_direct(win, rank, acc->spans->offset, len), *base;

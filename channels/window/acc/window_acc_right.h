@@ -9,8 +9,9 @@
  *
  * To take the right costs a round trip, as much as an atomic. So a process keeps it: its threads
  * have it together (struct loci_acc_right, private), and count themselves in while they are at
- * atomics. All of these are complete when a thread counts itself out, so the right may be given
- * back when nobody is counted. It is given back
+ * atomics. All of these are complete when a thread counts itself out, or are writes that merge, in
+ * front of whatever it posts next (window_acc_merge.c). So the right may be given back when nobody
+ * is counted. It is given back
  *
  *   by its own vectors   when atomics have done elements of LOCO_ACC_VECTORS / FAR_SHARE of them,
  *                        or 2, 4, ... 64 times as many, by backoff as in window_acc_way.h
@@ -44,7 +45,7 @@ int loci_acc_right_begin(struct loco_window *win, int rank, size_t n, bool *lock
 int loci_acc_right_take(struct loco_window *win, int rank);
 /* The lock was just taken SHARED for n elements, which is the right: count in. */
 int loci_acc_right_keep(struct loco_window *win, int rank, size_t n);
-/* Count out: no atomic of the caller's is in flight. */
+/* Count out: no atomic of the caller's is in flight, but for writes that merge. */
 int loci_acc_right_end(struct loco_window *win, int rank);
 /* n elements went by the lock. */
 void loci_acc_right_locked(struct loco_window *win, int rank, size_t n);

@@ -11,6 +11,7 @@
 #include "window/window.h"
 #include "window_acc.h"
 #include "window_acc_chain.h"
+#include "window_acc_merge.h"
 #include "window_acc_right.h"
 #include "window_acc_run.h"
 #include "window_acc_way.h"
@@ -212,6 +213,8 @@ int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type_i
             status = loci_window_check_spans(win, rank, &span, 1);
         if (status == LOCO_OK)
             status = loci_window_send(win);
+        if (status == LOCO_OK)
+            status = loci_acc_merged(win);
         if (status == LOCO_OK)
             status = loci_gather_drain(win, rank);
         if (status != LOCO_OK)

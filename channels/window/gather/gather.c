@@ -358,6 +358,14 @@ int loci_gather_drain_slow(struct loco_window *win, int rank)
     return o != NULL && o->in_use ? finish(win, rank, o, FLUSH) : LOCO_OK;
 }
 
+int loci_gather_before_slow(struct loco_window *win, int rank, uint64_t offset, size_t len)
+{
+    struct loci_outbox *o = win->gather->out[rank];
+
+    return o != NULL && o->in_use && o->far != NULL
+           ? loci_far_send_before(win, rank, o->far, offset, len) : LOCO_OK;
+}
+
 /* ---- gathering ---- */
 
 /* The first since the last synchronization, or since something else went there, goes at once. */

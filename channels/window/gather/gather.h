@@ -117,6 +117,15 @@ static inline int loci_gather_drain(struct loco_window *win, int rank)
     return win->gathering == 0 ? LOCO_OK : loci_gather_drain_slow(win, rank);
 }
 
+/* Elements of 8 bytes go to that target, that nothing else is to wait for: what was gathered that
+ * has bytes of them is applied when this returns. Of gather_far.h. */
+int loci_gather_before_slow(struct loco_window *win, int rank, uint64_t offset, size_t len);
+static inline int loci_gather_before(struct loco_window *win, int rank, uint64_t offset,
+                                     size_t len)
+{
+    return win->gathering == 0 ? LOCO_OK : loci_gather_before_slow(win, rank, offset, len);
+}
+
 /* ---- target ---- */
 
 bool loci_gather_serve(struct loci_inbox_part *part);

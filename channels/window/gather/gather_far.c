@@ -11,6 +11,7 @@
 #include "gather_words.h"
 #include "window/acc/window_acc.h"
 #include "window/acc/window_acc_chain.h"
+#include "window/acc/window_acc_merge.h"
 
 /* Of words of memory, some bits each. */
 struct marks {
@@ -152,6 +153,9 @@ static int send_batch(struct loco_window *win, int rank, struct loci_far *far)
 
     if (far->bytes == 0)
         return LOCO_OK;
+    status = loci_acc_merged(win);
+    if (status != LOCO_OK)
+        return status;
     loci_store64(far->batch, far->bytes);
     far->bytes = 0;
     far->in_batch = (struct marks){ { 0 } };
@@ -182,6 +186,16 @@ int loci_far_send(struct loco_window *win, int rank, struct loci_far *far)
 static uint64_t address_of(const struct loco_window *win, int rank, uint64_t offset)
 {
     return win->kind == LOCO_WINDOW_DYNAMIC ? offset : win->target[rank].mem.key.base + offset;
+}
+
+int loci_far_send_before(struct loco_window *win, int rank, struct loci_far *far, uint64_t offset,
+                         size_t len)
+{
+    uint64_t address = address_of(win, rank, offset);
+    int words = is_marked(&far->in_words, address, len) ? send_words(win, rank, far) : LOCO_OK;
+    int batch = is_marked(&far->in_batch, address, len) ? send_batch(win, rank, far) : LOCO_OK;
+
+    return words == LOCO_OK ? batch : words;
 }
 
 /* An element that adjoining regions share has the lock for its way, by whomever: they know that. */

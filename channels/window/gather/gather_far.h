@@ -17,6 +17,10 @@
  * the other one, the first is sent. Which elements those are is kept in few bits, so that a list is
  * sent too often now and then.
  *
+ * Where the owner's CPU does the atomics, most elements of 8 bytes do not wait here: they are sent
+ * at once, without an answer (window_acc_merge.c), after what is in the lists that has bytes of
+ * them.
+ *
  * Puts have a list of their own (window_deferred.c): nothing orders them with accumulates. */
 
 #include "window/window.h"
@@ -29,6 +33,10 @@ struct loci_far *loci_far_new(void);
 /* One of one span that is not empty, to which nothing objects. An error is of those before it. */
 int loci_far_add(struct loco_window *win, int rank, struct loci_far *far, enum loco_type type,
                  enum loco_op op, uint64_t offset, const void *operand, size_t len);
+
+/* Words go to that target, whose bytes no list may have any more: those lists are sent. */
+int loci_far_send_before(struct loco_window *win, int rank, struct loci_far *far, uint64_t offset,
+                         size_t len);
 
 /* All of them are done when it returns, or will never be: the first error. */
 int loci_far_send(struct loco_window *win, int rank, struct loci_far *far);

@@ -264,7 +264,7 @@ static const char *kind_name(const struct sim_op *op)
         [LOCI_COMPARE_SWAP] = "compare_swap", [LOCI_PLACE] = "place",
     };
 
-    return names[op->op.kind];
+    return op->op.merge != 0 ? "merge" : names[op->op.kind];
 }
 
 void loci_sim_op_text(const struct sim_lane *lane, const struct sim_op *op, char *text, size_t len)
@@ -325,6 +325,23 @@ static struct sim_op *either(struct sim_world *w, struct sim_op *here, struct si
     return loci_sim_choose(w, 2, (uint32_t)(loci_sim_random(w, 0) % 2)) == 0 ? here : in_device;
 }
 
+/* By the owner's CPU, in one step. */
+static void merge(const struct sim_process *to, uint32_t how, unsigned char *words,
+                  const unsigned char *operands, size_t len)
+{
+    struct sim_world *w = to->world;
+    bool done, quiet = w->quiet;
+    loci_merge_fn *fn;
+
+    w->quiet = true;            /* whoever runs takes no part in it */
+    fn = atomic_load_explicit(&to->rt->merge, memory_order_acquire);
+    done = fn != NULL && fn(how, words, operands, len / 8);
+    w->quiet = quiet;
+    LOCO_ASSERT(done);
+    (void)done;
+    loci_sim_memory_changed(to);
+}
+
 static void place_piece(struct sim_lane *lane)
 {
     struct sim_op *first[2] = { NULL, NULL }, *p;
@@ -339,7 +356,10 @@ static void place_piece(struct sim_lane *lane)
     p = either(lane->from->world, first[0], first[1]);
     loci_sim_look_at_op(lane, p);
     loci_sim_next_part(lane->from->world, p, &from, &len);
-    memcpy(p->target + from, p->data + from, len);
+    if (p->op.merge != 0)
+        merge(lane->to, p->op.merge, p->target + from, p->data + from, len);
+    else
+        memcpy(p->target + from, p->data + from, len);
     loci_sim_memory_changed(lane->to);
     trace_op(lane, p, p->left == 0 ? "placed" : "partly placed");
 }
@@ -721,7 +741,12 @@ static int post_here(struct loci_fabric *fabric, struct loci_lane *lane, struct 
             return not_there(to, op);
         count(p, op);
         switch (op->kind) {
-        case LOCI_WRITE: loci_sim_copy(at, op->local, op->len, 1); break;
+        case LOCI_WRITE:
+            if (op->merge != 0)
+                merge(to, op->merge, at, op->local, op->len);
+            else
+                loci_sim_copy(at, op->local, op->len, 1);
+            break;
         case LOCI_READ: loci_sim_copy(op->local, at, op->len, 0); break;
         case LOCI_PLACE: break;
         default:
@@ -843,6 +868,7 @@ const struct loci_fabric_ops loci_fabric_sim_owner = {
     .name = "sim",
     .maps = true,
     .owner_atomics = true,
+    .merges = true,
     .open = loci_sim_fabric_open,
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,

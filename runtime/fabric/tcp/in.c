@@ -92,7 +92,12 @@ static bool is_answer(const struct tcp_frame *frame)
 
 static bool has_data(const struct tcp_frame *frame)
 {
-    return frame->op == TCP_WRITE || is_answer(frame);
+    return frame->op == TCP_WRITE || frame->op == TCP_MERGE || is_answer(frame);
+}
+
+static bool is_merge(const struct tcp_frame *frame)
+{
+    return frame->len % 8 == 0 && frame->at % 8 == 0 && frame->a != 0 && frame->a <= UINT32_MAX;
 }
 
 static bool is_sound(const struct tcp_frame *frame)
@@ -101,6 +106,8 @@ static bool is_sound(const struct tcp_frame *frame)
         return false;
     switch (frame->op) {
     case TCP_WORDS: return frame->len <= TCP_WORDS_MOST;
+    case TCP_MERGE: return is_merge(frame) && frame->len <= 8 * LOCI_MERGE_WORDS;
+    case TCP_MERGE_WORD: return is_merge(frame) && frame->len == 8;
     case TCP_ADD: case TCP_SWAP: return frame->len == 8;
     case TCP_WRITE: case TCP_READ: case TCP_PLACE: case TCP_RESET: return true;
     case TCP_ANSWER: case TCP_PART: return (int64_t)frame->at <= 0 && (int64_t)frame->at >= -255;

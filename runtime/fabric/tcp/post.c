@@ -5,6 +5,7 @@
  *   write up to TCP_WORDS_MOST    in its frame; done when posted
  *   write up to COPIED            copied behind its frame; done when posted
  *   longer write                  by reference; done when it is sent
+ *   write that merges             copied; done when posted
  *   read, atomic, place           done when answered
  *
  * All lanes of a process to one peer share a connection, so what they post is in one order, which
@@ -292,9 +293,25 @@ static int queue_write(struct chain *ch, const struct loci_op *op)
     return LOCO_OK;
 }
 
+static int queue_merge(struct chain *ch, const struct loci_op *op)
+{
+    const bool one = op->len == sizeof(uint64_t);
+    struct tcp_frame frame = frame_of(ch->l, one ? TCP_MERGE_WORD : TCP_MERGE, op);
+
+    if (frame.at % 8 != 0)
+        return LOCO_ERR_ARG;
+    if (!loci_tcp_has_room(ch->c, sizeof frame + op->len))
+        return LOCO_ERR_AGAIN;
+    frame.a = op->merge;
+    if (one)
+        memcpy(&frame.b, op->local, sizeof frame.b);
+    loci_tcp_queue(ch->c, &frame, op->local, one ? 0 : op->len);
+    return LOCO_OK;
+}
+
 static int write_copied(struct chain *ch, const struct loci_op *op)
 {
-    int status = queue_write(ch, op);
+    int status = op->merge != 0 ? queue_merge(ch, op) : queue_write(ch, op);
 
     ch->l->writes += status == LOCO_OK;
     return status;

@@ -76,6 +76,11 @@ static void gather(struct tcp_conn *c, const struct tcp_frame *frame, const void
     refuse(c, frame->lane, status);
 }
 
+static bool merges(const struct tcp_frame *frame)
+{
+    return frame->op == TCP_MERGE || frame->op == TCP_MERGE_WORD;
+}
+
 void loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                           size_t len)
 {
@@ -84,14 +89,16 @@ void loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, con
     c->fabric->touched = true;
     if (refused(c, frame->lane) != LOCO_OK)
         return;
-    if (frame->kind == LOCI_MEM_USER && len <= SHORT) {
+    if (frame->kind == LOCI_MEM_USER && len <= SHORT && !merges(frame)) {
         gather(c, frame, data, len);
         return;
     }
     loci_tcp_serve_gathered(c);
     if (refused(c, frame->lane) != LOCO_OK)
         return;
-    refuse(c, frame->lane, loci_tcp_own_write(c->fabric->shm, &range, data, len));
+    refuse(c, frame->lane,
+           merges(frame) ? loci_tcp_own_merge(c->fabric->shm, &range, (uint32_t)frame->a, data, len)
+                         : loci_tcp_own_write(c->fabric->shm, &range, data, len));
 }
 
 /* NULL: that is more than it may ask for. */
@@ -171,8 +178,8 @@ static int owe_atomic(struct tcp_conn *c, const struct tcp_frame *frame)
 
 int loci_tcp_serve(struct tcp_conn *c, const struct tcp_frame *frame)
 {
-    if (frame->op == TCP_WORDS) {
-        loci_tcp_serve_write(c, frame, &frame->a, frame->len);
+    if (frame->op == TCP_WORDS || frame->op == TCP_MERGE_WORD) {
+        loci_tcp_serve_write(c, frame, frame->op == TCP_WORDS ? &frame->a : &frame->b, frame->len);
         return LOCO_OK;
     }
     loci_tcp_serve_gathered(c);

@@ -6,7 +6,7 @@
 
 /* Under fabric->serving and shm's lock. */
 
-/* A piece of a write, at frame->at. */
+/* A piece of a write, at frame->at; of one that merges whole words. */
 void loci_tcp_serve_write(struct tcp_conn *c, const struct tcp_frame *frame, const void *data,
                           size_t len);
 /* Any other request. An error ends the connection: it makes no sense. */

@@ -514,6 +514,7 @@ const struct loci_fabric_ops loci_fabric_tcp = {
     .maps = true,
     .spans = true,
     .owner_atomics = true,
+    .merges = true,
     .open = tcp_open,
     .close = tcp_close,
     .drain = tcp_drain,

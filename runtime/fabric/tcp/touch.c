@@ -23,6 +23,8 @@
 #include "../shm/own.h"
 #include "touch.h"
 
+#define PAGE ((size_t)4096)     /* no page is smaller */
+
 /* ---- words ---- */
 
 /* Others' accesses, for the address sanitizer: what they write late may be nobody's any more, as it
@@ -215,4 +217,32 @@ int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool 
         return LOCO_ERR_SYSTEM;
     *old = update(at, adds, operand, compare);
     return LOCO_OK;
+}
+
+/* Whether all pages of n words may be written: a word of each. */
+static bool are_writable(const unsigned char *at, size_t len)
+{
+    for (size_t done = 0; done < len; done += PAGE - ((uintptr_t)at + done) % PAGE)
+        if (!loci_shm_is_writable(at + done))
+            return false;
+    return true;
+}
+
+int loci_tcp_own_merge(struct shm_fabric *shm, const struct tcp_range *r, uint32_t how,
+                       const void *from, size_t len)
+{
+    loci_merge_fn *merge = atomic_load_explicit(&shm->rt->merge, memory_order_acquire);
+    unsigned char *at = find(shm, r, len);
+    bool done;
+
+    if (at == NULL)
+        return LOCO_ERR_RANGE;
+    if ((uintptr_t)at % 8 != 0 || merge == NULL)
+        return LOCO_ERR_ARG;
+    if (r->kind == LOCI_MEM_USER && !are_writable(at, len))
+        return LOCO_ERR_SYSTEM;
+    loci_shm_as_another_process(true);
+    done = merge(how, at, from, len / 8);
+    loci_shm_as_another_process(false);
+    return done ? LOCO_OK : LOCO_ERR_ARG;
 }

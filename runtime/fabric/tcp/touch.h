@@ -24,6 +24,10 @@ int loci_tcp_own_read(struct shm_fabric *shm, const struct tcp_range *r, void *t
 int loci_tcp_own_atomic(struct shm_fabric *shm, const struct tcp_range *r, bool adds,
                         uint64_t operand, uint64_t compare, uint64_t *old);
 
+/* The words of a write that merges. The same, or nothing is done. */
+int loci_tcp_own_merge(struct shm_fabric *shm, const struct tcp_range *r, uint32_t how,
+                       const void *from, size_t len);
+
 /* Writes to user memory that are done together: gathered, each checked, and then done, all before
  * the lock is given back or anything else of this is called. bytes 0: there are none. */
 struct tcp_gathered {

@@ -11,11 +11,16 @@
  *   request         its data                answer
  *   TCP_WRITE       len bytes follow        none
  *   TCP_WORDS       up to 16 bytes, in a,b  none
+ *   TCP_MERGE       len bytes follow        none
+ *   TCP_MERGE_WORD  the word, in b          none
  *   TCP_READ        a: bytes of memory      the bytes, in pieces
  *   TCP_ADD         a: added                a: the old value
  *   TCP_SWAP        a: stored, b: expected  a: the old value
  *   TCP_PLACE       -                       yes
  *   TCP_RESET       -                       none
+ *
+ * What merges is a write of whole words, each of which the owner combines with what is there, by an
+ * atomic of its CPU, as `a` says.
  *
  * Answers come in the order of the requests that have one, which is how the poster knows whose they
  * are. A request that the owner refuses is not done, nor is any behind it on the same lane, until
@@ -26,7 +31,8 @@
  * as they lie. */
 
 enum tcp_op {
-    TCP_WRITE = 1, TCP_WORDS, TCP_READ, TCP_ADD, TCP_SWAP, TCP_PLACE, TCP_RESET,
+    TCP_WRITE = 1, TCP_WORDS, TCP_MERGE, TCP_MERGE_WORD,
+    TCP_READ, TCP_ADD, TCP_SWAP, TCP_PLACE, TCP_RESET,
     TCP_ANSWER              /* the last piece of one, or all of it */,
     TCP_PART                /* a piece of the answer to a read, of which more follows */
 };
