@@ -152,12 +152,26 @@ static int check_word(const struct user *u, int origin, int target, uint64_t val
                          from, past->begun);
 }
 
+/* Two regions share the word of that origin: it is written in two pieces. */
+static bool is_cut(const struct user *u, int origin)
+{
+    uint64_t word = WORDS + 8 * (uint64_t)origin;
+
+    return u->s->kind == LOCO_WINDOW_DYNAMIC && u->s->cut > word && u->s->cut < word + 8;
+}
+
+/* A get reads a word at once. A cut one it may find half written: nothing but another accumulate is
+ * atomic to that. */
 static int look(struct user *u, int origin, int target)
 {
     int from = past_of(u, origin, target)->flushed;
     uint64_t value = 0;
 
-    TRY(u->run, sim_get(u->win, target, word_of(u, origin, target), &value, 8));
+    if (is_cut(u, origin))
+        TRY(u->run, sim_accumulate(u->win, target, LOCO_TYPE_U64, LOCO_OP_NO_OP,
+                                   word_of(u, origin, target), NULL, &value, 1));
+    else
+        TRY(u->run, sim_get(u->win, target, word_of(u, origin, target), &value, 8));
     return check_word(u, origin, target, value, from);
 }
 
