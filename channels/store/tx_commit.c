@@ -318,11 +318,12 @@ static int own(struct commit *c)
     loco_ack_t ack = c->log;            /* may be under way */
     int status = LOCO_OK;
 
+    for (int i = 0; i < c->n; i++)
+        c->old[i] = UNKNOWN;
     for (c->tried = 0; c->tried < c->n && status == LOCO_OK; c->tried++) {
         int i = c->tried;
         struct loci_item *item = c->item[i];
 
-        c->old[i] = UNKNOWN;
         status = write_block(c, i, &ack);
         if (status == LOCO_OK)
             status = loci_cell_swap(c->s, item->object, item->word, c->owned, &c->old[i], &ack);
