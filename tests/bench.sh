@@ -49,9 +49,9 @@ status 0 "the same on memory that nobody touched" '^3x8192 *2 *loco *[0-9.]*[1-9
 status 0 "accumulates of one element and of many in phases" '^vector ' \
     "$srcdir/bench/acc_phases_compare" --build "$builddir" --rivals sm --rounds 1 --repeat 2 --calls 300
 status 2 "no such part" "no such part" search --parts walk
-for work in smallbank tatp bank; do
-    status 0 "transactions of $work beside other stores" "^$work *loco *[0-9.]*[1-9]" \
-        "$srcdir/bench/tx_compare" --build "$builddir" --work $work --rounds 1 --seconds 0.2 \
+for program in smallbank tatp bank; do
+    status 0 "transactions of $program beside other stores" "^$program *loco *[0-9.]*[1-9]" \
+        "$srcdir/bench/tx_compare" --build "$builddir" --work $program --rounds 1 --seconds 0.2 \
         --size 1000
 done
 
