@@ -133,7 +133,7 @@ struct loci_log_slot {
     uint64_t status;
     uint64_t n;
     uint64_t sum;
-    uint64_t heartbeat;                 /* of a commit that takes long */
+    uint64_t heartbeat;                 /* suspicion begins anew when it changes; 0 so far */
     struct loci_log_entry entry[LOCO_TX_WRITES_MAX];
     uint64_t pad[4];                    /* to a line */
 };

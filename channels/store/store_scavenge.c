@@ -21,7 +21,7 @@
  *
  * What the dead have posted may still be on its way, and would land in what somebody else has by
  * then. So a host is left out until its own process says that nothing of theirs arrives any more
- * (LOCI_STORE_GONE). One process at a time is at a host, for two would find the same. */
+ * (loci_gone_at). One process at a time is at a host, for two would find the same. */
 
 #include "config.h"
 

@@ -29,7 +29,7 @@ extern "C" {
  * |---------------------|------------|--------|------------------------------|
  * | _create             | of other names | no | |
  * | _destroy            | with nothing | no   | |
- * | _root, _stats, _memory | yes     | no     | |
+ * | _root, _host_of, _stats | yes    | no     | |
  * | _scavenge           | yes, one after the other | yes | memory that the dead had is free |
  *
  * Which members die when. Of a member that is no host nothing is lost but what it was about to do.
