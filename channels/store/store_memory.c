@@ -26,7 +26,6 @@
 
 #include "store_memory.h"
 
-#define IN_POOL (UINT64_C(1) << 63)     /* the second word of a block there, beside the next one */
 #define CELL_BATCH 64u
 #define LISTS (LOCI_STORE_CLASSES + 1)
 #define NUMBER_OF_NONE 65536            /* and a rank: above those of all clients */
@@ -124,7 +123,7 @@ static uint64_t number_of(uint64_t entry)
 /* Beside the next, some of a number that does not soon come again. */
 static uint64_t link_word(uint64_t stamp, uint64_t next)
 {
-    return IN_POOL | (stamp * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 32 | next;
+    return LOCI_IN_POOL | (stamp * UINT64_C(0x9e3779b97f4a7c15) >> 33) << 32 | next;
 }
 
 int loci_pool_push(struct loci_client *c, int host, int list, uint64_t number)

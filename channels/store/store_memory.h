@@ -50,6 +50,10 @@ static inline uint64_t loci_stock_first(uint64_t entry)
 {
     return entry & UINT32_MAX;
 }
+
+/* In the link of what is in a pool, beside the next one: no block of an object has it there. */
+#define LOCI_IN_POOL (UINT64_C(1) << 63)
+
 #define LOCI_STOCK_RUN 255u             /* blocks or cells of an entry, at most */
 
 /* A client: what stays of a handle when it is closed, for the next one. */

@@ -14,7 +14,6 @@
 #define PIECE 65536u            /* bytes that are read at once */
 #define TRIES 1000              /* of a pool that changes */
 #define IN_ORDER INT64_C(100000000)     /* ns that a stock may take to be in order */
-#define IN_POOL (UINT64_C(1) << 63)
 
 /* ---- reading ---- */
 
@@ -302,7 +301,7 @@ static int walk_pool(struct loci_survey *v, int list)
 
         set(cells ? v->has_cell : v->has_block, number - 1);
         status = read_word(v, cells ? LOCI_STORE_LINKS : LOCI_STORE_BLOCKS, at, &link);
-        number = (link & IN_POOL) != 0 ? link & UINT32_MAX : 0;
+        number = (link & LOCI_IN_POOL) != 0 ? link & UINT32_MAX : 0;
     }
     if (status == LOCO_OK)
         status = read_word(v, LOCI_STORE_HEAD, head, &last);

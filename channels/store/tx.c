@@ -498,16 +498,21 @@ static int is_over(void *arg)
     return 0;
 }
 
+void loci_tx_pause(struct loco_tx *tx, int64_t ns)
+{
+    const struct loci_reason why = {
+        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_LOCK, .timeout_ns = ns,
+    };
+
+    loci_wait(tx->s->rt, &why, is_over, NULL);
+}
+
 static void pause_for(struct loco_tx *tx, int64_t *limit)
 {
     int64_t took = TRIES_LAST * (loci_now_roughly(tx->s->rt) - tx->began);
     int64_t last = took > PAUSE_LAST ? took : PAUSE_LAST;
-    const struct loci_reason why = {
-        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_LOCK,
-        .timeout_ns = (int64_t)(loci_random(tx->s->rt) % (uint64_t)*limit),
-    };
 
-    loci_wait(tx->s->rt, &why, is_over, NULL);
+    loci_tx_pause(tx, (int64_t)(loci_random(tx->s->rt) % (uint64_t)*limit));
     *limit = *limit * 2 < last ? *limit * 2 : last;
 }
 

@@ -57,6 +57,8 @@ struct loco_tx {
 int loci_tx_check_open(const struct loco_tx *tx);
 /* What a call within a transaction comes to: a conflict ends all but abort. Returns `status`. */
 int loci_tx_failed(struct loco_tx *tx, int status);
+/* Let so many nanoseconds pass. */
+void loci_tx_pause(struct loco_tx *tx, int64_t ns);
 /* That item was given out. */
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
 

@@ -407,22 +407,12 @@ static bool was_undone(struct commit *c)
     return false;
 }
 
-static int never(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
 /* The host of the log has died in the middle of the last swap: nobody will know whether it was
  * done, but those who have seen it, or have undone us, where they had that memory mapped. They put
  * their words into the cells. Once they must have, this does the same with the rest. */
 static void end_in_doubt(struct commit *c)
 {
-    const struct loci_reason why = {
-        .what = c->s->ep->name, .peer = -1, .timeout_ns = loci_grace(c->s->rt),
-    };
-
-    loci_wait(c->s->rt, &why, never, NULL);
+    loci_tx_pause(c->tx, loci_grace(c->s->rt));
     disown(c, !was_undone(c));
     for (int i = 0; i < c->n; i++)
         leave_behind(c, c->item[i]);
