@@ -11,6 +11,7 @@
 
 #include "config.h"
 
+#include "move/bell.h"
 #include "rw_word.h"
 #include "wait.h"
 
@@ -54,6 +55,11 @@ struct rw_wait {
     int64_t moved;                      /* when something moved last */
     unsigned moved_serving;
 };
+
+void loci_rw_wake_sleepers(struct loco_runtime *rt, const struct loci_rw *rw)
+{
+    loci_signal_watchers(rt, rw->mem->peer, rw->group, LOCI_BELL_WORD);
+}
 
 static unsigned serving_of(uint64_t word)
 {
@@ -383,7 +389,7 @@ static int64_t doze(void *arg)
 {
     const struct rw_wait *w = arg;
 
-    if (!w->rw->rings)
+    if (w->rw->wake == NULL)
         return LOCI_NAP;
     if (!w->fresh)
         return LOOK_LATEST;
@@ -441,7 +447,8 @@ static int wait_until(struct loco_runtime *rt, struct rw_wait *w, int64_t deadli
         .what = w->rw->what, .at = w->rw->mem, .peer = -1,
         .timeout_ns = loci_time_left(rt, deadline),
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
-        .bell = w->rw->rings && loci_mem_word(w->rw->mem) != NULL ? LOCI_BELL_WORD : LOCI_BELL_ANY,
+        .bell = w->rw->wake != NULL && loci_mem_word(w->rw->mem) != NULL ? LOCI_BELL_WORD
+                                                                        : LOCI_BELL_ANY,
         .watched = w->rw->mem, .doze = doze,
     };
     int64_t patience = rt->tunables.lock_patience;

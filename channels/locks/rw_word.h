@@ -76,7 +76,6 @@
 
 #include <stdint.h>
 
-#include "move/bell.h"
 #include "move/rma.h"
 #include "runtime.h"
 
@@ -107,7 +106,10 @@ struct loci_rw {
     const char *what;                   /* for the report of a wait that is stuck: "lock x" */
     _Atomic uint64_t *free_word;        /* how it was last found free, zero at first; or NULL */
     _Atomic int *parts;                 /* in mode PART: how often this process holds it */
-    bool rings;                         /* whoever gives it back rings those who sleep for it */
+    /* Wakes those who sleep for it, by whoever gives it back (loci_rw_wake_sleepers); NULL: nobody
+     * sleeps. No flag: windows use what is inline here in the component, to which the library does
+     * not export how sleepers are woken, and not every compiler sees that they never do. */
+    void (*wake)(struct loco_runtime *rt, const struct loci_rw *rw);
 };
 
 /* What those who try a word have seen of it, for all threads of this process; zero at first. */
@@ -199,11 +201,13 @@ static inline bool loci_rw_is_free(uint64_t word, enum loci_rw_mode mode)
     return (word & loci_rw_conflicts(mode)) == 0 && !loci_rw_closed(word);
 }
 
+void loci_rw_wake_sleepers(struct loco_runtime *rt, const struct loci_rw *rw);
+
 /* It has been given back, or an attempt has: those who saw it held and sleep look again. */
 static inline void loci_rw_wake(struct loco_runtime *rt, const struct loci_rw *rw)
 {
-    if (rw->rings)
-        loci_signal_watchers(rt, rw->mem->peer, rw->group, LOCI_BELL_WORD);
+    if (rw->wake != NULL)
+        rw->wake(rt, rw);
 }
 
 /* Give it back by the CPU's atomics: on what loci_mem_word() gives. An exclusive holder stores:
