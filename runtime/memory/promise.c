@@ -43,7 +43,8 @@ void loci_promises_init(struct loci_promises *p)
     atomic_init(&p->fd, -1);
     atomic_init(&p->forbidden, false);
     pthread_mutex_init(&p->lock, NULL);
-    p->mine = 0;
+    p->mine = p->least = 0;
+    p->looks = 0;
 }
 
 static int fd_of(const struct loci_promises *p)
@@ -107,25 +108,27 @@ static bool set_mine(struct loci_promises *p, uint64_t pieces)
         good = add_to_mine(p, n);
     else if (pieces < p->mine)
         good = set_lock(fd_of(p), F_UNLCK, n, CALL_AT - n) == 0;
-    if (good)
+    if (good) {
         p->mine = pieces;
+        p->least = pieces < p->least ? pieces : p->least;
+    }
     pthread_mutex_unlock(&p->lock);
     return good;
 }
 
-/* The first time it is looked whether the system shows it. */
 bool loci_promises_set(struct loci_promises *p, uint64_t pieces)
 {
-    bool first = fd_of(p) < 0;
+    return set_mine(p, pieces);
+}
 
-    if (!set_mine(p, pieces))
-        return false;
-    if (!first || pieces == 0 || loci_promises_of_others(p) != UINT64_MAX)
-        return true;
-    /* Other threads may be using the descriptor. */
+bool loci_promises_are_seen(struct loci_promises *p)
+{
+    if (fd_of(p) >= 0 || is_forbidden(p))
+        return !is_forbidden(p);
+    if (set_mine(p, 1) && loci_promises_of_others(p) == UINT64_MAX)
+        forbid(p);
     set_mine(p, 0);
-    forbid(p);
-    return false;
+    return !is_forbidden(p);
 }
 
 /* The pieces in the line of /proc/locks for such a lock on that inode, else 0:
@@ -162,7 +165,28 @@ static uint64_t pieces_in_table(unsigned long long inode)
     return whole ? pieces : UINT64_MAX;
 }
 
-/* Own promises must not change between the table and their number. */
+/* To read the table takes the system seconds where it is loaded, and what this process promises
+ * changes meanwhile: nobody waits for that. What the table shows of it is no less than the least
+ * that it has promised since, so that others may seem to owe more than they do, but never less. */
+static void begin_look(struct loci_promises *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->looks++ == 0)
+        p->least = p->mine;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static uint64_t end_look(struct loci_promises *p)
+{
+    uint64_t least;
+
+    pthread_mutex_lock(&p->lock);
+    p->looks--;
+    least = p->least;
+    pthread_mutex_unlock(&p->lock);
+    return least;
+}
+
 uint64_t loci_promises_of_others(struct loci_promises *p)
 {
     int own_fd = fd_of(p), fd = own_fd >= 0 ? own_fd : loci_turn_open();
@@ -170,10 +194,9 @@ uint64_t loci_promises_of_others(struct loci_promises *p)
     struct stat file;
 
     if (fd >= 0 && fstat(fd, &file) == 0) {
-        pthread_mutex_lock(&p->lock);
+        begin_look(p);
         pieces = pieces_in_table((unsigned long long)file.st_ino);
-        own = p->mine;
-        pthread_mutex_unlock(&p->lock);
+        own = end_look(p);
     }
     if (fd >= 0 && fd != own_fd)
         close(fd);

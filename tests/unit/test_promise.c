@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -188,7 +189,8 @@ static void *changes(void *arg)
     return NULL;
 }
 
-/* While this process promises more and less. */
+/* While this process promises more and less, others may seem to owe what it does, but never less than
+ * they do. */
 static int tells_apart(const struct loco_bootstrap *boot, void *arg)
 {
     _Atomic int *answered = shared_number();
@@ -204,9 +206,13 @@ static int tells_apart(const struct loco_bootstrap *boot, void *arg)
     other = owe(30, DEAF, answered);
     NEED(other > 0 && loci_promises_set(&mine, 1));
     NEED(pthread_create(&thread, NULL, changes, &mine) == 0);
-    for (int i = 0; i < 1000; i++)
-        NEED(loci_promises_of_others(&mine) == 30);
+    for (int i = 0; i < 1000; i++) {
+        uint64_t others = loci_promises_of_others(&mine);
+
+        NEED(others >= 30 && others < 30 + 1000);
+    }
     NEED(pthread_join(thread, &failed) == 0 && failed == NULL);
+    NEED(loci_promises_of_others(&mine) == 30);
     NEED(end(other) == 0);
     loci_promises_close(&mine);
     return 0;
@@ -311,6 +317,69 @@ static int fills_when_called(const struct loco_bootstrap *boot, void *arg)
 Test(promise, is_kept_at_once_when_called, .timeout = 60)
 {
     run_alone(fills_when_called);
+}
+
+/* From now on, to read the system's table of locks takes as long as one likes: it is a pipe that
+ * nobody writes into. What opens that; -1. */
+static int hold_up_table(void)
+{
+    char folder[] = "/tmp/loco-locks.XXXXXX", path[64];
+    int held = -1;
+
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/locks", folder);
+    if (mkfifo(path, 0600) == 0 && mount(path, "/proc/locks", NULL, MS_BIND, NULL) == 0)
+        held = open("/proc/locks", O_PATH | O_CLOEXEC);
+    unlink(path);
+    rmdir(folder);
+    return held;
+}
+
+/* Who reads it has come to its end, and whoever reads it next does not wait. */
+static int let_go_of_table(int held)
+{
+    char path[64];
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", held);
+    if (umount2("/proc/locks", MNT_DETACH) != 0)
+        return -1;
+    fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    close(held);
+    return fd >= 0 ? close(fd) : -1;
+}
+
+static int goes_on(const struct loco_bootstrap *boot, void *arg)
+{
+    struct shm_look *look;
+    struct loci_mem mem;
+    loco_runtime_t *rt;
+    int64_t took;
+    int held;
+
+    (void)arg;
+    NEED(apart() && unshare(CLONE_NEWNS) == 0
+         && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    NEED(open_runtime(boot, &rt) == LOCO_OK);
+    look = &shm_of(rt->fabric)->look;
+    NEED(loci_alloc(rt, FEW * PIECE, PIECE, &mem) == LOCO_OK && !is_full(rt, &mem));
+    held = hold_up_table();
+    NEED(held >= 0);
+    /* By the service thread, which tells others each time that it owes less. */
+    NEED(fills(rt, &mem, &took));
+    NEED(atomic_load(&look->under_way));
+    NEED(let_go_of_table(held) == 0);
+    for (took = run_now(); atomic_load(&look->under_way); usleep(1000))
+        NEED(run_now() - took < run_limit(RUN_PATIENCE));
+    loci_free(rt, &mem);
+    loco_runtime_close(rt);
+    return 0;
+}
+
+Test(promise, is_kept_while_the_table_of_locks_is_waited_for, .timeout = 60)
+{
+    run_alone(goes_on);
 }
 
 /* Others owe so much that it is plenty no more: filled at once, and they are not called. */

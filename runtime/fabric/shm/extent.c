@@ -184,6 +184,7 @@ void loci_shm_promises_open(struct shm_fabric *f)
     size_t page = 0;
 
     loci_promises_init(&f->promises);
+    loci_errands_open(&f->errands, f->rt, "loco-memory");
     if (pins || is_strict())
         atomic_store_explicit(&f->promises.forbidden, true, memory_order_relaxed);
     f->rt->roomy = !pins && loci_budget_address_space("") == LOCI_BUDGET_ENDLESS
@@ -282,8 +283,7 @@ static bool promise(struct shm_fabric *f, struct shm_extent *e, size_t from, siz
     uint64_t others = loci_promises_of_others(&f->promises), most, all, reserve;
     bool good;
 
-    if (e->huge || others == UINT64_MAX
-        || atomic_load_explicit(&f->promises.forbidden, memory_order_relaxed))
+    if (e->huge || others == UINT64_MAX || !loci_promises_are_seen(&f->promises))
         return false;
     most = left_to_all(e) / PIECE / PLENTY;
     pthread_mutex_lock(&f->lock);
@@ -410,13 +410,46 @@ static bool settle_one(struct shm_fabric *f)
     return good;
 }
 
+/* ---- is there plenty still? ---- */
+
+/* To find out may take seconds on a machine under load, in which the service thread would hear of
+ * no message and no death: an errand. It is asked for each time that something is to be settled,
+ * and tells the next time. */
+static bool look_step(struct loci_errand *errand)
+{
+    struct shm_look *look = (struct shm_look *)errand;
+    struct shm_fabric *f = look->fabric;
+    uint64_t others = loci_promises_of_others(&f->promises);
+    bool scarce = others == UINT64_MAX
+                  || others + atomic_load(&f->pieces_owed) + atomic_load(&f->reserve)
+                     > loci_memory_to_commit(SIZE_MAX, 0) / PIECE / PLENTY_NO_MORE;
+
+    atomic_store(&look->scarce, scarce);
+    return true;
+}
+
+static void look_end(struct loci_errand *errand)
+{
+    atomic_store(&((struct shm_look *)errand)->under_way, false);
+}
+
+void loci_shm_promises_close(struct shm_fabric *f)
+{
+    loci_errands_close(&f->errands);
+    loci_promises_close(&f->promises);
+}
+
+/* As it was found the last time. */
 static bool is_scarce(struct shm_fabric *f)
 {
-    uint64_t others = loci_promises_of_others(&f->promises);
+    struct shm_look *look = &f->look;
 
-    return others == UINT64_MAX
-           || others + atomic_load(&f->pieces_owed) + atomic_load(&f->reserve)
-              > loci_memory_to_commit(SIZE_MAX, 0) / PIECE / PLENTY_NO_MORE;
+    if (!atomic_exchange(&look->under_way, true)) {
+        look->errand = (struct loci_errand){ .step = look_step, .end = look_end };
+        look->fabric = f;
+        loci_errands_send(&f->errands, &look->errand);
+    }
+    return atomic_load(&look->scarce);
 }
 
 int64_t loci_shm_settle_pause(struct shm_fabric *f)
@@ -431,6 +464,7 @@ void loci_shm_settle(struct shm_fabric *f)
 
     if (atomic_load(&f->pieces_owed) == 0 && atomic_load(&f->reserve) == 0) {
         f->settle_at = 0;
+        atomic_store(&f->look.scarce, false);
         return;
     }
     if (f->settle_at == 0)

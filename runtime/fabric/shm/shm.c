@@ -89,7 +89,7 @@ static void free_fabric(struct shm_fabric *f)
 
     loci_shm_offers_close(f);
     loci_shm_scratch_close(f);
-    loci_promises_close(&f->promises);
+    loci_shm_promises_close(f);
     for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -14,6 +14,7 @@
 #include "memory/turn.h"
 #include "runtime.h"
 #include "secret.h"
+#include "threads/errand.h"
 
 /* The fabric of one node.
  *
@@ -153,6 +154,13 @@ struct shm_peer {
     struct shm_peer *next;              /* fabric->lock */
 };
 
+/* At what others owe, by another thread than the service thread, which asks for it: extent.c. */
+struct shm_look {
+    struct loci_errand errand;          /* the first member */
+    struct shm_fabric *fabric;
+    _Atomic bool under_way, scarce;
+};
+
 struct shm_fabric {
     struct loco_runtime *rt;
     /* Beside a device that carries the data: peers are all processes of this kernel, those of other
@@ -178,6 +186,8 @@ struct shm_fabric {
     _Atomic int64_t reserve_until;
     int64_t settle_at;                  /* the service thread's */
     bool settle_failed;
+    struct shm_look look;
+    struct loci_errands errands;        /* of the above */
     bool populate;                      /* huge pages come with page faults, not with fallocate */
     uint64_t pid_space;                 /* 0: /proc does not show our pids */
     _Atomic int closing, closed;
@@ -275,6 +285,8 @@ void loci_shm_settle(struct shm_fabric *f);
 int64_t loci_shm_settle_pause(struct shm_fabric *f);
 /* Where nothing may be owed, all is filled at once. */
 void loci_shm_promises_open(struct shm_fabric *f);
+/* The service thread settles nothing any more. */
+void loci_shm_promises_close(struct shm_fabric *f);
 /* Under fabric->lock: the own extent of that number, or NULL. */
 struct shm_extent *loci_shm_extent(struct shm_fabric *f, uint64_t number);
 /* A peer has mapped an extent of ours. */
