@@ -227,6 +227,93 @@ Test(tcp_links, who_answers_is_of_the_job, .timeout = 120)
     tcp_close(&low);
 }
 
+/* Calls as the next tick finds them when all patience with them is over. */
+static void age_calls(struct tcp_member *m)
+{
+    for (struct tcp_call *c = m->f.dials->calls; c != NULL; c = c->next)
+        if (c->until != INT64_MAX)
+            c->until = 0;
+}
+
+static void age(struct tcp_member *m, void *arg)
+{
+    (void)arg;
+    age_calls(m);
+}
+
+/* A caller that is slow to agree has the connection all the same, and nobody is taken for dead. */
+Test(tcp_links, who_answers_waits_for_the_caller, .timeout = 120)
+{
+    const uint64_t agreed = TCP_AGREED;
+    struct loci_hello h;
+    int fd;
+
+    tcp_open(&high, HIGH, NULL);
+    tcp_open(&low, LOW, NULL);
+    to_low = tcp_meet(&high, &low.rt->address);
+    fd = tcp_call_by_hand(&high.rt->address);
+    loci_hello_fill(&h, LOCI_CALL, &low.rt->address, &high.rt->address);
+    cr_assert_eq(send(fd, &h, sizeof h, MSG_NOSIGNAL), (ssize_t)sizeof h);
+    cr_assert_eq(recv(fd, &h, sizeof h, MSG_WAITALL), (ssize_t)sizeof h);
+    cr_assert(loci_hello_is_sound(&h, LOCI_ANSWER, &low.rt->address));
+    tcp_in_service(&high, age, NULL);
+    usleep(2500000);
+    cr_assert_eq(send(fd, &agreed, sizeof agreed, MSG_NOSIGNAL), (ssize_t)sizeof agreed);
+    cr_assert(tcp_await_ready(&high, 1), "%s", high.lines);
+    close(fd);
+    part();
+}
+
+struct late {
+    int fd;
+    struct loci_hello answer;
+};
+
+/* This thread does not get to it, until the clock says that it is too late. */
+static void answer_late(struct tcp_member *m, void *arg)
+{
+    const struct late *late = arg;
+
+    age_calls(m);
+    usleep(1200000);
+    cr_assert_eq(send(late->fd, &late->answer, sizeof late->answer, MSG_NOSIGNAL),
+                 (ssize_t)sizeof late->answer);
+    usleep(300000);
+}
+
+/* What has come is heard before anything is given up. */
+Test(tcp_links, who_answers_in_time_is_heard_late, .timeout = 120)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    socklen_t len = sizeof a;
+    struct loci_address it;
+    uint64_t agreed = 0;
+    struct late late;
+
+    cr_assert_eq(bind(listener, (struct sockaddr *)&a, len), 0);
+    cr_assert_eq(listen(listener, 8), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+    tcp_open(&low, LOW, NULL);
+    it = low.rt->address;
+    it.identity = HIGH;
+    memset(it.tcp + 1, 0, sizeof it.tcp - sizeof it.tcp[0]);
+    loci_tcp_place_of((struct sockaddr *)&a, &it.tcp[0]);
+    to_high = tcp_meet(&low, &it);
+    late.fd = accept(listener, NULL, NULL);
+    cr_assert_eq(recv(late.fd, &late.answer, sizeof late.answer, MSG_WAITALL),
+                 (ssize_t)sizeof late.answer);
+    loci_hello_fill(&late.answer, LOCI_ANSWER, &it, &low.rt->address);
+    tcp_in_service(&low, answer_late, &late);
+    cr_assert(tcp_await_ready(&low, 1), "%s", low.lines);
+    cr_assert_eq(recv(late.fd, &agreed, sizeof agreed, MSG_WAITALL), (ssize_t)sizeof agreed);
+    cr_assert_eq(agreed, TCP_AGREED);
+    cr_assert_eq(tcp_logged(&low, "it does not answer"), 0, "%s", low.lines);
+    close(late.fd);
+    close(listener);
+    tcp_close(&low);
+}
+
 Test(tcp_links, whose_port_is_not_there_has_ended, .timeout = 120)
 {
     struct loci_address it;

@@ -356,12 +356,15 @@ static void says_hello(struct tcp_call *c)
         loci_tcp_call_drop(c);
 }
 
+/* It is for the caller to give it up, which its end of the connection tells. If both did so by the
+ * clock, a caller that is kept from the processor for so long might agree to what is not there any
+ * more, have a connection that ends at once, and take this process for dead. */
 struct tcp_call *loci_tcp_answer(struct tcp_link *l, struct tcp_call *c)
 {
     c->link = l;
     c->stage = TCP_ANSWERED;
     c->got = 0;
-    c->until = loci_now(c->dials->fabric->rt) + ANSWER_NS;
+    c->until = INT64_MAX;
     if (say_hello(c, answer_to(c->purpose)) && loci_tcp_watch(c->dials, &c->watch, EPOLLIN))
         return c;
     loci_tcp_call_drop(c);

@@ -26,7 +26,7 @@
 #include "wait.h"
 
 #define SECOND INT64_C(1000000000)
-#define DATA_NS (30 * SECOND)       /* for a connection for data to come about */
+#define DATA_NS (60 * SECOND)       /* for a connection for data to come about, as for links */
 #define EVENTS 64                   /* that are handled before others have their turn */
 #define PARKED_MANY 4096            /* each has a descriptor */
 
@@ -380,8 +380,40 @@ static void no_way(struct loci_link *link)
              "machine (LOCO_TCP_IF)?", (unsigned long long)it->identity, (int)it->pid, tried);
 }
 
+/* At most so many events. One at a time: what comes of it may end others. */
+static void hear_some(struct tcp_dials *d, unsigned most)
+{
+    struct epoll_event event;
+
+    while (most-- > 0 && epoll_wait(d->epoll_fd, &event, 1, 0) == 1) {
+        struct tcp_watch *w = event.data.ptr;
+
+        w->fn(w, event.events);
+    }
+}
+
+static void hear(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
+{
+    (void)rt;
+    (void)fd;
+    (void)events;
+    hear_some(ctx, EVENTS);
+}
+
+/* The events of so many turns, one for each connection there is. */
+static void hear_each(struct tcp_dials *d)
+{
+    unsigned links;
+
+    pthread_mutex_lock(&d->links.lock);
+    links = d->links.count;
+    pthread_mutex_unlock(&d->links.lock);
+    hear_some(d, links + EVENTS);
+}
+
 /* A process that was stopped, or its machine, has heard nothing meanwhile; that is no sign of its
- * peers. */
+ * peers. Nor is it of them where this thread was kept from the processor: what they have said by
+ * now counts, before anything is given up. */
 static void tick(struct loci_links *links)
 {
     struct tcp_dials *d = links->owner;
@@ -390,6 +422,7 @@ static void tick(struct loci_links *links)
     if (now - d->ticked > 3 * SECOND)
         d->awake = now;
     d->ticked = now;
+    hear_each(d);
     loci_tcp_calls_tick(d);
     pthread_mutex_lock(&d->lock);
     if (d->ports != NULL)
@@ -433,22 +466,6 @@ int loci_tcp_link_add(struct tcp_fabric *f, struct loci_peer *peer, struct loci_
 }
 
 /* ---- life ---- */
-
-/* One at a time: what comes of it may end others. */
-static void hear(struct loco_runtime *rt, void *ctx, int fd, uint32_t events)
-{
-    struct tcp_dials *d = ctx;
-    struct epoll_event event;
-
-    (void)rt;
-    (void)fd;
-    (void)events;
-    for (int i = 0; i < EVENTS && epoll_wait(d->epoll_fd, &event, 1, 0) == 1; i++) {
-        struct tcp_watch *w = event.data.ptr;
-
-        w->fn(w, event.events);
-    }
-}
 
 static void free_dials(struct tcp_dials *d)
 {
