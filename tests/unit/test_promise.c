@@ -189,8 +189,8 @@ static void *changes(void *arg)
     return NULL;
 }
 
-/* While this process promises more and less, others may seem to owe what it does, but never less than
- * they do. */
+/* While this process promises more and less, others may seem to owe what it does, but never less
+ * than they do. */
 static int tells_apart(const struct loco_bootstrap *boot, void *arg)
 {
     _Atomic int *answered = shared_number();
