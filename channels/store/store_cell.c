@@ -25,6 +25,7 @@
 #include "config.h"
 
 #include "store_cell.h"
+#include "tx_parts.h"
 
 #define SHORT INT64_C(1000)     /* ns: what is doubled, at least */
 #define DOUBLED_MOST 12u        /* times */
@@ -105,8 +106,11 @@ static int undo(struct settling *w, const struct loci_owner *owner)
 static int judge(struct settling *w)
 {
     struct loci_owner owner;
-    int status = loci_log_read_owner(w->s, w->object, w->word, &owner);
+    int status;
 
+    if (!loci_tx_has(LOCI_TX_LOG))
+        return w->how == LOCI_SETTLE_CHECK ? LOCO_ERR_CONFLICT : 0;
+    status = loci_log_read_owner(w->s, w->object, w->word, &owner);
     if (status != LOCO_OK)
         return status == LOCO_ERR_AGAIN ? 0 : status;
     if (owner.state == LOCI_TX_COMMITTED || owner.state == LOCI_TX_ABORTED)

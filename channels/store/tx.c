@@ -394,9 +394,7 @@ int loco_tx_free(loco_tx_t *tx, loco_object_t object)
         status = loci_tx_mark_written(tx, item);
     if (status != LOCO_OK)
         return status;
-    if (item->block != 0)
-        loci_stock_put_back(tx->client, item->block_at);
-    item->block = 0;
+    loci_tx_drop_block(tx, item);
     item->flags |= LOCI_ITEM_FREE;
     return LOCO_OK;
 }

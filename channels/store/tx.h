@@ -6,12 +6,14 @@
 
 #include "store_cell.h"
 #include "store_memory.h"
+#include "tx_parts.h"
 
 enum {
     LOCI_ITEM_READ = 1,         /* its value, or that there is none, was given out */
     LOCI_ITEM_WRITE = 2,        /* the commit changes it */
     LOCI_ITEM_NEW = 4,          /* made by this transaction */
-    LOCI_ITEM_FREE = 8          /* and removed */
+    LOCI_ITEM_FREE = 8,         /* and removed */
+    LOCI_ITEM_IN_PLACE = 16     /* its block is the one that its cell names (tx_parts.h) */
 };
 
 struct loci_item {
@@ -73,13 +75,19 @@ void loci_tx_clear(struct loco_tx *tx);
 int loci_tx_mark_written(struct loco_tx *tx, struct loci_item *item);
 /* It gets that value, in a block of its own. */
 int loci_tx_set_value(struct loco_tx *tx, struct loci_item *item, const void *value, size_t len);
-/* Its block and cell, those that were taken for it, go back to the stock. */
+/* Its block goes back to the stock; or both that and its cell, those that were taken for it. */
+void loci_tx_drop_block(struct loco_tx *tx, struct loci_item *item);
 void loci_tx_put_back(struct loco_tx *tx, struct loci_item *item);
 
 static inline struct loci_block_header *loci_tx_image(struct loco_tx *tx,
                                                       const struct loci_item *item)
 {
     return (struct loci_block_header *)(void *)(tx->buffer + item->image);
+}
+
+static inline bool loci_tx_is_in_place(const struct loci_item *item)
+{
+    return !loci_tx_has(LOCI_TX_COPY) && (item->flags & LOCI_ITEM_IN_PLACE) != 0;
 }
 
 /* Whether all cells looked at but `but` have the words that they had: LOCO_OK, or

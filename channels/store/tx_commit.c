@@ -36,6 +36,10 @@
 
 #include "tx.h"
 
+#ifdef LOCO_TX_PARTS
+unsigned loci_tx_parts = LOCI_TX_ALL;
+#endif
+
 #define TOO_OLD INT64_C(60000000000)    /* ns */
 #define UNKNOWN (~UINT64_C(0))          /* what a swap has found: no cell's word */
 
@@ -63,6 +67,12 @@ static int wait_for(struct commit *c, int status, loco_ack_t *ack)
     int done = loco_ack_wait(c->s->rt, ack);
 
     return status != LOCO_OK ? status : done;
+}
+
+/* Of operations that the next need not wait for. */
+static int chained(struct commit *c, int status, loco_ack_t *ack)
+{
+    return loci_tx_has(LOCI_TX_CHAINS) ? status : wait_for(c, status, ack);
 }
 
 /* In order; most transactions are short. */
@@ -108,13 +118,13 @@ static int write_block(struct commit *c, int i, loco_ack_t *ack)
     /* A block goes by the lane, and its cell would not: it has to be placed. */
     if (status == LOCO_OK && loci_mem_ptr(blocks) == NULL && !loci_mem_is_posted_to(cells))
         status = loci_fence_peer(c->s->rt, LOCO_FENCE_PAIR, blocks->peer);
-    return status;
+    return chained(c, status, ack);
 }
 
 /* That block is live, or nobody knows whether it is: it is in no stock any more. */
 static void leave_behind(struct commit *c, struct loci_item *item)
 {
-    if (item->block != 0)
+    if (item->block != 0 && !loci_tx_is_in_place(item))
         loci_stock_give(c->client, item->block_at);
     if ((item->flags & LOCI_ITEM_NEW) != 0)
         loci_stock_give(c->client, item->cell_at);
@@ -128,9 +138,10 @@ static void change_hands(struct commit *c)
     for (int i = 0; i < c->n; i++) {
         struct loci_item *item = c->item[i];
         bool freed = (item->flags & LOCI_ITEM_FREE) != 0;
+        bool kept = item->block != 0 && loci_tx_is_in_place(item);
 
         leave_behind(c, item);
-        if (loci_cell_block(item->word) != 0)
+        if (loci_cell_block(item->word) != 0 && !kept)
             (void)loci_block_gain(c->client, item->object, item->word);
         if (freed && !loci_object_is_root(c->s, item->object))
             (void)loci_cell_gain(c->client, item->object);
@@ -211,7 +222,7 @@ static bool is_one_lane(const struct commit *c, int host)
 {
     const struct loci_mem *log = loci_store_mem(c->s, host, LOCI_STORE_HEAD);
 
-    if (!loci_mem_is_posted_to(log) || loci_mem_ptr(log) != NULL)
+    if (!loci_mem_is_posted_to(log) || loci_mem_ptr(log) != NULL || !loci_tx_has(LOCI_TX_CHAINS))
         return false;
     for (int i = 0; i < c->n; i++)
         if (loci_object_host(c->item[i]->object) != host)
@@ -250,12 +261,27 @@ static int find_status(struct commit *c, int host)
     return LOCO_OK;
 }
 
+/* Without a log: what owns cells is different each time all the same. */
+static int begin_without(struct commit *c)
+{
+    uint64_t *last = &c->client->status[0];
+
+    c->slot = loci_slot_of(c->s, c->client->number, 0);
+    c->seq = (loci_status_seq(*last) + 1) & LOCI_CELL_SEQ;
+    c->owned = loci_cell_owned(c->slot, c->seq);
+    c->status = *last = loci_status(c->seq, LOCI_TX_ACTIVE);
+    c->log = (loco_ack_t)LOCO_ACK_INIT;
+    return LOCO_OK;
+}
+
 /* Step 1. */
 static int begin_log(struct commit *c)
 {
     int host = choose_host(c), status;
 
     loci_tx_settle_late(c->tx);
+    if (!loci_tx_has(LOCI_TX_LOG))
+        return begin_without(c);
     c->slot = loci_slot_of(c->s, c->client->number, host);
     status = find_status(c, host);
     if (status != LOCO_OK)
@@ -272,6 +298,7 @@ static int begin_log(struct commit *c)
     c->log_old = UNKNOWN;
     c->client->knows_status[host] = false;
     status = loci_log_write(c->s, c->slot, &c->image, &c->log);
+    status = chained(c, status, &c->log);
     if (status == LOCO_OK)
         status = loci_log_swap(c->s, c->slot, c->status, loci_status(c->seq, LOCI_TX_ACTIVE),
                                &c->log_old, &c->log);
@@ -281,6 +308,8 @@ static int begin_log(struct commit *c)
 /* Whether the status was as expected, once its swap is back, with others that came to `status`. */
 static int begun(struct commit *c, int status)
 {
+    if (!loci_tx_has(LOCI_TX_LOG))
+        return status;
     if (c->log_old == c->status) {
         c->status = loci_status(c->seq, LOCI_TX_ACTIVE);
         c->client->knows_status[loci_slot_host(c->s, c->slot)] = true;
@@ -296,9 +325,11 @@ static int begun(struct commit *c, int status)
 /* From what the status is to another state; LOCO_ERR_CONFLICT: others have undone us. */
 static int change_status(struct commit *c, enum loci_tx_state state)
 {
-    uint64_t to = loci_status(c->seq, state), old;
-    int status = loci_log_swap(c->s, c->slot, c->status, to, &old, NULL);
+    uint64_t to = loci_status(c->seq, state), old = c->status;
+    int status = LOCO_OK;
 
+    if (loci_tx_has(LOCI_TX_LOG))
+        status = loci_log_swap(c->s, c->slot, c->status, to, &old, NULL);
     if (status != LOCO_OK)
         return status;
     if (old != c->status) {
@@ -324,9 +355,11 @@ static int own(struct commit *c)
         int i = c->tried;
         struct loci_item *item = c->item[i];
 
-        status = write_block(c, i, &ack);
+        if (!loci_tx_is_in_place(item))
+            status = write_block(c, i, &ack);
         if (status == LOCO_OK)
             status = loci_cell_swap(c->s, item->object, item->word, c->owned, &c->old[i], &ack);
+        status = chained(c, status, &ack);
         if (loci_mem_word(loci_cell_mem(c->s, item->object)) != NULL && c->old[i] != item->word)
             break;
     }
@@ -339,11 +372,33 @@ static int own(struct commit *c)
     return status;
 }
 
+/* Step 5 where values are written in place, each with its cell behind it on the same lane. It is
+ * awaited, for these writes are read from the transaction's buffer. */
+static void overwrite(struct commit *c)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    for (int i = 0; i < c->n; i++) {
+        struct loci_mem *cells = loci_cell_mem(c->s, c->item[i]->object);
+        uint64_t at = loci_cell_at(c->item[i]->object);
+        int status = loci_tx_is_in_place(c->item[i]) ? write_block(c, i, &ack) : LOCO_OK;
+
+        if (status == LOCO_OK)
+            status = loci_write64(c->s->rt, cells, at, c->new[i], &ack);
+        (void)chained(c, status, &ack);
+    }
+    (void)loco_ack_wait(c->s->rt, &ack);
+}
+
 /* Step 5, or back: cells that are owned, or may be, to these words. */
 static void disown(struct commit *c, bool committed)
 {
     struct loco_tx *tx = c->tx;
 
+    if (committed && !loci_tx_has(LOCI_TX_COPY)) {
+        overwrite(c);
+        return;
+    }
     for (int i = 0; i < c->n && i <= c->tried; i++) {
         struct loci_item *item = c->item[i];
 
@@ -351,6 +406,7 @@ static void disown(struct commit *c, bool committed)
             continue;
         (void)loci_cell_swap(c->s, item->object, c->owned, committed ? c->new[i] : item->word,
                              &tx->late_old[i], &tx->late);
+        (void)chained(c, LOCO_OK, &tx->late);
     }
 }
 
@@ -367,7 +423,7 @@ static int decide(struct commit *c)
 {
     int status = own(c);
 
-    if (status == LOCO_OK && c->tx->nreads > 0) {
+    if (status == LOCO_OK && c->tx->nreads > 0 && loci_tx_has(LOCI_TX_CHECK)) {
         status = change_status(c, LOCI_TX_CHECKING);
         if (status == LOCO_OK)
             status = loci_tx_look_again(c->tx, NULL, LOCI_SETTLE_CHECK, true);
@@ -383,7 +439,7 @@ static void undo(struct commit *c)
 {
     enum loci_tx_state state = loci_status_state(c->status);
 
-    if (loci_status_seq(c->status) == c->seq
+    if (loci_tx_has(LOCI_TX_LOG) && loci_status_seq(c->status) == c->seq
         && (state == LOCI_TX_ACTIVE || state == LOCI_TX_CHECKING)) {
         uint64_t to = loci_status(c->seq, LOCI_TX_ABORTED), old;
 
@@ -466,5 +522,7 @@ int loci_tx_commit(struct loco_tx *tx)
         return LOCO_ERR_PEER_DEAD;
     if (c.n == 0 && tx->nreads > 0)
         return loci_tx_look_again(tx, NULL, LOCI_SETTLE_CHECK, true);
-    return c.n == 0 ? LOCO_OK : c.n == 1 && tx->nreads == 0 ? commit_one(&c) : commit_many(&c);
+    return c.n == 0 ? LOCO_OK
+           : c.n == 1 && tx->nreads == 0 && loci_tx_has(LOCI_TX_SINGLE) ? commit_one(&c)
+           : commit_many(&c);
 }

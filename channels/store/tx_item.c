@@ -104,11 +104,16 @@ static int reserve(struct loco_tx *tx, size_t bytes, size_t *at)
     return LOCO_OK;
 }
 
-void loci_tx_put_back(struct loco_tx *tx, struct loci_item *item)
+void loci_tx_drop_block(struct loco_tx *tx, struct loci_item *item)
 {
-    if (item->block != 0)
+    if (item->block != 0 && !loci_tx_is_in_place(item))
         loci_stock_put_back(tx->client, item->block_at);
     item->block = 0;
+}
+
+void loci_tx_put_back(struct loco_tx *tx, struct loci_item *item)
+{
+    loci_tx_drop_block(tx, item);
     if ((item->flags & LOCI_ITEM_NEW) != 0)
         loci_stock_put_back(tx->client, item->cell_at);
     item->flags &= (uint8_t)~LOCI_ITEM_NEW;
@@ -123,6 +128,12 @@ static int take_block(struct loco_tx *tx, struct loci_item *item, int class)
 
     if (item->block != 0 && item->class == class)
         return LOCO_OK;
+    if (!loci_tx_has(LOCI_TX_COPY) && loci_cell_block(item->word) != 0) {
+        item->block = loci_cell_block(item->word);
+        item->class = (uint8_t)class;
+        item->flags |= LOCI_ITEM_IN_PLACE;
+        return LOCO_OK;
+    }
     loci_stock_begin(tx->client);
     status = loci_block_take(tx->client, loci_object_host(item->object), class, &at, &block);
     if (status == LOCO_OK && item->block != 0)
@@ -201,8 +212,11 @@ int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loc
                        bool reads_alone)
 {
     struct loco_store *s = tx->s;
-    int status = s->sums ? read_far(tx, but, reads_alone) : LOCO_OK;
+    int status;
 
+    if (!loci_tx_has(LOCI_TX_CHECK))
+        return LOCO_OK;
+    status = s->sums ? read_far(tx, but, reads_alone) : LOCO_OK;
     for (int i = 0; i < tx->nitems && status == LOCO_OK; i++) {
         const struct loci_item *item = &tx->item[i];
         const unsigned char *p = loci_mem_ptr(loci_cell_mem(s, item->object));

@@ -99,4 +99,6 @@ static const struct sim_scenario hang = {
     .processes = 2, .threads = 1, .rounds = 1, .processes_min = 1, .body = hang_body,
 };
 
-const struct sim_scenario *const sim_broken[] = { &counter, &crash, &hang, NULL };
+const struct sim_scenario *const sim_broken[] = {
+    &counter, &crash, &hang, &sim_broken_unlogged, &sim_broken_in_place, NULL
+};

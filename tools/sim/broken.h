@@ -7,5 +7,7 @@
 /* Scenarios that are wrong on purpose, to try the explorer itself; neither listed nor explored with
  * `all`. Ended by NULL. */
 extern const struct sim_scenario *const sim_broken[];
+/* Of transactions, to see what parts of them are for; scenario_store.c. */
+extern const struct sim_scenario sim_broken_unlogged, sim_broken_in_place;
 
 #endif

@@ -8,7 +8,9 @@
 
 #include "config.h"
 
+#include "broken.h"
 #include "scenario_store.h"
+#include "store/tx_parts.h"
 
 #define BYTES 524288
 #define BYTES_TIGHT 65536
@@ -63,6 +65,8 @@ static void choose(struct store_state *s, const struct sim_run *run)
         s->len = (named ? 32 : 8) + loci_sim_draw(STORE_VALUE_MAX - 32);
     if (s->tight)
         s->len = 260 + loci_sim_draw(41);
+    if (!loci_tx_has(LOCI_TX_COPY) && s->len == 0)
+        s->len = STORE_VALUE_MAX;
     s->options = (loco_store_options_t){ .bytes = s->tight ? BYTES_TIGHT : BYTES,
                                          .objects = s->tight ? OBJECTS_TIGHT : OBJECTS,
                                          .roots = (uint64_t)s->slots, .threads = run->threads };
@@ -341,6 +345,26 @@ static void drop(struct sim_run *run)
     sim_state_free(run);
 }
 
+/* ---- without parts of transactions ---- */
+
+static int begin_unlogged(struct sim_run *run)
+{
+    loci_tx_parts = LOCI_TX_ALL & ~(unsigned)LOCI_TX_LOG;
+    return begin(run);
+}
+
+static int begin_in_place(struct sim_run *run)
+{
+    loci_tx_parts = LOCI_TX_CHECK | LOCI_TX_CHAINS;
+    return begin(run);
+}
+
+static void drop_whole(struct sim_run *run)
+{
+    loci_tx_parts = LOCI_TX_ALL;
+    drop(run);
+}
+
 /* ---- for `scale` ---- */
 
 struct scaled {
@@ -423,4 +447,21 @@ const struct sim_scenario sim_scenario_store_hasty = {
     .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
     .settings = hasty,
     .begin = begin, .body = body, .end = end, .free = drop,
+};
+
+const struct sim_scenario sim_broken_unlogged = {
+    .name = "broken_unlogged",
+    .about = "wrong: the same without logs, where nobody can put right what one that stops "
+             "has left",
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
+    .settings = settings,
+    .begin = begin_unlogged, .body = body, .end = end, .free = drop_whole,
+};
+
+const struct sim_scenario sim_broken_in_place = {
+    .name = "broken_in_place",
+    .about = "wrong: the same with values that are overwritten under their cells as locks",
+    .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
+    .settings = settings,
+    .begin = begin_in_place, .body = body, .end = end, .free = drop_whole,
 };
