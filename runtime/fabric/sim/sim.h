@@ -90,6 +90,8 @@ struct loci_sim_config {
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */
     uint64_t step_limit;        /* 0: a million */
     const struct loci_sim_cost *cost;   /* of TIMED; cost.h */
+    int64_t look_every;         /* of TIMED: who polls in vain looks again after so many ns; 0: when
+                                   nothing happens anywhere for a while */
     const uint32_t *decisions;  /* in place of the seed's, then defaults (to shrink a failure) */
     size_t decision_count;
     bool follow;                /* use decisions, though there may be none of them */

@@ -22,14 +22,15 @@
 
 #define LONG_SILENCE INT64_C(5000)          /* ns */
 
-enum stage { RUN, POSTED, ARRIVED, PLACED, EXECUTED, COMPLETE };
+enum stage { RUN, LOOK, POSTED, ARRIVED, PLACED, EXECUTED, COMPLETE };
 
 struct event {
     int64_t at;
     uint64_t number;            /* of events at one time, the one that was said first */
-    struct sim_fiber *fiber;    /* RUN */
+    struct sim_fiber *fiber;    /* RUN, LOOK */
     struct sim_lane *lane;
-    uint64_t op;                /* by its number: it may have gone with its queue pair */
+    uint64_t op;                /* by its number: it may have gone with its queue pair; LOOK: which
+                                   of the fiber's waits it is for */
     enum stage stage;
 };
 
@@ -130,8 +131,14 @@ void loci_sim_timed_block(struct sim_fiber *f)
         /* What its own polling has changed may be what it waits for. */
         loci_sim_timed_run(f, f->clock);
     } else {
+        int64_t look_every = f->world->config->look_every;
+
         f->next_waiter = f->process->waiters;
         f->process->waiters = f;
+        f->blocked++;
+        if (f->state == SIM_IDLE && look_every != 0)
+            add(f->world, (struct event){ .at = f->clock + look_every, .fiber = f,
+                                          .op = f->blocked, .stage = LOOK });
     }
 }
 
@@ -277,6 +284,14 @@ static void happen(const struct event *e)
     }
 }
 
+static void look_once(const struct event *e)
+{
+    if (e->fiber->state != SIM_IDLE || e->fiber->blocked != e->op)
+        return;
+    e->fiber->seen = e->fiber->process->version - 1;
+    sim_poke(e->fiber->process, 0);
+}
+
 /* Who waits for what is not in its network memory (a clock, a place outside) is told by nobody. */
 static void look_again(struct sim_world *w)
 {
@@ -309,8 +324,13 @@ struct sim_fiber *loci_sim_timed_next(struct sim_world *w)
             e.fiber->clock = w->time;
             return e.fiber;
         }
-        w->steps++;
         a->at_event = true;
+        if (e.stage == LOOK) {
+            look_once(&e);
+            a->at_event = false;
+            continue;
+        }
+        w->steps++;
         happen(&e);
         a->at_event = false;
     }

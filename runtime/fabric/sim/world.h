@@ -53,6 +53,7 @@ struct sim_fiber {
     int64_t clock;                      /* TIMED: its core's */
     struct sim_fiber *next_waiter;      /* TIMED: of its process */
     uint64_t resumed;                   /* TIMED: the version when it went on the last time */
+    uint64_t blocked;                   /* TIMED: times that it has waited */
     struct loci_thread *context;        /* of the runtime */
     struct sim_fiber *starter;          /* who joins it */
     int unjoined;                       /* threads that it waits for */
