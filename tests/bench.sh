@@ -54,6 +54,8 @@ for program in smallbank tatp bank; do
         "$srcdir/bench/tx_compare" --build "$builddir" --work $program --rounds 1 --seconds 0.2 \
         --size 1000
 done
+status 0 "transactions beside those without a log" '^bank-price *unlogged *[0-9.]*[1-9]' \
+    "$srcdir/bench/tx_compare" --build "$builddir" --work price --rounds 1 --seconds 0.2 --size 1000
 
 # Machines are namespaces, which not everybody may make.
 apart() {
