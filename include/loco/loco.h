@@ -36,6 +36,7 @@
 #include <loco/ack.h>
 #include <loco/atomic_var.h>
 #include <loco/barrier.h>
+#include <loco/bytes.h>
 #include <loco/fence.h>
 #include <loco/fork.h>
 #include <loco/kvstore.h>

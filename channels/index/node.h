@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_INDEX_NODE_H
+#define LOCI_INDEX_NODE_H
+
+/* The bytes of a node: a leaf, or one of the nodes above the leaves. Nothing here touches a store.
+ *
+ *   header | end of each entry, 16 bits each | low fence, high fence, entries in the order of keys
+ *
+ * An entry is the length of its key with a flag, the key, the value. A node has the keys from its
+ * low fence on and below its high one, and `right` has those from there on. Above the leaves a
+ * value is the handle of a node one level below, whose low fence the key is; the first key is the
+ * node's own low fence.
+ *
+ * All but loci_node_is() and loci_node_is_sound() are of nodes that the former has found to be
+ * one: they stay inside of such, whatever its keys are. */
+
+#include <stdbool.h>
+#include <string.h>
+
+#include <loco/bytes.h>
+
+#define LOCI_NODE_MAGIC UINT32_C(0x4c6e6f64)
+#define LOCI_NODE_KEY_MAX 1024u         /* bytes of a key */
+#define LOCI_NODE_INLINE_MAX 104u       /* and of a value in a leaf: others have their own object */
+#define LOCI_NODE_BYTES_MAX 16384u      /* that one may have before it is split, */
+#define LOCI_NODE_ENTRIES_MIN 4         /* and entries that it may have in any case, less one */
+#define LOCI_NODE_ROOM (LOCI_NODE_BYTES_MAX + 4096u)    /* bytes with one entry more */
+#define LOCI_NODE_NO_HIGH UINT16_MAX
+
+struct loci_node {
+    uint64_t tree;              /* the number that the tree's creator drew */
+    uint64_t right;             /* 0: none */
+    uint32_t magic;
+    uint16_t level;             /* 0: a leaf */
+    uint16_t n;                 /* entries */
+    uint16_t low, high;         /* lengths of fences; LOCI_NODE_NO_HIGH: there is no end */
+    uint16_t heap;              /* bytes of fences and entries */
+    uint16_t zero;
+    uint16_t end[];             /* of the entries, from the heap's begin */
+};
+_Static_assert(sizeof(struct loci_node) == 32, "ends are aligned");
+
+/* One with room for what a node may come to. */
+union loci_node_buffer {
+    struct loci_node node;
+    unsigned char bytes[LOCI_NODE_ROOM];
+};
+
+/* Whether `len` bytes are a node of that tree: all lengths fit in each other. */
+bool loci_node_is(const struct loci_node *node, size_t len, uint64_t tree);
+/* And its keys are in order, and between its fences. For tests: a read gives whole nodes. */
+bool loci_node_is_sound(const struct loci_node *node);
+
+static inline size_t loci_node_bytes(const struct loci_node *node)
+{
+    return sizeof *node + 2u * node->n + node->heap;
+}
+
+static inline const unsigned char *loci_node_heap(const struct loci_node *node)
+{
+    return (const unsigned char *)(node->end + node->n);
+}
+
+static inline bool loci_node_has_high(const struct loci_node *node)
+{
+    return node->high != LOCI_NODE_NO_HIGH;
+}
+
+static inline loco_bytes_t loci_node_low(const struct loci_node *node)
+{
+    return loco_bytes(loci_node_heap(node), node->low);
+}
+
+/* Of one that has it. */
+static inline loco_bytes_t loci_node_high(const struct loci_node *node)
+{
+    return loco_bytes(loci_node_heap(node) + node->low, node->high);
+}
+
+static inline int loci_bytes_compare(loco_bytes_t a, loco_bytes_t b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int order = n == 0 ? 0 : memcmp(a.data, b.data, n);
+
+    return order != 0 ? order : a.len < b.len ? -1 : a.len > b.len;
+}
+
+/* Where the key lies: below the low fence -1, from the high one on 1, between them 0. */
+static inline int loci_node_side(const struct loci_node *node, loco_bytes_t key)
+{
+    if (loci_bytes_compare(key, loci_node_low(node)) < 0)
+        return -1;
+    return loci_node_has_high(node) && loci_bytes_compare(key, loci_node_high(node)) >= 0;
+}
+
+loco_bytes_t loci_node_key(const struct loci_node *node, unsigned i);
+/* The value of an entry; what is in an object of its own: that one's handle. */
+loco_bytes_t loci_node_value(const struct loci_node *node, unsigned i);
+bool loci_node_is_apart(const struct loci_node *node, unsigned i);
+/* A value that is a handle; 0: it has not its length. */
+uint64_t loci_node_handle(const struct loci_node *node, unsigned i);
+
+/* The first entry whose key is not below that one. */
+unsigned loci_node_find(const struct loci_node *node, loco_bytes_t key, bool *found);
+/* The last whose key is not above it: node->n if there is none. */
+unsigned loci_node_floor(const struct loci_node *node, loco_bytes_t key);
+
+/* ---- making and changing: in buffers ---- */
+
+/* An empty one; high NULL: none. */
+void loci_node_make(struct loci_node *node, uint64_t tree, unsigned level, loco_bytes_t low,
+                    const loco_bytes_t *high, uint64_t right);
+/* An entry before number `i`, which is the place of its key; the node was not too large before.
+ * Neither key nor value are bytes of that node. */
+void loci_node_insert(struct loci_node *node, unsigned i, loco_bytes_t key, loco_bytes_t value,
+                      bool apart);
+void loci_node_remove(struct loci_node *node, unsigned i);
+/* Another value; a node may be too large after it, as after an insert. */
+void loci_node_replace(struct loci_node *node, unsigned i, loco_bytes_t value, bool apart);
+
+/* Whether it has to be split before it is written, where one may have `limit` bytes. */
+static inline bool loci_node_is_large(const struct loci_node *node, size_t limit)
+{
+    return node->n >= LOCI_NODE_ENTRIES_MIN && loci_node_bytes(node) > limit;
+}
+
+/* Entries that stay in the left half; `changed`: the entry that made it large. */
+unsigned loci_node_split_point(const struct loci_node *node, unsigned changed);
+/* Those from number `at` on, 1 or above, go to a new node `right`. The caller puts its handle into
+ * the link of the old one. */
+void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right);
+/* To `to`: a node in place of two neighbours, with what both have. False: they are too large. */
+bool loci_node_merge(struct loci_node *to, const struct loci_node *node,
+                     const struct loci_node *right);
+
+#endif

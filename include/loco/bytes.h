@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_BYTES_H
+#define LOCO_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup bytes Byte strings: keys and values
+ *
+ * Any bytes, zeros too, with a length; nobody frees them. Two are compared byte by byte, as
+ * unsigned numbers; of two that are alike up to the end of the shorter one, that is the smaller.
+ * @{ */
+typedef struct loco_bytes {
+    const void *data;       /**< anything, if `len` is 0 */
+    size_t len;
+} loco_bytes_t;
+
+static inline loco_bytes_t loco_bytes(const void *data, size_t len)
+{
+    loco_bytes_t bytes;
+
+    bytes.data = data;
+    bytes.len = len;
+    return bytes;
+}
+
+/** The characters of a string without its final zero. */
+static inline loco_bytes_t loco_text(const char *text)
+{
+    return loco_bytes(text, strlen(text));
+}
+
+/** A number as a key, in the order of numbers: its 8 bytes, the highest first, go to `bytes`, which
+ * has to last as long as the key is used. */
+static inline loco_bytes_t loco_key64(uint64_t number, unsigned char bytes[8])
+{
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(number >> (56 - 8 * i));
+    return loco_bytes(bytes, 8);
+}
+
+/** And the number of such a key; 0 if it has another length. */
+static inline uint64_t loco_number_of(loco_bytes_t key)
+{
+    const unsigned char *bytes = (const unsigned char *)key.data;
+    uint64_t number = 0;
+
+    for (int i = 0; i < 8 && key.len == 8; i++)
+        number = number << 8 | bytes[i];
+    return number;
+}
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
