@@ -265,6 +265,19 @@ static int observe(struct loco_tx *tx, loco_object_t object, uint64_t *word, str
     }
 }
 
+int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len)
+{
+    struct into to = { value, room, 0 };
+    uint64_t word;
+    int status = observe(tx, object, &word, &to);
+
+    if (status == LOCO_OK && loci_cell_block(word) == 0)
+        return LOCO_ERR_NOT_FOUND;
+    if (status == LOCO_OK)
+        *len = to.len;
+    return status;
+}
+
 /* The item of an object, looked at now if it was not yet; with its value as it was at the begin if
  * that is wanted. */
 static int look(struct loco_tx *tx, loco_object_t object, struct loci_item **item,
@@ -486,7 +499,6 @@ int loco_tx_commit(loco_tx_t *tx)
 
 /* ---- again and again ---- */
 
-#define PAUSE_FIRST INT64_C(500)        /* ns; doubles */
 #define PAUSE_LAST INT64_C(1000000)     /* or some times what a try takes */
 #define TRIES_LAST 4
 
@@ -505,7 +517,7 @@ void loci_tx_pause(struct loco_tx *tx, int64_t ns)
     loci_wait(tx->s->rt, &why, is_over, NULL);
 }
 
-static void pause_for(struct loco_tx *tx, int64_t *limit)
+void loci_tx_back_off(struct loco_tx *tx, int64_t *limit)
 {
     int64_t took = TRIES_LAST * (loci_now_roughly(tx->s->rt) - tx->began);
     int64_t last = took > PAUSE_LAST ? took : PAUSE_LAST;
@@ -516,7 +528,7 @@ static void pause_for(struct loco_tx *tx, int64_t *limit)
 
 int loco_tx_run(loco_tx_t *tx, loco_tx_body_fn *body, void *arg)
 {
-    for (int64_t limit = PAUSE_FIRST;; pause_for(tx, &limit)) {
+    for (int64_t limit = LOCI_TX_PAUSE_FIRST;; loci_tx_back_off(tx, &limit)) {
         int status = loco_tx_begin(tx);
 
         if (status != LOCO_OK)

@@ -61,6 +61,13 @@ int loci_tx_check_open(const struct loco_tx *tx);
 int loci_tx_failed(struct loco_tx *tx, int status);
 /* Let so many nanoseconds pass. */
 void loci_tx_pause(struct loco_tx *tx, int64_t ns);
+/* Before a transaction is begun again after a conflict: a pause below *limit, which is
+ * LOCI_TX_PAUSE_FIRST at first and grows. */
+#define LOCI_TX_PAUSE_FIRST INT64_C(500)        /* ns */
+void loci_tx_back_off(struct loco_tx *tx, int64_t *limit);
+/* The committed value of an object, for this handle, whose transaction, if one is under way, does
+ * not get to know of it. As loco_tx_read_some otherwise; the object is one that may be. */
+int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len);
 /* That item was given out. */
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
 
