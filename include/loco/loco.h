@@ -51,6 +51,7 @@
 #include <loco/status.h>
 #include <loco/store.h>
 #include <loco/ticket_lock.h>
+#include <loco/tree.h>
 #include <loco/tx.h>
 #include <loco/window.h>
 

@@ -56,6 +56,7 @@ enum {
     LINEAR_LOOKUP,              /* status: it is there; result */
     LINEAR_COMPARE_SET,         /* arg expected, arg2 desired, neither 0; status: it had the one and
                                    has the other now; if not, result: the value found, 0: absent */
+    LINEAR_PUT,                 /* arg; it has this value, whether it was there or not */
 };
 
 /* An object that is not one of these. A state is plain bytes, which are copied and compared; two

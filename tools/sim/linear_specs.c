@@ -212,7 +212,8 @@ struct entry_state {
 static bool map_apply(void *state, const struct loci_op *op)
 {
     struct entry_state *entry = state;
-    bool changes = op->op == LINEAR_INSERT ? !entry->present : entry->present != 0;
+    bool changes = op->op == LINEAR_INSERT ? !entry->present
+                   : op->op == LINEAR_PUT || entry->present != 0;
 
     if (op->op == LINEAR_COMPARE_SET)
         changes = changes && entry->value == op->arg;
@@ -220,6 +221,7 @@ static bool map_apply(void *state, const struct loci_op *op)
         return false;
     switch (op->op) {
     case LINEAR_INSERT:
+    case LINEAR_PUT:
     case LINEAR_UPDATE:
         if (changes)
             *entry = (struct entry_state){ 1, op->arg };
@@ -246,6 +248,7 @@ static const struct loci_op_form map_forms[] = {
     [LINEAR_DELETE] = { "delete(k=%k)", "%s" },
     [LINEAR_LOOKUP] = { "lookup(k=%k)", "%o" },
     [LINEAR_COMPARE_SET] = { "compare_set(k=%k, %a, %b)", "%s" },
+    [LINEAR_PUT] = { "put(k=%k, v=%a)", NULL },
     { NULL, NULL }
 };
 

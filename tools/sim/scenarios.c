@@ -19,9 +19,10 @@ extern const struct sim_scenario sim_scenario_atomic_var, sim_scenario_bank,
     sim_scenario_queue, sim_scenario_region, sim_scenario_ringbuffer, sim_scenario_rw_group,
     sim_scenario_rw_lock, sim_scenario_rw_lock_hasty, sim_scenario_rw_meet, sim_scenario_sst,
     sim_scenario_store, sim_scenario_store_hasty, sim_scenario_stores,
-    sim_scenario_ticket_lock, sim_scenario_window_acc, sim_scenario_window_active,
-    sim_scenario_window_data, sim_scenario_window_dynamic, sim_scenario_window_gather,
-    sim_scenario_window_lock, sim_scenario_window_lock_single, sim_scenario_window_ways;
+    sim_scenario_ticket_lock, sim_scenario_tree, sim_scenario_window_acc,
+    sim_scenario_window_active, sim_scenario_window_data, sim_scenario_window_dynamic,
+    sim_scenario_window_gather, sim_scenario_window_lock, sim_scenario_window_lock_single,
+    sim_scenario_window_ways;
 
 const struct sim_scenario *const sim_scenarios[] = {
     &sim_scenario_region,
@@ -41,6 +42,7 @@ const struct sim_scenario *const sim_scenarios[] = {
     &sim_scenario_stores,
     &sim_scenario_store,
     &sim_scenario_store_hasty,
+    &sim_scenario_tree,
     &sim_scenario_queue,
     &sim_scenario_window_lock,
     &sim_scenario_window_lock_single,

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_INDEX_H
+#define LOCI_INDEX_H
+
+/* Indexes over the objects of a store: what their parts share.
+ *
+ *   node.c           the bytes of a node
+ *   index_cache.c    copies of nodes above the leaves
+ *   index_find.c     the way to the node of a key
+ *   index_write.c    writing a changed node: splitting it, taking it out
+ *   index_apart.c    values in objects of their own
+ *   tree.c           trees: opening, and the calls on keys          tree_cursor.c   in order
+ *
+ * A node is an object. Nodes of a level are a chain, from the one with the least keys to the right,
+ * and what each has lies between its fences. The root is the only node of its level, has no fences,
+ * and its object is the same for ever.
+ *
+ * In every committed state of the store:
+ *   a. the fences of a level's nodes cut all keys into parts: there is one node for each key
+ *   b. the nodes above the leaves name all nodes below them, by their low fences
+ *   c. the low fence of a node, and its level, never change while its object is a node
+ *   d. a value has an object of its own if and only if an entry names it; and it says which tree
+ *      and key it is of.
+ * For whatever breaks one of these in passing (a split: a, b; an entry with such a value: d) is one
+ * transaction.
+ *
+ * So whoever reads a node of this tree, of level 0, whose fences hold a key, has read the leaf of
+ * that key, whatever made him read that object. All that leads him there is a hint: copies of upper
+ * nodes that are old, links of nodes that have changed since. If it is not there, by (c) its low
+ * fence was at or below the key when it was split off from a node that is: its keys are to the
+ * right. Else, the object being no node any more, or of other keys, he begins at the root again and
+ * believes in no copy. Likewise, by (d), who reads such a value's object does not ask the leaf
+ * again. */
+
+#include "index/node.h"
+#include "store/tx.h"
+
+struct loci_cached {
+    loco_object_t object;               /* 0: none */
+    struct loci_node *node;
+};
+
+struct loci_index {
+    struct loco_tx *tx;
+    loco_object_t root;
+    uint64_t id;                        /* of the tree: in all of its nodes and values */
+    size_t leaf_bytes, inner_bytes, inline_bytes;
+    bool own;                           /* the call at hand is a transaction by itself */
+    loco_object_t parent;               /* that the last hint came from; 0: none */
+    struct loci_cached *cached;         /* in sets; index_cache.c */
+    size_t sets;
+    unsigned turn;
+    /* The node that is found or written; a right half, or the node that is taken out; upper nodes
+     * on the way, or a left neighbour; what is made of it. */
+    union loci_node_buffer *node, *right, *upper, *merged;
+    unsigned char fence[LOCI_NODE_KEY_MAX];
+    unsigned char *apart;               /* a value with its head; NULL: none so far */
+};
+
+/* How nodes and values are read. */
+enum loci_index_how {
+    LOCI_INDEX_PEEK,            /* as committed, without the transaction */
+    LOCI_INDEX_READ,            /* as the transaction has it; it is in its read set */
+    LOCI_INDEX_ALONE            /* the same, of an own transaction that is begun anew for it */
+};
+
+int loci_index_open(struct loci_index *ix, struct loco_tx *tx, loco_object_t root,
+                    size_t leaf_bytes, size_t inner_bytes, size_t cached);
+void loci_index_close(struct loci_index *ix);
+
+/* What has been read cannot be together: LOCO_ERR_CONFLICT, if the transaction is one that may find
+ * that out late; else the tree is broken. */
+int loci_index_broken(struct loci_index *ix);
+
+/* An own transaction forgets what it has read. */
+int loci_index_begin_anew(struct loci_index *ix);
+
+/* An object's value: all that is read comes this way. `expected`: bytes that it has, probably.
+ * LOCO_ERR_NOT_FOUND: there is none, or it is longer than `room`. */
+int loci_index_read(struct loci_index *ix, enum loci_index_how how, loco_object_t object,
+                    size_t expected, void *to, size_t room, size_t *len);
+/* A node of this tree; LOCO_ERR_NOT_FOUND: it is none. */
+int loci_index_read_node(struct loci_index *ix, enum loci_index_how how, loco_object_t object,
+                         size_t expected, union loci_node_buffer *to);
+
+/* ---- index_cache.c ---- */
+
+int loci_index_cache_open(struct loci_index *ix, size_t nodes);
+void loci_index_cache_close(struct loci_index *ix);
+const struct loci_node *loci_index_cached(struct loci_index *ix, loco_object_t object);
+void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node);
+void loci_index_forget(struct loci_index *ix, loco_object_t object);
+
+/* ---- index_find.c ---- */
+
+/* The node of that level that has the key, to `to`, and its object. */
+int loci_index_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                    unsigned level, union loci_node_buffer *to, loco_object_t *object);
+
+/* ---- index_write.c: all of it within a transaction ---- */
+
+/* A new object at any host that has room. */
+int loci_index_new(struct loci_index *ix, const void *value, size_t len, loco_object_t *object);
+/* ix->node is what `object` is to be; entry number `changed` of it is new or larger. */
+int loci_index_write(struct loci_index *ix, loco_object_t object, unsigned changed);
+/* The same of a leaf that has lost an entry. */
+int loci_index_write_less(struct loci_index *ix, loco_object_t object);
+
+/* ---- index_apart.c ---- */
+
+struct loci_apart {
+    uint64_t tree;
+    uint32_t magic, key_len;            /* then the key, and the value */
+};
+#define LOCI_APART_MAX (sizeof(struct loci_apart) + LOCI_NODE_KEY_MAX + 64000u)
+_Static_assert(LOCI_APART_MAX <= LOCO_STORE_VALUE_MAX, "it is an object");
+
+/* The value of `key` in that object. It is valid until the next call. LOCO_ERR_NOT_FOUND: it is of
+ * that key no more. */
+int loci_apart_read(struct loci_index *ix, enum loci_index_how how, loco_object_t object,
+                    loco_bytes_t key, loco_bytes_t *value);
+int loci_apart_new(struct loci_index *ix, loco_bytes_t key, loco_bytes_t value,
+                   loco_object_t *object);
+int loci_apart_write(struct loci_index *ix, loco_object_t object, loco_bytes_t key,
+                     loco_bytes_t value);
+
+#endif

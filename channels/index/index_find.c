@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The way to a key's node: hints down to its level, by copies of upper nodes or by reading them;
+ * then reading nodes until one has the key. See index.h for why that is right. */
+
+#include "config.h"
+
+#include "index.h"
+
+#define TRIES 1000u             /* hints that lead nowhere, one after the other, of what others are
+                                   changing all the time: more are a broken tree */
+#define STEPS 64u               /* from node to node, by one hint; */
+#define STEPS_OLD 4u            /* by one of copies */
+
+/* ---- hints ---- */
+
+/* A node above the leaves: a copy, or as it is. It is valid until the next call. */
+static int inner(struct loci_index *ix, loco_object_t object, bool fresh,
+                 const struct loci_node **node)
+{
+    int status;
+
+    *node = fresh ? NULL : loci_index_cached(ix, object);
+    if (*node != NULL)
+        return LOCO_OK;
+    status = loci_index_read_node(ix, LOCI_INDEX_PEEK, object, ix->inner_bytes, ix->upper);
+    if (status != LOCO_OK)
+        return status;
+    if (ix->upper->node.level > 0)
+        loci_index_keep(ix, object, &ix->upper->node);
+    *node = &ix->upper->node;
+    return LOCO_OK;
+}
+
+/* Where to go from a node that is on the way to `level`, or 0. */
+static loco_object_t next_of(const struct loci_node *node, loco_bytes_t key, int side)
+{
+    unsigned i;
+
+    if (side > 0)
+        return node->right;
+    i = loci_node_floor(node, key);
+    return i < node->n ? loci_node_handle(node, i) : 0;
+}
+
+/* A node of that level, or of one above it, which is or was on the way to the key.
+ * LOCO_ERR_AGAIN: copies, or nodes that change meanwhile, lead to none. */
+static int hint(struct loci_index *ix, loco_bytes_t key, unsigned level, bool fresh,
+                loco_object_t *object)
+{
+    const struct loci_node *node;
+    int want = -1;
+
+    *object = ix->root;
+    ix->parent = 0;
+    for (unsigned steps = 0; steps < STEPS && *object != 0; steps++) {
+        int status = inner(ix, *object, fresh, &node), side;
+        loco_object_t at = *object;
+
+        if (status != LOCO_OK)
+            return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_AGAIN : status;
+        side = loci_node_side(node, key);
+        if ((want >= 0 && node->level != want) || side < 0)
+            return LOCO_ERR_AGAIN;
+        if (side <= 0 && node->level <= level)
+            return LOCO_OK;
+        want = side > 0 ? node->level : node->level - 1;
+        *object = next_of(node, key, side);
+        if (side > 0) {
+            loci_index_forget(ix, ix->parent);
+        } else {
+            ix->parent = at;
+            if (want == (int)level)
+                return *object != 0 ? LOCO_OK : LOCO_ERR_AGAIN;
+        }
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+/* ---- the nodes themselves ---- */
+
+static int walk(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key, unsigned level,
+                unsigned limit, union loci_node_buffer *to, loco_object_t *object)
+{
+    size_t expected = level > 0 ? ix->inner_bytes : ix->leaf_bytes;
+
+    for (unsigned steps = 0; steps < limit; steps++) {
+        int status = loci_index_read_node(ix, how, *object, expected, to), side;
+
+        if (status != LOCO_OK)
+            return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_AGAIN : status;
+        side = loci_node_side(&to->node, key);
+        if (side < 0 || to->node.level < level)
+            return LOCO_ERR_AGAIN;
+        if (side == 0 && to->node.level == level)
+            return LOCO_OK;
+        if (side > 0)
+            loci_index_forget(ix, ix->parent);
+        *object = next_of(&to->node, key, side);
+        if (*object == 0)
+            return LOCO_ERR_AGAIN;
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+/* What is committed does not lead to a node that this transaction has taken out: then all nodes on
+ * the way are read as it has them. */
+static int from_root(struct loci_index *ix, loco_object_t *object)
+{
+    *object = ix->root;
+    ix->parent = 0;
+    return LOCO_OK;
+}
+
+int loci_index_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                    unsigned level, union loci_node_buffer *to, loco_object_t *object)
+{
+    bool others_write = how == LOCI_INDEX_PEEK || (how == LOCI_INDEX_ALONE && ix->own);
+
+    for (unsigned tries = 0; tries < TRIES; tries++) {
+        int status = tries > 1 && !others_write ? from_root(ix, object)
+                     : hint(ix, key, level, tries > 0, object);
+
+        if (status == LOCO_OK)
+            status = walk(ix, how, key, level, tries > 0 ? STEPS : STEPS_OLD, to, object);
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
+    return loci_index_broken(ix);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_TREE_H
+#define LOCI_TREE_H
+
+/* Between tree.c and tree_cursor.c. */
+
+#include <loco/tree.h>
+
+#include "index.h"
+
+struct loco_tree_cursor {
+    struct loci_index *ix;
+    union loci_node_buffer *leaf;       /* a copy */
+    unsigned at;                        /* its next entry */
+    unsigned char *apart;               /* the value that was given out; index.h */
+    bool loaded;
+    /* Where to go on once it is used up, or if none is loaded: at a key, in the leaf at hand or, so
+     * it seems, in `next`. */
+    unsigned char key[LOCI_NODE_KEY_MAX];
+    size_t key_len;
+    loco_object_t next;                 /* 0: not known */
+};
+
+struct loco_tree {
+    struct loci_index index;
+    struct loco_tree_cursor scan;       /* of loco_tree_scan; */
+    bool scanning;                      /* one is under way: another needs its own */
+};
+
+/* At the begin of a call: ix->own. LOCO_ERR_CONFLICT: its transaction has failed. */
+int loci_tree_enter(struct loci_index *ix);
+int loci_tree_check_key(const struct loci_index *ix, const char *call, loco_bytes_t key);
+
+int loci_tree_cursor_init(struct loco_tree_cursor *c, struct loci_index *ix);
+void loci_tree_cursor_fini(struct loco_tree_cursor *c);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_TREE_H
+#define LOCO_TREE_H
+
+#include <loco/bytes.h>
+#include <loco/tx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup tree Trees: ordered maps in a store
+ *
+ * A tree is a map from keys to values, both byte strings (\ref bytes), in the order of its keys. It
+ * lies in the objects of a store (\ref store) and is found by one of them, a root of the store. Any
+ * number of trees share a store, and a transaction may change several of them, and objects besides.
+ *
+ *     loco_tx_open(store, &tx);
+ *     loco_tree_open(tx, loco_store_root(store, 1), NULL, &tree);
+ *     loco_tree_put(tree, loco_text("apples"), loco_text("12"));
+ *     loco_tx_begin(tx);
+ *     loco_tree_get(tree, loco_text("apples"), text, sizeof text, &len);
+ *     loco_tree_delete(tree, loco_text("pears"));
+ *     status = loco_tx_commit(tx);
+ *
+ * A call is part of the transaction that is under way in the tree's handle for transactions. If
+ * there is none, the call is a transaction by itself, which begins again after a conflict until it
+ * is done.
+ *
+ * | call                     | concurrent | blocks | when it has returned LOCO_OK |
+ * |--------------------------|------------|--------|------------------------------|
+ * | _open, _close            | the handle is of one thread, that of its transactions | open: reads | |
+ * | _get                     | the same   | a read, and one a level where nothing is known | the value at some time during the call |
+ * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
+ * | _scan, _cursor_...       | the same   | a read for each leaf | see there |
+ *
+ * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
+ * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
+ * has passed over, is not there either when it commits. After LOCO_ERR_FULL or LOCO_ERR_NO_MEMORY
+ * from a change, abort it: a part of that change may be in it.
+ *
+ * All trees are linearizable: each call that is a transaction by itself takes effect at one instant
+ * between its begin and its return.
+ *
+ * A process that dies leaves the tree whole: every change, splitting leaves included, is one
+ * transaction. LOCO_ERR_PEER_DEAD: a host of the store has died, and with it the leaf of that key,
+ * or what leads to it.
+ *
+ * Memory: a leaf of about `leaf_bytes` for every 10 to 20 entries of 16 bytes, in one object; a
+ * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
+ * that object alone, so that changes of neighbours do not meet. Leaves that lose their last entry
+ * are removed, but the first ones below their parent.
+ *
+ * Source: B-link trees (Lehman and Yao 1981), for readers whose idea of the upper nodes is old; the
+ * nodes are copied, never changed, and each change is a transaction of the store.
+ * @{ */
+typedef struct loco_tree loco_tree_t;
+
+#define LOCO_TREE_KEY_MAX 1024          /**< bytes of a key, at most */
+#define LOCO_TREE_VALUE_MAX 64000       /**< bytes of a value, at most */
+
+/** How this handle uses a tree. Zero is the default. Handles may have different ones. */
+typedef struct loco_tree_options {
+    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 512 */
+    size_t inner_bytes;     /**< and a node above the leaves; 0: 2048 */
+    size_t cached;          /**< nodes above the leaves that this handle keeps copies of, at least;
+                                 0: 4096 */
+} loco_tree_options_t;
+
+/** Use the tree of that root, and make it if the root has no value. The handle is for the thread of
+ * `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is allowed.
+ * `options` may be NULL. Errors: LOCO_ERR_ARG (the options, or no object of the store),
+ * LOCO_ERR_STATE (a transaction is under way), LOCO_ERR_MISMATCH (the root has a value that is no
+ * tree), LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_tree_open(loco_tx_t *tx, loco_object_t root, const loco_tree_options_t *options,
+                   loco_tree_t **tree);
+void loco_tree_close(loco_tree_t *tree);
+
+/** Copy the value of a key: at most `room` bytes; `*len` is its size. Errors: LOCO_ERR_NOT_FOUND,
+ * LOCO_ERR_SIZE (the key is longer than LOCO_TREE_KEY_MAX), LOCO_ERR_PEER_DEAD; within a
+ * transaction those of loco_tx_read_some. */
+int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room, size_t *len);
+
+/** Give a key that value, whether it is there or not. Errors: LOCO_ERR_SIZE (of key or value),
+ * LOCO_ERR_FULL (no memory left at the hosts; within a transaction, LOCO_TX_WRITES_MAX, of which a
+ * change takes 1, and some more where a leaf is split), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_tree_put(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
+
+/** The same for a key that is not there: LOCO_ERR_EXISTS. */
+int loco_tree_insert(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
+
+/** And for one that is: LOCO_ERR_NOT_FOUND. */
+int loco_tree_update(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
+
+/** Remove a key. Errors: LOCO_ERR_NOT_FOUND, and those of loco_tree_put. */
+int loco_tree_delete(loco_tree_t *tree, loco_bytes_t key);
+
+/** Give a key the value `desired` if and only if it has the value `expected`. Errors:
+ * LOCO_ERR_DIFFERS, LOCO_ERR_NOT_FOUND, and those of loco_tree_put. */
+int loco_tree_compare_set(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t expected,
+                          loco_bytes_t desired);
+
+/** Add to a number: a value of 8 bytes, as the processor has it. A key that is not there gets the
+ * value `by`. `*before` is the number before, 0 if there was none; `before` may be NULL. Errors:
+ * LOCO_ERR_SIZE (its value has another size), and those of loco_tree_put. */
+int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before);
+
+/** Called with an entry; both strings are valid until it returns. Returns 0 to go on. It may call
+ * all functions on trees. */
+typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
+
+/** Call visit(ctx, key, value) for the entries from key `*from` on and below `*to`, in the order of
+ * their keys, `limit` of them at most, until it returns another number than 0, which is returned
+ * then. NULL: from the first, to the last. `limit` 0: all.
+ *
+ * Outside a transaction it sees the entries of one leaf as they were at one instant, and each leaf
+ * at a later one; a value that has an object of its own is as of a moment after that. A key that is
+ * there all the time is seen, once. Within a transaction all is of one instant, together with what
+ * else that reads; changes made by `visit` are seen if they are beyond the leaf at hand.
+ * Errors: LOCO_ERR_SIZE (of a key), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction
+ * those of loco_tx_read_some. */
+int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
+                   uint64_t limit, loco_tree_visit_fn *visit, void *ctx);
+
+/** A place in a tree: what a scan does, step by step. */
+typedef struct loco_tree_cursor loco_tree_cursor_t;
+
+/** Make one, before key `*from`; NULL: before the first. It reads nothing yet. Close it before the
+ * tree; NULL is allowed. Errors: LOCO_ERR_SIZE, LOCO_ERR_NO_MEMORY. */
+int loco_tree_cursor_open(loco_tree_t *tree, const loco_bytes_t *from,
+                          loco_tree_cursor_t **cursor);
+void loco_tree_cursor_close(loco_tree_cursor_t *cursor);
+
+/** Put it before that key. Errors: LOCO_ERR_SIZE. */
+int loco_tree_cursor_seek(loco_tree_cursor_t *cursor, const loco_bytes_t *from);
+
+/** The next entry; its strings are valid until the next call with this cursor. What it sees is what
+ * loco_tree_scan sees; seek in each transaction in which it is used. Errors: LOCO_ERR_NOT_FOUND
+ * (there is none), and those of loco_tree_scan. */
+int loco_tree_cursor_next(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
