@@ -67,8 +67,9 @@ mpi() {
     shift 3
     where=$(hosts "$machines" "$ranks")
     [ "$program" != spawn ] || where=$(hosts "$machines" 8)
+    # Of a test that fails because a process is taken for dead, its output says why.
     check "MPI: $program $*, $machines machines, $ranks ranks on each" 1800 env \
-        TL_RANKS="$((machines * ranks))" TL_REFUSED_IS_SKIP=shared \
+        LOCO_LOG="${LOCO_LOG:-warn}" TL_RANKS="$((machines * ranks))" TL_REFUSED_IS_SKIP=shared \
         TL_TIMEOUT_SCALE="${TL_TIMEOUT_SCALE:-$((2 * ${TEST_SCALE:-1}))}" RUN_LIMIT="${RUN_LIMIT:-1700}" \
         BIN="$builddir/tests/mpi" MPIRUN_ARGS="$where" \
         "$builddir/tools/with-loco" "$srcdir/tests/mpi/run.sh" "$builddir/tests/mpi/$program" "$@"
