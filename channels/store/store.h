@@ -12,7 +12,7 @@
  *   store_memory.c   who has which block and which cell: stock, pools, fresh memory
  *   store_scavenge.c, store_survey.c   what the dead have had
  *   tx.c             a transaction until its commit          tx_commit.c   and that
- *   tx_item.c        the objects of a transaction                 tx_many.c   many at once
+ *   tx_item.c        the objects of a transaction; looking at them: tx_look.c, many: tx_many.c
  *   tx_parts.h       what benchmarks leave out of one
  *
  * Words. All are changed by atomics of the endpoint's one domain, but for those told below.

@@ -28,6 +28,7 @@ static void free_tx(struct loco_tx *tx)
     free(tx->buffer);
     free(tx->scratch);
     free(tx->words);
+    free(tx->hint);
     free(tx);
 }
 
@@ -44,8 +45,10 @@ static struct loco_tx *new_tx(struct loco_store *s)
     tx->buffer = malloc(tx->room);
     tx->scratch = malloc(LOCI_IMAGE_MAX);
     tx->words = calloc(LOCO_TX_READS_MAX, sizeof *tx->words);
+    if (s->sums)                /* else all is mapped */
+        tx->hint = calloc((size_t)1 << LOCI_TX_HINT_BITS, sizeof *tx->hint);
     if (tx->item == NULL || tx->hash == NULL || tx->buffer == NULL || tx->scratch == NULL
-        || tx->words == NULL) {
+        || tx->words == NULL || (s->sums && tx->hint == NULL)) {
         free_tx(tx);
         return NULL;
     }
@@ -202,110 +205,14 @@ int loco_tx_validate(loco_tx_t *tx)
 
 /* ---- looking at objects ---- */
 
-/* Where a value goes. */
-struct into {
-    void *value;                /* NULL: it is not wanted */
-    size_t room, len;
-};
-
-/* The value that `word` names. LOCO_ERR_AGAIN: not any more. */
-static int read_image(struct loco_tx *tx, loco_object_t object, uint64_t word, struct into *to)
-{
-    struct loco_store *s = tx->s;
-    size_t ask = to->room;
-    int status;
-
-    do {
-        loco_ack_t ack = LOCO_ACK_INIT;
-        int done;
-
-        ask = ask < LOCO_STORE_VALUE_MAX ? ask : LOCO_STORE_VALUE_MAX;
-        status = loci_image_read(s, object, word, ask, tx->scratch, &ack);
-        done = loco_ack_wait(s->rt, &ack);
-        if (status != LOCO_OK || done != LOCO_OK)
-            return status != LOCO_OK ? status : done;
-        status = loci_image_check(s, object, word, tx->scratch, ask, &to->len);
-        ask = to->len;
-    } while (status == LOCO_IN_PROGRESS);
-    if (status == LOCO_OK)
-        memcpy(to->value, tx->scratch + 1, to->len < to->room ? to->len : to->room);
-    return status;
-}
-
-static int read_value(struct loco_tx *tx, loco_object_t object, uint64_t word, struct into *to)
-{
-    struct loco_store *s = tx->s;
-    const unsigned char *blocks;
-
-    if (!loci_block_is(s, word, LOCI_STORE_HEADER))
-        return LOCO_ERR_PROTOCOL;
-    blocks = loci_mem_ptr(loci_store_mem(s, loci_object_host(object), LOCI_STORE_BLOCKS));
-    return blocks != NULL && !s->sums
-           ? loci_block_copy(s, blocks, object, word, to->value, to->room, &to->len)
-           : read_image(tx, object, word, to);
-}
-
-/* The cell's word, and its value if that is wanted: again, as long as it changes meanwhile. */
-static int observe(struct loco_tx *tx, loco_object_t object, uint64_t *word, struct into *to)
-{
-    struct loco_store *s = tx->s;
-    int status;
-
-    for (unsigned rounds = 0;;) {
-        if (loci_host_is_lost(s, loci_object_host(object)))
-            return LOCO_ERR_PEER_DEAD;
-        status = loci_cell_read(s, object, LOCI_SETTLE_READ, &tx->asker, word);
-        if (status != LOCO_OK || to->value == NULL || loci_cell_block(*word) == 0)
-            return status;
-        status = read_value(tx, object, *word, to);
-        if (status != LOCO_ERR_AGAIN)
-            return status;
-        loci_stat_add(&tx->asker.stats.retries, 1);
-        loci_wait_round(s->rt, &rounds);
-    }
-}
-
-int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len)
-{
-    struct into to = { value, room, 0 };
-    uint64_t word;
-    int status = observe(tx, object, &word, &to);
-
-    if (status == LOCO_OK && loci_cell_block(word) == 0)
-        return LOCO_ERR_NOT_FOUND;
-    if (status == LOCO_OK)
-        *len = to.len;
-    return status;
-}
-
-/* The item of an object, looked at now if it was not yet; with its value as it was at the begin if
- * that is wanted. */
+/* As loci_tx_look(), of whatever the caller says is an object. */
 static int look(struct loco_tx *tx, loco_object_t object, struct loci_item **item,
-                struct into *to)
+                struct loci_into *to)
 {
-    uint64_t word;
-    int status;
-
     if (!loci_object_is(tx->s, object))
         return loci_mistake(tx->s->rt, LOCO_ERR_ARG, "loco_tx", tx->s->ep->name,
                             "%llx is no object of this store", (unsigned long long)object);
-    *item = loci_tx_find(tx, object);
-    if (*item != NULL) {
-        if (to->value == NULL || loci_cell_block((*item)->word) == 0)
-            return LOCO_OK;
-        status = read_value(tx, object, (*item)->word, to);
-        return status == LOCO_ERR_AGAIN ? LOCO_ERR_CONFLICT : status;
-    }
-    if (tx->nitems == LOCO_TX_READS_MAX)
-        return LOCO_ERR_FULL;
-    status = observe(tx, object, &word, to);
-    if (status == LOCO_OK)
-        status = loci_tx_add(tx, object, item);
-    if (status != LOCO_OK)
-        return status;
-    (*item)->word = word;
-    return tx->relaxed || tx->nitems == 1 ? LOCO_OK
-           : loci_tx_look_again(tx, *item, LOCI_SETTLE_READ, false);
+    return loci_tx_look(tx, object, item, to);
 }
 
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item)
@@ -324,7 +231,7 @@ static bool is_there(const struct loci_item *item)
 
 int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len)
 {
-    struct into to = { value, room, 0 };
+    struct loci_into to = { value, room, 0 };
     struct loci_item *item = loci_tx_find(tx, object);
     int status = loci_tx_check_open(tx);
 
@@ -370,7 +277,7 @@ static int check_size(const struct loco_tx *tx, const char *call, size_t len)
 static int look_to_change(struct loco_tx *tx, loco_object_t object, bool roots,
                           struct loci_item **item)
 {
-    struct into nothing = { NULL, 0, 0 };
+    struct loci_into nothing = { NULL, 0, 0 };
     int status = loci_tx_check_open(tx);
 
     if (status == LOCO_OK)

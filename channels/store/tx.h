@@ -26,6 +26,14 @@ struct loci_item {
     uint8_t class, flags;
 };
 
+/* The plain word that was seen last of an object, and the length of its value (tx_look.c). */
+struct loci_hint {
+    loco_object_t object;
+    uint64_t word;
+    uint32_t len;
+};
+#define LOCI_TX_HINT_BITS 16    /* so many are kept: memory is touched as far as they are used */
+
 #define LOCI_TX_HASH 2048u      /* a power of two, above LOCO_TX_READS_MAX */
 #define LOCI_TX_FEW 12          /* items that are searched one by one */
 
@@ -46,6 +54,7 @@ struct loco_tx {
     size_t used, room;
     struct loci_block_header *scratch;          /* an image that is read */
     uint64_t *words;            /* LOCO_TX_READS_MAX: cells that are looked at again */
+    struct loci_hint *hint;     /* by a hash of the object; NULL: all objects are mapped here */
     /* Swaps that put the cells of the last transaction right, and where what they find goes. */
     loco_ack_t late;
     uint64_t late_old[LOCO_TX_WRITES_MAX + 1];
@@ -65,9 +74,6 @@ void loci_tx_pause(struct loco_tx *tx, int64_t ns);
  * LOCI_TX_PAUSE_FIRST at first and grows. */
 #define LOCI_TX_PAUSE_FIRST INT64_C(500)        /* ns */
 void loci_tx_back_off(struct loco_tx *tx, int64_t *limit);
-/* The committed value of an object, for this handle, whose transaction, if one is under way, does
- * not get to know of it. As loco_tx_read_some otherwise; the object is one that may be. */
-int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len);
 /* That item was given out. */
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
 
@@ -98,9 +104,64 @@ static inline bool loci_tx_is_in_place(const struct loci_item *item)
 }
 
 /* Whether all cells looked at but `but` have the words that they had: LOCO_OK, or
- * LOCO_ERR_CONFLICT. Of those that are written, too, unless `reads_alone`. */
+ * LOCO_ERR_CONFLICT. Of those that are written, too, unless `reads_alone`. In two steps: ask for
+ * those that are not mapped, to be awaited by the caller; then judge. */
+int loci_tx_post_looks(struct loco_tx *tx, const struct loci_item *but, bool reads_alone,
+                       loco_ack_t *ack);
+int loci_tx_judge_looks(struct loco_tx *tx, const struct loci_item *but, enum loci_settle how,
+                        bool reads_alone);
+/* Of one whose cell was seen to hold `now`, and `word` before. */
+int loci_tx_is_same(struct loco_tx *tx, loco_object_t object, uint64_t word, enum loci_settle how,
+                    uint64_t now);
+/* All of it. */
 int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loci_settle how,
                        bool reads_alone);
+
+/* ---- tx_look.c ---- */
+
+/* Where a value goes. */
+struct loci_into {
+    void *value;                /* NULL: it is not wanted */
+    size_t room, len;
+};
+
+/* The item of an object, looked at now if it was not yet, with its value as it was at that time if
+ * that is wanted. LOCO_ERR_FULL, LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. */
+int loci_tx_look(struct loco_tx *tx, loco_object_t object, struct loci_item **item,
+                 struct loci_into *to);
+
+/* The committed value of an object, for this handle, whose transaction, if one is under way, does
+ * not get to know of it. As loco_tx_read_some otherwise; the object is one that may be. */
+int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len);
+
+/* Whether what is read together with `n` more must be of one instant. */
+static inline bool loci_tx_are_together(const struct loco_tx *tx, size_t n)
+{
+    return !tx->relaxed && tx->nitems + (int)n > 1 && loci_tx_has(LOCI_TX_CHECK);
+}
+
+/* An object that is reached over a network, and has no item. */
+struct loci_far {
+    /* From the caller. */
+    loco_object_t object;
+    struct loci_block_header *image;    /* where its value goes; NULL: it is not wanted */
+    size_t room;                /* bytes of a value that fit there */
+    /* The answer. */
+    uint64_t word;              /* of its cell */
+    bool is_there;              /* a plain word, and its value, of `len` bytes, in the image */
+    size_t len;
+    /* While it is looked for. */
+    uint64_t known, again;
+    size_t asked;
+};
+
+/* Look at `n` of them at once, of which values of `len` bytes are expected. What is not there in the
+ * end (owned, changed meanwhile, longer, no object) is to be looked at by itself. `together`: those
+ * that are there, and all items of before, were so at one instant. */
+int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len, bool together);
+
+/* That is the word of that object, and its value has that length. */
+void loci_tx_remember(struct loco_tx *tx, loco_object_t object, uint64_t word, size_t len);
 
 /* ---- tx_commit.c ---- */
 

@@ -141,6 +141,8 @@ static void change_hands(struct commit *c)
         bool kept = item->block != 0 && loci_tx_is_in_place(item);
 
         leave_behind(c, item);
+        if (!freed)
+            loci_tx_remember(c->tx, item->object, c->new[i], item->len);
         if (loci_cell_block(item->word) != 0 && !kept)
             (void)loci_block_gain(c->client, item->object, item->word);
         if (freed && !loci_object_is_root(c->s, item->object))

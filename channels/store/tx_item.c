@@ -177,53 +177,64 @@ static bool is_looked_at(const struct loci_item *item, const struct loci_item *b
            && (!reads_alone || (item->flags & LOCI_ITEM_WRITE) == 0);
 }
 
-/* Of an item whose cell has been found to hold `word`. */
-static int is_same(struct loco_tx *tx, const struct loci_item *item, enum loci_settle how,
-                   uint64_t word)
+int loci_tx_is_same(struct loco_tx *tx, loco_object_t object, uint64_t word, enum loci_settle how,
+                    uint64_t now)
 {
     int status = LOCO_OK;
 
-    if (word == item->word)
+    if (now == word)
         return LOCO_OK;
-    if (loci_cell_is_owned(word))
-        status = loci_cell_settle(tx->s, item->object, how, &tx->asker, &word);
-    return status != LOCO_OK ? status : word == item->word ? LOCO_OK : LOCO_ERR_CONFLICT;
+    if (loci_cell_is_owned(now))
+        status = loci_cell_settle(tx->s, object, how, &tx->asker, &now);
+    return status != LOCO_OK ? status : now == word ? LOCO_OK : LOCO_ERR_CONFLICT;
 }
 
-/* Those that are not mapped are read together. */
-static int read_far(struct loco_tx *tx, const struct loci_item *but, bool reads_alone)
+int loci_tx_post_looks(struct loco_tx *tx, const struct loci_item *but, bool reads_alone,
+                       loco_ack_t *ack)
 {
     struct loco_store *s = tx->s;
-    loco_ack_t ack = LOCO_ACK_INIT;
-    int status = LOCO_OK, done;
+    int status = LOCO_OK;
 
     for (int i = 0; i < tx->nitems && status == LOCO_OK; i++) {
         const struct loci_item *item = &tx->item[i];
         struct loci_mem *mem = loci_cell_mem(s, item->object);
 
         if (is_looked_at(item, but, reads_alone) && loci_mem_ptr(mem) == NULL)
-            status = loci_read64(s->rt, mem, loci_cell_at(item->object), &tx->words[i], &ack);
+            status = loci_read64(s->rt, mem, loci_cell_at(item->object), &tx->words[i], ack);
     }
-    done = loco_ack_wait(s->rt, &ack);
-    return status != LOCO_OK ? status : done;
+    return status;
+}
+
+int loci_tx_judge_looks(struct loco_tx *tx, const struct loci_item *but, enum loci_settle how,
+                        bool reads_alone)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; i < tx->nitems && status == LOCO_OK; i++) {
+        const struct loci_item *item = &tx->item[i];
+        const unsigned char *p = loci_mem_ptr(loci_cell_mem(tx->s, item->object));
+
+        if (is_looked_at(item, but, reads_alone))
+            status = loci_tx_is_same(tx, item->object, item->word, how,
+                                     p == NULL ? tx->words[i]
+                                               : loci_load64(p + loci_cell_at(item->object)));
+    }
+    return status;
 }
 
 int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loci_settle how,
                        bool reads_alone)
 {
-    struct loco_store *s = tx->s;
-    int status;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK, done = LOCO_OK;
 
     if (!loci_tx_has(LOCI_TX_CHECK))
         return LOCO_OK;
-    status = s->sums ? read_far(tx, but, reads_alone) : LOCO_OK;
-    for (int i = 0; i < tx->nitems && status == LOCO_OK; i++) {
-        const struct loci_item *item = &tx->item[i];
-        const unsigned char *p = loci_mem_ptr(loci_cell_mem(s, item->object));
 
-        if (is_looked_at(item, but, reads_alone))
-            status = is_same(tx, item, how, p == NULL ? tx->words[i]
-                                            : loci_load64(p + loci_cell_at(item->object)));
+    if (tx->s->sums) {
+        status = loci_tx_post_looks(tx, but, reads_alone, &ack);
+        done = loco_ack_wait(tx->s->rt, &ack);
     }
-    return status;
+    return status != LOCO_OK ? status : done != LOCO_OK ? done
+           : loci_tx_judge_looks(tx, but, how, reads_alone);
 }

@@ -9,112 +9,70 @@
 
 #include "tx.h"
 
-/* Objects that are not mapped here, of a read_many: their cells are read together, then what these
- * name, then, unless the transaction is relaxed, all cells of before once more. What is not plain
- * and whole at the first look is left to loco_tx_read. */
-struct far {
-    size_t which;               /* of the caller's objects */
-    uint64_t word;
-    struct loci_block_header *image;
+/* Objects of a read_many that are reached over a network: what is not plain and whole when they are
+ * looked at together is left to loco_tx_read. */
+#define TOGETHER 64u            /* objects that are read together */
+
+struct batch {
+    size_t n;
+    struct loci_far far[TOGETHER];
+    size_t which[TOGETHER];     /* of the caller's objects */
 };
 
 /* Worth it: it is looked at for the first time, and over a network. */
 static bool is_far(struct loco_tx *tx, loco_object_t object)
 {
-    return loci_object_is(tx->s, object) && loci_tx_find(tx, object) == NULL
+    return tx->hint != NULL && loci_object_is(tx->s, object) && loci_tx_find(tx, object) == NULL
            && loci_mem_ptr(loci_cell_mem(tx->s, object)) == NULL
            && !loci_host_is_lost(tx->s, loci_object_host(object));
 }
 
-static int read_cells(struct loco_tx *tx, const loco_object_t *objects, struct far *far, size_t n)
-{
-    loco_ack_t ack = LOCO_ACK_INIT;
-    int status = LOCO_OK, done;
-
-    for (size_t i = 0; i < n && status == LOCO_OK; i++) {
-        loco_object_t object = objects[far[i].which];
-
-        status = loci_read64(tx->s->rt, loci_cell_mem(tx->s, object), loci_cell_at(object),
-                             &far[i].word, &ack);
-    }
-    done = loco_ack_wait(tx->s->rt, &ack);
-    return status != LOCO_OK ? status : done;
-}
-
-static bool names_block(const struct loco_tx *tx, uint64_t word)
-{
-    return !loci_cell_is_owned(word) && loci_block_is(tx->s, word, LOCI_STORE_HEADER);
-}
-
-static int read_images(struct loco_tx *tx, const loco_object_t *objects, struct far *far, size_t n,
-                       size_t len)
-{
-    loco_ack_t ack = LOCO_ACK_INIT;
-    int status = LOCO_OK, done;
-
-    for (size_t i = 0; i < n && status == LOCO_OK; i++)
-        if (names_block(tx, far[i].word))
-            status = loci_image_read(tx->s, objects[far[i].which], far[i].word, len, far[i].image,
-                                     &ack);
-    done = loco_ack_wait(tx->s->rt, &ack);
-    return status != LOCO_OK ? status : done;
-}
-
 /* Those that came whole become items of the transaction. */
-static int take_far(struct loco_tx *tx, const loco_object_t *objects, const struct far *far,
-                    size_t n, size_t len)
+static void take_far(struct loco_tx *tx, const struct batch *b, size_t len)
 {
-    bool any = false;
-
-    for (size_t i = 0; i < n; i++) {
-        loco_object_t object = objects[far[i].which];
+    for (size_t i = 0; i < b->n; i++) {
+        const struct loci_far *f = &b->far[i];
         struct loci_item *item;
-        size_t is;
 
-        if (names_block(tx, far[i].word) && loci_tx_find(tx, object) == NULL
-            && loci_image_check(tx->s, object, far[i].word, far[i].image, len, &is) == LOCO_OK
-            && is == len && loci_tx_add(tx, object, &item) == LOCO_OK) {
-            item->word = far[i].word;
+        if (f->is_there && f->len == len && loci_tx_find(tx, f->object) == NULL
+            && loci_tx_add(tx, f->object, &item) == LOCO_OK) {
+            item->word = f->word;
             loci_tx_mark_read(tx, item);
-            any = true;
         }
     }
-    return tx->relaxed || !any ? LOCO_OK
-           : loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ, false);
 }
 
-static void hand_out(struct loco_tx *tx, const loco_object_t *objects, const struct far *far,
-                     size_t n, unsigned char *values, size_t len, int *statuses)
+static void hand_out(struct loco_tx *tx, const struct batch *b, unsigned char *values, size_t len,
+                     int *statuses)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct loci_item *item = loci_tx_find(tx, objects[far[i].which]);
+    for (size_t i = 0; i < b->n; i++) {
+        const struct loci_far *f = &b->far[i];
+        const struct loci_item *item = loci_tx_find(tx, f->object);
 
-        if (item == NULL || item->word != far[i].word)
+        if (item == NULL || !f->is_there || f->len != len || item->word != f->word)
             continue;
-        memcpy(values + far[i].which * len, far[i].image + 1, len);
-        statuses[far[i].which] = LOCO_OK;
+        memcpy(values + b->which[i] * len, f->image + 1, len);
+        statuses[b->which[i]] = LOCO_OK;
     }
 }
 
-#define TOGETHER 64u            /* objects that are read together */
-
-static int read_together(struct loco_tx *tx, const loco_object_t *objects, struct far *far,
-                         size_t n, unsigned char *values, size_t len, int *statuses)
+static int read_together(struct loco_tx *tx, struct batch *b, unsigned char *values, size_t len,
+                         int *statuses)
 {
     size_t bytes = loci_image_len(len);
-    unsigned char *images = malloc(n * bytes);
+    unsigned char *images = malloc(b->n * bytes);
     int status = images == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
 
-    for (size_t i = 0; i < n && images != NULL; i++)
-        far[i].image = (struct loci_block_header *)(void *)(images + i * bytes);
+    for (size_t i = 0; i < b->n && images != NULL; i++) {
+        b->far[i].image = (struct loci_block_header *)(void *)(images + i * bytes);
+        b->far[i].room = len;
+    }
     if (status == LOCO_OK)
-        status = read_cells(tx, objects, far, n);
-    if (status == LOCO_OK)
-        status = read_images(tx, objects, far, n, len);
-    if (status == LOCO_OK)
-        status = take_far(tx, objects, far, n, len);
-    if (status == LOCO_OK)
-        hand_out(tx, objects, far, n, values, len, statuses);
+        status = loci_tx_look_far(tx, b->far, b->n, len, loci_tx_are_together(tx, b->n));
+    if (status == LOCO_OK) {
+        take_far(tx, b, len);
+        hand_out(tx, b, values, len, statuses);
+    }
     free(images);
     return status;
 }
@@ -124,18 +82,20 @@ static int read_together(struct loco_tx *tx, const loco_object_t *objects, struc
 static int read_far_ones(struct loco_tx *tx, size_t n, const loco_object_t *objects,
                          unsigned char *values, size_t len, int *statuses)
 {
-    struct far far[TOGETHER];
-    size_t some = 0;
+    struct batch b;             /* large: not filled in */
     int status = LOCO_OK;
 
+    b.n = 0;
     for (size_t i = 0; i < n; i++)
         statuses[i] = LOCO_IN_PROGRESS;
     for (size_t i = 0; i < n && status != LOCO_ERR_CONFLICT; i++) {
-        if (is_far(tx, objects[i]))
-            far[some++].which = i;
-        if (some == TOGETHER || (i + 1 == n && some > 1)) {
-            status = read_together(tx, objects, far, some, values, len, statuses);
-            some = 0;
+        if (is_far(tx, objects[i])) {
+            b.far[b.n].object = objects[i];
+            b.which[b.n++] = i;
+        }
+        if (b.n == TOGETHER || (i + 1 == n && b.n > 1)) {
+            status = read_together(tx, &b, values, len, statuses);
+            b.n = 0;
         }
     }
     return loci_tx_failed(tx, status == LOCO_ERR_CONFLICT ? status : LOCO_OK);
@@ -159,7 +119,7 @@ static void fetch_ahead(const struct loco_tx *tx, const loco_object_t *objects, 
     for (size_t i = 0; i < n; i++) {
         uint64_t word = cell[i] == NULL ? 0 : loci_load64(cell[i]);
 
-        if (names_block(tx, word))
+        if (!loci_cell_is_owned(word) && loci_block_is(tx->s, word, LOCI_STORE_HEADER))
             __builtin_prefetch(loci_mem_ptr(loci_store_mem(tx->s, loci_object_host(objects[i]),
                                                            LOCI_STORE_BLOCKS))
                                + loci_block_at(loci_cell_block(word)));
