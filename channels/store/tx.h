@@ -155,10 +155,11 @@ struct loci_far {
     size_t asked;
 };
 
-/* Look at `n` of them at once, of which values of `len` bytes are expected. What is not there in the
- * end (owned, changed meanwhile, longer, no object) is to be looked at by itself. `together`: those
- * that are there, and all items of before, were so at one instant. */
-int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len, bool together);
+/* Look at `n` of them at once, of which values of `len` bytes are expected. What is not there in
+ * the end (owned, changed meanwhile, longer, no object) is to be looked at by itself. `together`:
+ * those that are there, and all items of before, were so at one instant. */
+int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len,
+                     bool together);
 
 /* That is the word of that object, and its value has that length. */
 void loci_tx_remember(struct loco_tx *tx, loco_object_t object, uint64_t word, size_t len);

@@ -146,7 +146,8 @@ static bool needs_more(const struct loco_tx *tx, const struct loci_far *far, siz
     return false;
 }
 
-int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len, bool together)
+int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len,
+                     bool together)
 {
     bool looks = together;
     int status = ask_all(tx, far, n, &looks);

@@ -41,8 +41,8 @@ extern "C" {
  * Memory at a host: a cell of 8 bytes for each object that there may be, and a block for each that
  * there is: 32 bytes and the value, rounded up to 64, 128, 192, 256 bytes and so on in steps of a
  * quarter to a half. At each member: 8 KiB for each transaction handle that it may have open; and,
- * where hosts are reached over a network, 24 bytes for each object that an open handle has seen, 1.5
- * MiB at most, by which it finds their values in one wait.
+ * where hosts are reached over a network, 24 bytes for each object that an open handle has seen,
+ * 1.5 MiB at most, by which it finds their values in one wait.
  *
  * Source: the design is ours; an object is one word, and a commit is the multi-word
  * compare-and-swap of Harris, Fraser and Pratt (DISC 2002) over such words, with copies of the
