@@ -30,8 +30,9 @@ struct options {
     unsigned parts;
     const char *patience;
     const char *profile;
-    double milliseconds;
-    bool json;
+    double milliseconds, stall_ms;
+    int stall_one_in;
+    bool json, lose;
 };
 
 struct counts {
@@ -104,7 +105,7 @@ static int change(loco_tx_t *tx, void *arg)
         uint64_t number;
 
         memcpy(&number, value, sizeof number);
-        number++;
+        number += !c->w->o->lose;
         memcpy(value, &number, sizeof number);
         status = loco_tx_write(tx, c->object[i], value, len);
     }
@@ -364,6 +365,7 @@ static int run(const struct options *o)
         .processes = o->hosts + o->clients, .seed = 1, .strategy = LOCI_SIM_TIMED,
         .faults = LOCI_SIM_NO_FAULTS, .settings = settings, .step_limit = UINT64_MAX,
         .cost = loci_sim_cost_named(o->profile), .look_every = TICK,
+        .stall = (int64_t)(o->stall_ms * 1e6), .stall_one_in = (uint32_t)o->stall_one_in,
     };
     struct loci_sim_result result;
     struct work w = { .o = o };
@@ -398,7 +400,10 @@ static const char help[] =
     "  --parts LIST      of copy,log,check,single,chains; or all, or none (all)\n"
     "  --patience TIME   LOCO_TX_PATIENCE (1ms)\n"
     "  --time MS         milliseconds of virtual time that count (2)\n"
+    "  --stall MS        a client loses its core for so long (0: never),\n"
+    "  --stall-one-in N  each Nth time that it has waited, on average (1000)\n"
     "  --profile NAME    of the network (ib100)\n"
+    "  --lose            count changes that are not made: it has to be found\n"
     "  --json            as JSON\n"
     "  --help\n\n"
     "Exit status: 0; 1 it went wrong, or the changes do not add up; 2 wrong use.\n";
@@ -458,6 +463,10 @@ static bool parse_one(int option, struct options *o)
     case 't':
         o->milliseconds = strtod(optarg, &end);
         return *end == '\0' && o->milliseconds > 0 && o->milliseconds <= 1e6;
+    case 'S':
+        o->stall_ms = strtod(optarg, &end);
+        return *end == '\0' && o->stall_ms >= 0 && o->stall_ms <= 1e6;
+    case 'n': return number(optarg, 1, 1000000000, &o->stall_one_in);
     case 'f': o->profile = optarg; return loci_sim_cost_named(optarg) != NULL;
     default: return false;
     }
@@ -471,12 +480,15 @@ int main(int argc, char **argv)
         { "reads", required_argument, NULL, 'r' }, { "split", required_argument, NULL, 's' },
         { "bytes", required_argument, NULL, 'b' }, { "parts", required_argument, NULL, 'P' },
         { "patience", required_argument, NULL, 'p' }, { "time", required_argument, NULL, 't' },
+        { "stall", required_argument, NULL, 'S' },
+        { "stall-one-in", required_argument, NULL, 'n' },
         { "profile", required_argument, NULL, 'f' }, { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+        { "lose", no_argument, NULL, 'l' }, { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
     };
     struct options o = { .clients = 16, .hosts = 1, .objects = 1000, .writes = 1, .bytes = 1024,
                          .parts = LOCI_TX_ALL, .patience = "1ms", .profile = "ib100",
-                         .milliseconds = 2 };
+                         .milliseconds = 2, .stall_one_in = 1000 };
     int option;
 
     opterr = 0;
@@ -485,6 +497,8 @@ int main(int argc, char **argv)
             return printf("%s", help) < 0;
         if (option == 'j')
             o.json = true;
+        else if (option == 'l')
+            o.lose = true;
         else if (option == '?')
             return wrong("not understood:", argv[optind - 1]);
         else if (!parse_one(option, &o))

@@ -31,7 +31,7 @@ enum { ROWS_AT_ONCE = 32, CALLS_PER_LOOK = 16, PERCENT = 100 };
 
 struct tally {
     int64_t calls[TX_MOST_KINDS], in_vain[TX_MOST_KINDS];
-    int64_t again, wrong;
+    int64_t again, undone, wrong;
     int64_t added[TX_SUMS];
 };
 
@@ -276,12 +276,18 @@ static void conclude(const struct tx_workload *w, const struct tally *mine,
     sum_over_ranks(mine->added, r->all.added, TX_SUMS);
     sum_over_ranks(found->added, r->found, TX_SUMS);
     sum_over_ranks(&mine->again, &r->all.again, 1);
+    sum_over_ranks(&mine->undone, &r->all.undone, 1);
     sum_over_ranks(&wrong, &r->all.wrong, 1);
     r->right = r->all.wrong == 0;
     for (int i = 0; i < w->sums; i++)
         r->right &= r->found[i] == r->all.added[i];
     for (int i = 0; i < w->kinds; i++)
         r->calls += r->all.calls[i];
+}
+
+static int64_t undone_so_far(const struct job *job)
+{
+    return job->o->backend->undone == NULL ? 0 : job->o->backend->undone(job->store);
 }
 
 static void measure(struct job *job, struct client *clients, struct result *r)
@@ -295,11 +301,13 @@ static void measure(struct job *job, struct client *clients, struct result *r)
     start = MPI_Wtime();
     r->rows = (int64_t)each_row(job, "loading", false, load_rows, &mine);
     mine.again = 0;     /* conflicts of loading are not of interest */
+    mine.undone = -undone_so_far(job);
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
     r->load_seconds = MPI_Wtime() - start;
     run_clients(job, clients, r);
     for (int64_t i = 0; i < job->o->clients; i++)
         merge(&mine, &clients[i].tally);
+    mine.undone += undone_so_far(job);
     each_row(job, "checking", true, check_rows, &found);
     ex_progress_end(&job->progress);
     conclude(job->w, &mine, &found, r);
@@ -317,9 +325,9 @@ static void print_json(const struct job *job, const struct result *r)
     if (job->w->has_hot)
         printf("\"hot\": %" PRId64 ", ", o->hot);
     printf("\"load_seconds\": %.6f, \"seconds\": %.6f, \"cpu_seconds\": %.6f, "
-           "\"transactions\": %" PRId64 ", \"again\": %" PRId64 ", \"rate\": %.1f, "
-           "\"cpu_rate\": %.1f, \"kinds\": {", r->load_seconds, r->seconds, r->cpu_seconds,
-           r->calls, r->all.again, (double)r->calls / r->seconds,
+           "\"transactions\": %" PRId64 ", \"again\": %" PRId64 ", \"undone\": %" PRId64
+           ", \"rate\": %.1f, \"cpu_rate\": %.1f, \"kinds\": {", r->load_seconds, r->seconds,
+           r->cpu_seconds, r->calls, r->all.again, r->all.undone, (double)r->calls / r->seconds,
            (double)r->calls / r->cpu_seconds);
     for (int i = 0; i < job->w->kinds; i++)
         printf("%s\"%s\": {\"made\": %" PRId64 ", \"in_vain\": %" PRId64 "}", i > 0 ? ", " : "",
@@ -346,8 +354,9 @@ static void print_table(const struct job *job, const struct result *r)
     for (int i = 0; i < job->w->kinds; i++)
         printf("  %-20s %" PRId64 " (%" PRId64 " in vain)\n", job->w->kind[i].name,
                r->all.calls[i], r->all.in_vain[i]);
-    printf("%-22s %" PRId64 " in %.3f s, CPU time %.3f s; begun again %" PRId64 " times\n", "made",
-           r->calls, r->seconds, r->cpu_seconds, r->all.again);
+    printf("%-22s %" PRId64 " in %.3f s, CPU time %.3f s; begun again %" PRId64 " times, "
+           "%" PRId64 " for another had undone it\n", "made",
+           r->calls, r->seconds, r->cpu_seconds, r->all.again, r->all.undone);
     printf("%-22s %.0f per second, %.0f per second of CPU time\n", "rate",
            (double)r->calls / r->seconds, (double)r->calls / r->cpu_seconds);
     for (int i = 0; i < job->w->sums; i++)

@@ -110,6 +110,9 @@ struct tx_backend {
     void *(*open)(const struct tx_options *o, const struct tx_workload *w);
     void (*close)(void *store);
 
+    /* Optional: transactions of this rank that others have undone so far. */
+    int64_t (*undone)(void *store);
+
     /* A session is of the thread that makes it; a rank has as many as clients, at most. */
     void *(*attach)(void *store);
     void (*detach)(void *session);

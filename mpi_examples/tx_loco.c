@@ -72,6 +72,15 @@ static void close_store(void *store)
     free(s);
 }
 
+static int64_t undone(void *store)
+{
+    struct store *s = store;
+    loco_store_stats_t stats;
+
+    loco_store_stats(s->store, &stats);
+    return (int64_t)stats.aborted_by_others;
+}
+
 static void *attach(void *store)
 {
     struct session *c = calloc(1, sizeof(*c));
@@ -154,6 +163,7 @@ const struct tx_backend tx_loco = {
     .text = "objects of a LOCO store",
     .open = open_store,
     .close = close_store,
+    .undone = undone,
     .attach = attach,
     .detach = detach,
     .run = run,

@@ -56,6 +56,17 @@ for program in smallbank tatp bank; do
 done
 status 0 "transactions beside those without a log" '^bank-price *unlogged *[0-9.]*[1-9]' \
     "$srcdir/bench/tx_compare" --build "$builddir" --work price --rounds 1 --seconds 0.2 --size 1000
+status 0 "what parts of transactions cost, simulated" '^+ chains *[0-9.]*[1-9]' \
+    "$srcdir/bench/paper_figures" --build "$builddir" --figures parts --clients 4 --output "$work/figures"
+status 0 "commits undone, simulated, where cores are lost" '^1ms  *[0-9.]' \
+    "$srcdir/bench/tx_patience" --build "$builddir" --parts simulated --patience 10us --objects 2,8 \
+    --clients 6 --among 50 --time 2 --output "$work/patience"
+status 0 "commits undone here" '^1ms  *[1-9][0-9]*  *1.000 ' \
+    "$srcdir/bench/tx_patience" --build "$builddir" --parts here --ranks 3 --patience 10us --rounds 1 \
+    --seconds 0.2 --output "$work/patience"
+status 1 "simulated transactions whose changes are lost" 'changes, .* found' \
+    "$builddir/bench/tx_sim" --clients 4 --objects 8 --time 1 --lose
+status 2 "no such part of transactions" "not a value" "$builddir/bench/tx_sim" --parts log,tail
 
 # Machines are namespaces, which not everybody may make.
 apart() {

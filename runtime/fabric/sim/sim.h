@@ -92,6 +92,9 @@ struct loci_sim_config {
     const struct loci_sim_cost *cost;   /* of TIMED; cost.h */
     int64_t look_every;         /* of TIMED: who polls in vain looks again after so many ns; 0: when
                                    nothing happens anywhere for a while */
+    uint32_t stall_one_in;      /* of TIMED: each so many times that a thread goes on, on average,
+                                   it has lost its core for */
+    int64_t stall;              /* ns; 0: never */
     const uint32_t *decisions;  /* in place of the seed's, then defaults (to shrink a failure) */
     size_t decision_count;
     bool follow;                /* use decisions, though there may be none of them */

@@ -114,9 +114,19 @@ int64_t loci_sim_clock(const struct sim_world *w)
     return w->current->clock;
 }
 
+static bool has_lost_its_core(const struct sim_fiber *f)
+{
+    const struct loci_sim_config *c = f->world->config;
+
+    return c->stall > 0 && !f->world->quiet && f->thread >= 0
+           && loci_sim_random(f->world, 1) % c->stall_one_in == 0;
+}
+
 void loci_sim_timed_run(struct sim_fiber *f, int64_t at)
 {
     f->clock = later(f->clock, at);
+    if (has_lost_its_core(f))
+        f->clock += f->world->config->stall;
     add(f->world, (struct event){ .at = f->clock, .fiber = f, .stage = RUN });
 }
 
