@@ -248,6 +248,41 @@ static void add_tcp(void)
             (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_TCP + i), 0 }, numbers[i].help);
 }
 
+static void add_store(void)
+{
+    static const struct {
+        const char *name, *help;
+    } numbers[LOCI_STATS_STORES] = {
+        [LOCI_STATS_COMMITS] = { "store_commits", "Transactions on stores that were committed" },
+        [LOCI_STATS_SINGLE] = { "store_single", "Of these, those of one object, without a log" },
+        [LOCI_STATS_READ_ONLY] = { "store_read_only", "Of these, those that wrote nothing" },
+        [LOCI_STATS_CONFLICTS] = { "store_conflicts",
+            "Transactions that another was in the way of" },
+        [LOCI_STATS_ABORTED_BY_OTHERS] = { "store_aborted_by_others",
+            "Commits that another process has undone, for they took too long" },
+        [LOCI_STATS_HELPED] = { "store_helped",
+            "Words of others' transactions that were put right" },
+        [LOCI_STATS_SUSPECTED] = { "store_suspected",
+            "Transactions of others that were undone, for they took too long or their process had "
+            "died" },
+        [LOCI_STATS_RETRIES] = { "store_retries",
+            "Values that were read again, for they were being replaced" },
+        [LOCI_STATS_SCAVENGED_UNDONE] = { "store_scavenged_undone",
+            "Transactions of the dead that scavenging has undone" },
+        [LOCI_STATS_SCAVENGED_BLOCKS] = { "store_scavenged_blocks",
+            "Blocks of the dead that scavenging has made free memory" },
+        [LOCI_STATS_SCAVENGED_BYTES] = { "store_scavenged_bytes", "Their size" },
+        [LOCI_STATS_SCAVENGED_CELLS] = { "store_scavenged_cells",
+            "Places for objects of the dead that it has made free" },
+    };
+
+    for (int i = 0; i < LOCI_STATS_STORES; i++)
+        add(numbers[i].name, i == LOCI_STATS_SCAVENGED_BYTES ? MCA_BASE_PVAR_CLASS_AGGREGATE
+                                                             : MCA_BASE_PVAR_CLASS_COUNTER,
+            (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_STORE + i), 0 },
+            numbers[i].help);
+}
+
 static void add_runtime(void)
 {
     static const char *const posts[LOCI_STATS_POSTS] = { "writes", "reads", "atomics" };
@@ -278,6 +313,7 @@ static void add_runtime(void)
         (struct value){ MAKE_ONE, LOCI_STAT_REGISTRATIONS_KEPT, 0 },
         "Times that it was still registered with one");
     add_tcp();
+    add_store();
     add("windows_made", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_WINDOWS_MADE, 0 }, "Windows that were made");
     add("windows_alive", MCA_BASE_PVAR_CLASS_LEVEL, (struct value){ MAKE_ALIVE, 0, 0 },

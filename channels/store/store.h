@@ -11,6 +11,7 @@
  *   store_value.c    blocks: values with what tells that they are whole
  *   store_memory.c   who has which block and which cell: stock, pools, fresh memory
  *   store_scavenge.c, store_survey.c   what the dead have had
+ *   store_trace.c    what traces show of them
  *   tx.c             a transaction until its commit          tx_commit.c   and that
  *   tx_item.c        the objects of a transaction; looking at them: tx_look.c, many: tx_many.c
  *   tx_parts.h       what benchmarks leave out of one
@@ -32,12 +33,14 @@
  * decided. */
 
 #include <pthread.h>
+#include <stddef.h>
 
 #include <loco/store.h>
 #include <loco/tx.h>
 
 #include "move/rma.h"
 #include "names/endpoint.h"
+#include "observe/observe.h"
 #include "wait.h"
 
 /* ---- regions: at each host, and the last at each member ---- */
@@ -169,15 +172,18 @@ struct loco_store {
 
 /* ---- statistics: counted by one thread, read by others ---- */
 
-static inline void loci_stat_add(uint64_t *number, uint64_t by)
+/* The runtime's number of it (LOCO_STATS), too, if that is wanted. */
+static inline void loci_store_count(struct loco_store *s, loco_store_stats_t *stats,
+                                    enum loci_stats_store which)
 {
-    atomic_store_explicit((_Atomic uint64_t *)number, *number + by, memory_order_relaxed);
-}
+    uint64_t *number = (uint64_t *)(void *)stats + which;
 
-static inline uint64_t loci_stat(const uint64_t *number)
-{
-    return atomic_load_explicit((const _Atomic uint64_t *)number, memory_order_relaxed);
+    atomic_store_explicit((_Atomic uint64_t *)number, *number + 1, memory_order_relaxed);
+    loci_stat(s->rt, LOCI_STAT_STORE + (int)which, 1);
 }
+_Static_assert(offsetof(loco_store_stats_t, retries) == 8 * LOCI_STATS_RETRIES
+               && sizeof(loco_store_stats_t) == 8 * LOCI_STATS_SCAVENGED_UNDONE,
+               "numbers of the same order");
 
 /* ---- objects ---- */
 

@@ -25,6 +25,7 @@
 #include "config.h"
 
 #include "store_cell.h"
+#include "store_trace.h"
 #include "tx_parts.h"
 
 #define SHORT INT64_C(1000)     /* ns: what is doubled, at least */
@@ -40,6 +41,11 @@ struct settling {
     int64_t since;                                      /* and since when; 0: it has not */
 };
 
+static int owner_of(const struct settling *w)
+{
+    return loci_slot_rank(w->s, loci_cell_slot(w->word));
+}
+
 /* The owner is decided: the cell gets what its object is. */
 static int help(struct settling *w, uint64_t plain)
 {
@@ -48,8 +54,10 @@ static int help(struct settling *w, uint64_t plain)
 
     if (status != LOCO_OK)
         return status;
-    if (old == w->word)
-        loci_stat_add(&w->asker->stats.helped, 1);
+    if (old == w->word) {
+        loci_store_count(w->s, &w->asker->stats, LOCI_STATS_HELPED);
+        loci_store_trace_mark(w->s, "put right", owner_of(w));
+    }
     /* Else somebody was faster; it has been that word, now or a moment ago. */
     w->word = plain;
     return 1;
@@ -70,10 +78,9 @@ static int64_t patience(const struct settling *w)
 
 static bool is_suspect(struct settling *w, const struct loci_owner *owner)
 {
-    int rank = loci_slot_rank(w->s, loci_cell_slot(w->word));
     int64_t now;
 
-    if (loci_rank_is_dead(w->s, rank))
+    if (loci_rank_is_dead(w->s, owner_of(w)))
         return true;
     now = loci_now(w->s->rt);
     if (w->since == 0 || w->owner_word != w->word || w->owner_status != owner->status
@@ -97,8 +104,9 @@ static int undo(struct settling *w, const struct loci_owner *owner)
     w->since = 0;
     if (old != owner->status)           /* it went on, or is decided: look again */
         return 0;
-    loci_stat_add(&w->asker->stats.suspected, 1);
-    w->asker->undone += !loci_rank_is_dead(w->s, loci_slot_rank(w->s, loci_cell_slot(w->word)));
+    loci_store_count(w->s, &w->asker->stats, LOCI_STATS_SUSPECTED);
+    loci_store_trace_mark(w->s, "undone", owner_of(w));
+    w->asker->undone += !loci_rank_is_dead(w->s, owner_of(w));
     return help(w, owner->old);
 }
 
@@ -146,7 +154,7 @@ int loci_cell_settle(struct loco_store *s, loco_object_t object, enum loci_settl
     if (status == 0) {
         const struct loci_reason why = {
             .what = s->ep->name, .at = loci_cell_mem(s, object), .peer = -1,
-            .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_LOCK,
+            .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_TRANSACTION,
         };
 
         status = loci_wait(s->rt, &why, is_settled, &w);

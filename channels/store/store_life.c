@@ -236,12 +236,10 @@ int loco_store_host_of(const loco_store_t *s, loco_object_t object)
 
 void loci_store_stats_add(loco_store_stats_t *to, const loco_store_stats_t *more)
 {
-    to->commits += loci_stat(&more->commits);
-    to->single += loci_stat(&more->single);
-    to->read_only += loci_stat(&more->read_only);
-    to->conflicts += loci_stat(&more->conflicts);
-    to->aborted_by_others += loci_stat(&more->aborted_by_others);
-    to->helped += loci_stat(&more->helped);
-    to->suspected += loci_stat(&more->suspected);
-    to->retries += loci_stat(&more->retries);
+    uint64_t *number = (uint64_t *)(void *)to;
+    const uint64_t *other = (const uint64_t *)(const void *)more;
+
+    for (size_t i = 0; i < sizeof *to / sizeof *number; i++)
+        number[i] += atomic_load_explicit((const _Atomic uint64_t *)&other[i],
+                                          memory_order_relaxed);
 }

@@ -30,6 +30,7 @@
 #include "observe/mistake.h"
 #include "store_life.h"
 #include "store_survey.h"
+#include "store_trace.h"
 
 #define SILENCE INT64_C(2000000000)     /* ns that a host may take to cut the dead off */
 
@@ -248,10 +249,24 @@ static int all_hosts(struct scavenger *a)
     return status;
 }
 
+/* For who counts and traces. */
+static void tell(struct loco_store *s, const loco_store_scavenged_t *found, int status, bool traced)
+{
+    loci_stat(s->rt, LOCI_STAT_STORE + LOCI_STATS_SCAVENGED_UNDONE, found->undone);
+    loci_stat(s->rt, LOCI_STAT_STORE + LOCI_STATS_SCAVENGED_BLOCKS, found->blocks);
+    loci_stat(s->rt, LOCI_STAT_STORE + LOCI_STATS_SCAVENGED_BYTES, found->bytes);
+    loci_stat(s->rt, LOCI_STAT_STORE + LOCI_STATS_SCAVENGED_CELLS, found->cells);
+    if (traced && status == LOCO_OK)
+        loci_store_trace_scavenged(s, found);
+    else if (traced)
+        loci_store_trace_end(s, status);
+}
+
 int loco_store_scavenge(loco_store_t *s, loco_store_scavenged_t *found)
 {
     loco_store_scavenged_t here = { 0 };
     struct scavenger a = { .s = s, .found = &here };
+    bool traced = loci_store_trace_scavenge(s);
     int status = LOCO_ERR_NO_MEMORY;
 
     pthread_mutex_lock(&s->scavenging);
@@ -261,6 +276,7 @@ int loco_store_scavenge(loco_store_t *s, loco_store_scavenged_t *found)
     if (a.client != NULL)
         status = all_hosts(&a);
     pthread_mutex_unlock(&s->scavenging);
+    tell(s, &here, status, traced);
     if (status == LOCO_OK && found != NULL)
         *found = here;
     return status;

@@ -15,6 +15,7 @@
 
 #include "observe/mistake.h"
 #include "store_life.h"
+#include "store_trace.h"
 #include "tx.h"
 
 /* ---- handles ---- */
@@ -184,7 +185,8 @@ int loci_tx_failed(struct loco_tx *tx, int status)
 {
     if (status == LOCO_ERR_CONFLICT && tx->stage == LOCI_TX_OPEN) {
         tx->stage = LOCI_TX_FAILED;
-        loci_stat_add(&tx->asker.stats.conflicts, 1);
+        loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_CONFLICTS);
+        loci_store_trace_mark(tx->s, "conflict", -1);
     }
     return status;
 }
@@ -392,14 +394,19 @@ int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_obj
 int loco_tx_commit(loco_tx_t *tx)
 {
     int status = loci_tx_check_open(tx);
+    bool traced = loci_store_is_traced(tx->s)
+                  && loci_store_trace_commit(tx->s, tx->nwrites, tx->nreads);
 
     if (status == LOCO_OK)
         status = loci_tx_failed(tx, loci_tx_commit(tx));
     if (status == LOCO_OK) {
-        loci_stat_add(&tx->asker.stats.commits, 1);
+        loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_COMMITS);
         tx->asker.undone = 0;
-        loci_stat_add(&tx->asker.stats.read_only, tx->nwrites == 0);
+        if (tx->nwrites == 0)
+            loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_READ_ONLY);
     }
+    if (traced)
+        loci_store_trace_end(tx->s, status);
     loco_tx_abort(tx);          /* of what is committed nothing is left to undo */
     return status;
 }
@@ -418,7 +425,8 @@ static int is_over(void *arg)
 void loci_tx_pause(struct loco_tx *tx, int64_t ns)
 {
     const struct loci_reason why = {
-        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_LOCK, .timeout_ns = ns,
+        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_TRANSACTION,
+        .timeout_ns = ns,
     };
 
     loci_wait(tx->s->rt, &why, is_over, NULL);

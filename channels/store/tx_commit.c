@@ -34,6 +34,7 @@
 
 #include "config.h"
 
+#include "store_trace.h"
 #include "tx.h"
 
 #ifdef LOCO_TX_PARTS
@@ -191,7 +192,7 @@ static int commit_one(struct commit *c)
         leave_behind(c, item);
     loci_stock_end(c->client);
     if (status == LOCO_OK)
-        loci_stat_add(&c->tx->asker.stats.single, 1);
+        loci_store_count(c->s, &c->tx->asker.stats, LOCI_STATS_SINGLE);
     if (status != LOCO_ERR_CONFLICT)
         return status;
     note_in_the_way(c, 0);
@@ -336,7 +337,8 @@ static int change_status(struct commit *c, enum loci_tx_state state)
         return status;
     if (old != c->status) {
         c->status = old;
-        loci_stat_add(&c->tx->asker.stats.aborted_by_others, 1);
+        loci_store_count(c->s, &c->tx->asker.stats, LOCI_STATS_ABORTED_BY_OTHERS);
+        loci_store_trace_mark(c->s, "undone by another", -1);
         return LOCO_ERR_CONFLICT;
     }
     c->status = to;

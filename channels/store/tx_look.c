@@ -237,7 +237,7 @@ static int observe(struct loco_tx *tx, loco_object_t object, uint64_t *word, str
         status = read_value(tx, object, *word, to);
         if (status != LOCO_ERR_AGAIN)
             return status;
-        loci_stat_add(&tx->asker.stats.retries, 1);
+        loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_RETRIES);
         loci_wait_round(s->rt, &rounds);
     }
 }

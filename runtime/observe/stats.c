@@ -15,7 +15,7 @@
 #include "observe.h"
 #include "wait.h"
 
-#define TEXT_MAX 8192           /* bytes of the table; each line is some 70 */
+#define TEXT_MAX 10240          /* bytes of the table; each line is some 70 */
 #define NAME_MAX_LEN 4096       /* bytes of a file name */
 
 const char *const loci_stats_op_names[LOCI_STATS_OPS] = {
@@ -31,12 +31,18 @@ const char *const loci_stats_path_names[LOCI_STATS_PATHS] = {
     "put", "get", "accumulate", "compare_and_swap",
 };
 const char *const loci_wait_kind_names[LOCI_WAIT_KINDS] = {
-    "other", "lock", "accumulate", "sync", "fence", "copy",
+    "other", "lock", "accumulate", "sync", "fence", "copy", "transaction",
 };
 const char *const loci_stats_fence_names[LOCI_STATS_FENCES] = { "nothing", "ack", "place" };
 
 static const char *const tcp_names[LOCI_STATS_TCPS] = {
     "connections made", "bytes sent", "bytes received", "requests served",
+};
+
+static const char *const store_names[LOCI_STATS_STORES] = {
+    "committed", "of one object, with no log", "that wrote nothing", "conflicts",
+    "undone by others", "words put right for others", "undone of others", "values read again",
+    "undone by scavenging", "blocks scavenged", "bytes scavenged", "places scavenged",
 };
 
 uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path)
@@ -203,6 +209,8 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
     say_waits(&t, rt);
     say_block(&t, rt, "fences of the runtime, by what they did", "calls", loci_stats_fence_names,
               LOCI_STAT_FENCES, LOCI_STATS_FENCES);
+    say_block(&t, rt, "transactions on stores", "number", store_names, LOCI_STAT_STORE,
+              LOCI_STATS_STORES);
     say_posted(&t, rt);
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);

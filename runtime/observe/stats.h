@@ -50,6 +50,7 @@ enum loci_wait_kind {
     LOCI_WAIT_SYNC,         /* the other members: fences, barriers, post and complete */
     LOCI_WAIT_FENCE,        /* the network: writes placed, operations complete */
     LOCI_WAIT_COPY,         /* a peer that copies its user memory for this process */
+    LOCI_WAIT_TRANSACTION,  /* another's transaction on a store, or a pause before the next try */
     LOCI_WAIT_KINDS
 };
 
@@ -71,6 +72,15 @@ enum loci_stats_tcp {
     LOCI_STATS_TCPS
 };
 
+/* Transactions on stores: first what loco_store_stats_t has (loco/store.h), in its order, then what
+ * loco_store_scavenge found. */
+enum loci_stats_store {
+    LOCI_STATS_COMMITS, LOCI_STATS_SINGLE, LOCI_STATS_READ_ONLY, LOCI_STATS_CONFLICTS,
+    LOCI_STATS_ABORTED_BY_OTHERS, LOCI_STATS_HELPED, LOCI_STATS_SUSPECTED, LOCI_STATS_RETRIES,
+    LOCI_STATS_SCAVENGED_UNDONE, LOCI_STATS_SCAVENGED_BLOCKS, LOCI_STATS_SCAVENGED_BYTES,
+    LOCI_STATS_SCAVENGED_CELLS, LOCI_STATS_STORES
+};
+
 /* Indices of the numbers; each block is indexed by the enum of its name. */
 enum loci_stat {
     LOCI_STAT_CALLS = 0,                                            /* that succeeded */
@@ -90,7 +100,8 @@ enum loci_stat {
     LOCI_STAT_REGISTRATIONS,        /* of the program's memory with a device; always counted */
     LOCI_STAT_REGISTRATIONS_KEPT,   /* needed, and there already */
     LOCI_STAT_TCP,
-    LOCI_STAT_COUNT = LOCI_STAT_TCP + LOCI_STATS_TCPS
+    LOCI_STAT_STORE = LOCI_STAT_TCP + LOCI_STATS_TCPS,
+    LOCI_STAT_COUNT = LOCI_STAT_STORE + LOCI_STATS_STORES
 };
 
 /* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */

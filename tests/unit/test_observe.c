@@ -5,6 +5,7 @@
  * tests/machine/observed. */
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include <loco/barrier.h>
 #include <loco/rw_lock.h>
+#include <loco/tx.h>
 
 #include "move/rma.h"
 #include "observe/observe.h"
@@ -199,6 +201,107 @@ Test(observe, native_lock_waits)
         files_close(&files);
     }
     cr_assert_geq(waits, 1);
+}
+
+/* ---- transactions on stores ---- */
+
+static const int one_host = 0;
+
+/* What the table is to say: 7 commits of one object, 2 of two, 3 that only read, one conflict. */
+static int commit_some(loco_store_t *store, loco_tx_t *tx, loco_tx_t *other)
+{
+    uint64_t value = 1;
+
+    for (int i = 0; i < 9; i++) {
+        CHECK_OK(loco_tx_begin(tx));
+        for (int k = 0; k < (i < 7 ? 1 : 2); k++)
+            CHECK_OK(loco_tx_write(tx, loco_store_root(store, (uint64_t)k), &value, sizeof value));
+        CHECK_OK(loco_tx_commit(tx));
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(loco_tx_begin(tx));
+        CHECK_OK(loco_tx_read(tx, loco_store_root(store, 0), &value, sizeof value));
+        if (i == 0) {           /* somebody else changes it, and tx would, too */
+            CHECK_OK(loco_tx_begin(other));
+            CHECK_OK(loco_tx_write(other, loco_store_root(store, 0), &value, sizeof value));
+            CHECK_OK(loco_tx_commit(other));
+            CHECK_OK(loco_tx_write(tx, loco_store_root(store, 0), &value, sizeof value));
+            CHECK_EQ(loco_tx_commit(tx), LOCO_ERR_CONFLICT);
+            CHECK_OK(loco_tx_begin(tx));
+            CHECK_OK(loco_tx_read(tx, loco_store_root(store, 0), &value, sizeof value));
+        }
+        CHECK_OK(loco_tx_commit(tx));
+    }
+    return 0;
+}
+
+/* Rank 1 has a stock when it dies, which rank 0 finds. */
+static int stores(loco_runtime_t *rt, int rank, void *arg)
+{
+    const loco_store_options_t options = { .bytes = 1 << 20, .hosts = &one_host, .nhosts = 1 };
+    loco_store_scavenged_t found;
+    loco_store_t *store;
+    loco_tx_t *tx, *other;
+    uint64_t value = 0;
+
+    CHECK_OK(loco_store_create(rt, NULL, "objects", loco_everyone(rt), &options, &store));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(loco_tx_open(store, &tx));
+    CHECK_OK(loco_tx_open(store, &other));
+    if (rank == 1) {
+        CHECK_OK(loco_tx_begin(tx));
+        CHECK_OK(loco_tx_write(tx, loco_store_root(store, 5), &value, sizeof value));
+        CHECK_OK(loco_tx_commit(tx));
+    }
+    CHECK_EQ(run_meet_alive(rt, arg), 0);
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    while (loco_group_alive(loco_everyone(rt), 1) == LOCO_OK)
+        usleep(1000);
+    CHECK_EQ(commit_some(store, tx, other), 0);
+    CHECK_OK(loco_store_scavenge(store, &found));
+    CHECK(found.blocks >= 200);         /* of 4 pages */
+    loco_tx_close(tx);
+    loco_tx_close(other);
+    loco_store_destroy(store);
+    return 0;
+}
+
+static int commits_with(const char *trace, const char *args)
+{
+    char text[160];
+
+    snprintf(text, sizeof text, "\"cat\":\"store\",\"name\":\"commit\",\"args\":{\"store\":"
+             "\"objects\",%s}", args);
+    return count(trace, text);
+}
+
+Test(observe, stores)
+{
+    struct files files;
+    char *table, *trace;
+
+    files_open(&files, "1M");
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, files.settings, stores, run_counter()), 0);
+    table = files_read(&files, "stats", 0);
+    trace = files_read(&files, "trace", 0);
+    cr_assert_eq(number_of(table, "committed"), 13, "%s", table);
+    cr_assert_eq(number_of(table, "of one object, with no log"), 8);
+    cr_assert_eq(number_of(table, "that wrote nothing"), 3);
+    cr_assert_eq(number_of(table, "conflicts"), 1);
+    cr_assert_geq(number_of(table, "blocks scavenged"), 200);
+    cr_assert_eq(number_of(table, "bytes scavenged"), 64 * number_of(table, "blocks scavenged"));
+    cr_assert_eq(commits_with(trace, "\"writes\":1,\"reads\":0"), 9, "%s", trace);
+    cr_assert_eq(commits_with(trace, "\"writes\":2,\"reads\":0"), 2);
+    cr_assert_eq(commits_with(trace, "\"writes\":0,\"reads\":1"), 3);
+    cr_assert_eq(count(trace, "\"name\":\"conflict\""), 1);
+    cr_assert_eq(count(trace, "\"status\":"), 1);
+    cr_assert_eq(count(trace, "\"name\":\"scavenge\""), 1);
+    cr_assert_eq(count(trace, "\"ph\":\"B\""), count(trace, "\"ph\":\"E\""));
+    free(table);
+    free(trace);
+    free(files_read(&files, "trace", 1));
+    files_close(&files);
 }
 
 /* ---- fences by what they do ---- */
