@@ -414,6 +414,75 @@ static int deaths_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
+/* One is stopped for some milliseconds, wherever it is, again and again: longer than others wait.
+ * They go on, and it finds its transaction undone. */
+struct stops {
+    _Atomic int *victim, *done, *met;   /* its process; that it is over */
+};
+
+enum { STOPS = 20, STOP_US = 8000 };
+
+static int stop_it(void *arg, int thread)
+{
+    const struct stops *s = arg;
+
+    for (int i = 0; i < STOPS && thread == 0; i++) {
+        usleep((useconds_t)(500 + 137 * i));
+        CHECK_EQ(kill(atomic_load(s->victim), SIGSTOP), 0);
+        usleep(STOP_US);
+        CHECK_EQ(kill(atomic_load(s->victim), SIGCONT), 0);
+    }
+    atomic_store(s->done, 1);
+    return 0;
+}
+
+static int transfer_until(const struct transfers *t, const struct stops *s)
+{
+    struct transfers some = *t;
+
+    for (some.rounds = 100; atomic_load(s->done) == 0;)
+        CHECK_EQ(transfers(&some, 1), 0);
+    return 0;
+}
+
+static int stops_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    const struct stops *s = arg;
+    struct transfers t = { .rank = rank };
+    int64_t sum = 0;
+    void *sums[2];
+    loco_tx_t *tx;
+
+    CHECK_OK(make(rt, &(loco_store_options_t){ .bytes = 1 << 20 }, &t.store));
+    CHECK_OK(loco_tx_open(t.store, &tx));
+    sums[0] = t.store;
+    sums[1] = &sum;
+    if (rank == 0)
+        CHECK_OK(loco_tx_run(tx, pay_in, t.store));
+    if (rank == 3)
+        atomic_store(s->victim, getpid());
+    CHECK_EQ(run_meet_alive(rt, s->met), 0);
+    if (rank == 0)
+        CHECK_EQ(run_threads(1, stop_it, arg), 0);
+    CHECK_EQ(transfer_until(&t, s), 0);
+    MEET();
+    CHECK_OK(loco_tx_run(tx, add_up, sums));
+    CHECK_EQ(sum, ACCOUNTS * START);
+    MEET();
+    loco_tx_close(tx);
+    loco_store_destroy(t.store);
+    return 0;
+}
+
+Test(store, who_is_stopped_begins_again, .timeout = RUN_SECONDS)
+{
+    struct stops s = { run_counter(), run_counter(), run_counter() };
+
+    if (!run_shares())
+        cr_skip_test("nobody answers for the memory of a process that is stopped");
+    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, stops_body, &s), 0);
+}
+
 static void kill_some(int nhosts, int times)
 {
     for (int i = 0; i < times; i++) {
