@@ -15,6 +15,7 @@
  *   tx.c             a transaction until its commit          tx_commit.c   and that
  *   tx_item.c        the objects of a transaction; looking at them: tx_look.c, many: tx_many.c
  *   tx_parts.h       what benchmarks leave out of one
+ *   tx_wait.c        its waits for the network
  *
  * Words. All are changed by atomics of the endpoint's one domain, but for those told below.
  *
@@ -137,7 +138,7 @@ struct loci_log_slot {
     uint64_t status;
     uint64_t n;
     uint64_t sum;
-    uint64_t heartbeat;                 /* suspicion begins anew when it changes; 0 so far */
+    uint64_t heartbeat;                 /* suspicion begins anew when it changes */
     struct loci_log_entry entry[LOCO_TX_WRITES_MAX];
     uint64_t pad[4];                    /* to a line */
 };

@@ -62,6 +62,13 @@ int loci_log_swap(struct loco_store *s, uint64_t slot, uint64_t from, uint64_t t
     return loci_compare_swap(s->rt, slot_mem(s, slot), loci_slot_at(s, slot), from, to, old, ack);
 }
 
+int loci_log_beat(struct loco_store *s, uint64_t slot, uint64_t heartbeat, loco_ack_t *ack)
+{
+    return loci_write64(s->rt, slot_mem(s, slot),
+                        loci_slot_at(s, slot) + offsetof(struct loci_log_slot, heartbeat),
+                        heartbeat, ack);
+}
+
 int loci_log_status(struct loco_store *s, uint64_t slot, uint64_t *status)
 {
     return loci_read64(s->rt, slot_mem(s, slot), loci_slot_at(s, slot), status, NULL);

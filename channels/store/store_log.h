@@ -28,6 +28,8 @@ int loci_log_write(struct loco_store *s, uint64_t slot, const struct loci_log_sl
 /* From one status to another; *old is what was there. With `ack` it is on its way. */
 int loci_log_swap(struct loco_store *s, uint64_t slot, uint64_t from, uint64_t to, uint64_t *old,
                   loco_ack_t *ack);
+/* Its heartbeat word: where suspicion begins anew. Nobody waits for it but who waits for `ack`. */
+int loci_log_beat(struct loco_store *s, uint64_t slot, uint64_t heartbeat, loco_ack_t *ack);
 int loci_log_status(struct loco_store *s, uint64_t slot, uint64_t *status);
 
 #endif

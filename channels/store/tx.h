@@ -2,7 +2,8 @@
 #ifndef LOCI_TX_H
 #define LOCI_TX_H
 
-/* A transaction: what tx.c (its calls), tx_item.c (its objects) and tx_commit.c share. */
+/* A transaction: what tx.c (its calls), tx_item.c (its objects), tx_wait.c and
+ * tx_commit.c share. */
 
 #include "store_cell.h"
 #include "store_memory.h"
@@ -59,6 +60,10 @@ struct loco_tx {
     loco_ack_t late;
     uint64_t late_old[LOCO_TX_WRITES_MAX + 1];
     struct loci_asker asker;    /* the statistics, too */
+    /* While it owns cells (tx_wait.c). */
+    bool beats;
+    uint64_t beat_slot, heartbeat;
+    int64_t beat_every, beat_at;        /* ns; the next one's time, 0: not known yet */
     struct loco_tx *next;       /* in the store's list */
 };
 
@@ -163,6 +168,16 @@ int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t 
 
 /* That is the word of that object, and its value has that length. */
 void loci_tx_remember(struct loco_tx *tx, loco_object_t object, uint64_t word, size_t len);
+
+/* ---- tx_wait.c ---- */
+
+/* Until what is in flight has come, with others that came to `status`: that, or how it ended. */
+int loci_tx_wait(struct loco_tx *tx, int status, loco_ack_t *ack);
+/* It is about to own cells, by that log slot: waits that last show that it lives, while tx->beats.
+ */
+void loci_tx_beat_from(struct loco_tx *tx, uint64_t slot);
+/* It lives. */
+void loci_tx_beat(struct loco_tx *tx);
 
 /* ---- tx_commit.c ---- */
 

@@ -12,7 +12,8 @@
  *      keeps the order, no wait is needed.
  *   2. blocks, and cells from the old words to {slot, seq}, in the order of their addresses;
  *      awaited, which also places the blocks. If one fails: ABORTED, and those that were taken go
- *      back.
+ *      back. Where the values are long, all cells come first, awaited: others who change one of
+ *      them do not make that work in vain, and see by heartbeats that it goes on.
  *   3. r > 0: status to CHECKING, awaited; then each cell that was read must have its word, or be
  *      owned by one that is ACTIVE, with that old word.
  *   4. status to COMMITTED, awaited: that is the commit. It fails if somebody has undone us.
@@ -42,6 +43,11 @@ unsigned loci_tx_parts = LOCI_TX_ALL;
 #endif
 
 #define TOO_OLD INT64_C(60000000000)    /* ns */
+#ifndef LOCO_SIM
+#define MANY_BYTES ((size_t)64 << 10)   /* of all values of a commit */
+#else
+#define MANY_BYTES ((size_t)600)        /* scenarios have short ones */
+#endif
 #define UNKNOWN (~UINT64_C(0))          /* what a swap has found: no cell's word */
 
 struct commit {
@@ -63,17 +69,10 @@ struct commit {
     uint64_t in_the_way_word;
 };
 
-static int wait_for(struct commit *c, int status, loco_ack_t *ack)
-{
-    int done = loco_ack_wait(c->s->rt, ack);
-
-    return status != LOCO_OK ? status : done;
-}
-
 /* Of operations that the next need not wait for. */
 static int chained(struct commit *c, int status, loco_ack_t *ack)
 {
-    return loci_tx_has(LOCI_TX_CHAINS) ? status : wait_for(c, status, ack);
+    return loci_tx_has(LOCI_TX_CHAINS) ? status : loci_tx_wait(c->tx, status, ack);
 }
 
 /* In order; most transactions are short. */
@@ -183,7 +182,7 @@ static int commit_one(struct commit *c)
     status = write_block(c, 0, &ack);
     if (status == LOCO_OK)
         status = loci_cell_swap(c->s, item->object, item->word, c->new[0], &c->old[0], &ack);
-    status = wait_for(c, status, &ack);
+    status = loci_tx_wait(c->tx, status, &ack);
     if (status == LOCO_OK && c->old[0] == item->word)
         change_hands(c);
     else if (status == LOCO_OK)
@@ -292,7 +291,7 @@ static int begin_log(struct commit *c)
     c->seq = (loci_status_seq(c->status) + 1) & LOCI_CELL_SEQ;
     c->owned = loci_cell_owned(c->slot, c->seq);
     c->image.n = (uint64_t)c->n;
-    c->image.heartbeat = 0;
+    c->image.heartbeat = c->tx->heartbeat;
     for (int i = 0; i < c->n; i++)
         c->image.entry[i] = (struct loci_log_entry){ c->item[i]->object, c->item[i]->word,
                                                      c->new[i] };
@@ -305,7 +304,9 @@ static int begin_log(struct commit *c)
     if (status == LOCO_OK)
         status = loci_log_swap(c->s, c->slot, c->status, loci_status(c->seq, LOCI_TX_ACTIVE),
                                &c->log_old, &c->log);
-    return status == LOCO_OK && is_one_lane(c, host) ? status : wait_for(c, status, &c->log);
+    if (status == LOCO_OK && is_one_lane(c, host))
+        return status;
+    return loci_tx_wait(c->tx, status, &c->log);
 }
 
 /* Whether the status was as expected, once its swap is back, with others that came to `status`. */
@@ -329,10 +330,12 @@ static int begun(struct commit *c, int status)
 static int change_status(struct commit *c, enum loci_tx_state state)
 {
     uint64_t to = loci_status(c->seq, state), old = c->status;
+    loco_ack_t ack = LOCO_ACK_INIT;
     int status = LOCO_OK;
 
     if (loci_tx_has(LOCI_TX_LOG))
-        status = loci_log_swap(c->s, c->slot, c->status, to, &old, NULL);
+        status = loci_log_swap(c->s, c->slot, c->status, to, &old, &ack);
+    status = loci_tx_wait(c->tx, status, &ack);
     if (status != LOCO_OK)
         return status;
     if (old != c->status) {
@@ -347,19 +350,67 @@ static int change_status(struct commit *c, enum loci_tx_state state)
 
 /* ---- taking the cells ---- */
 
-/* Step 2. Those that are mapped are taken here and now, one by one, up to the first that cannot. */
+/* Whether its values take long to write. */
+static bool is_long(const struct commit *c)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < c->n; i++)
+        bytes += c->item[i]->block != 0 ? c->item[i]->len : 0;
+    return bytes > MANY_BYTES;
+}
+
+/* Before the swap of the status, which may go by another lane. */
+static int place_blocks(struct commit *c)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; i < c->n && status == LOCO_OK; i++) {
+        int host = loci_object_host(c->item[i]->object);
+        const struct loci_mem *blocks = loci_store_mem(c->s, host, LOCI_STORE_BLOCKS);
+
+        if ((i == 0 || loci_object_host(c->item[i - 1]->object) != host)
+            && loci_mem_ptr(blocks) == NULL)
+            status = loci_fence_peer(c->s->rt, LOCO_FENCE_PAIR, blocks->peer);
+    }
+    return status;
+}
+
+/* Heartbeats go among the blocks, and so are as fast as these where both go by one way. */
+static int write_blocks(struct commit *c)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK;
+    size_t written = 0;
+
+    for (int i = 0; i < c->n && status == LOCO_OK; i++) {
+        status = write_block(c, i, &ack);
+        written += c->item[i]->block != 0 ? c->item[i]->len : 0;
+        if (written < MANY_BYTES)
+            continue;
+        loci_tx_beat(c->tx);
+        written = 0;
+    }
+    status = loci_tx_wait(c->tx, status, &ack);
+    return status == LOCO_OK ? place_blocks(c) : status;
+}
+
+/* Step 2. Cells that are mapped are taken here and now, one by one, up to the first that cannot. */
 static int own(struct commit *c)
 {
     loco_ack_t ack = c->log;            /* may be under way */
+    bool blocks_last = loci_tx_has(LOCI_TX_COPY) && is_long(c);
     int status = LOCO_OK;
 
     for (int i = 0; i < c->n; i++)
         c->old[i] = UNKNOWN;
+    if (loci_tx_has(LOCI_TX_LOG))
+        loci_tx_beat_from(c->tx, c->slot);
     for (c->tried = 0; c->tried < c->n && status == LOCO_OK; c->tried++) {
         int i = c->tried;
         struct loci_item *item = c->item[i];
 
-        if (!loci_tx_is_in_place(item))
+        if (!blocks_last && !loci_tx_is_in_place(item))
             status = write_block(c, i, &ack);
         if (status == LOCO_OK)
             status = loci_cell_swap(c->s, item->object, item->word, c->owned, &c->old[i], &ack);
@@ -367,13 +418,13 @@ static int own(struct commit *c)
         if (loci_mem_word(loci_cell_mem(c->s, item->object)) != NULL && c->old[i] != item->word)
             break;
     }
-    status = begun(c, wait_for(c, status, &ack));
+    status = begun(c, loci_tx_wait(c->tx, status, &ack));
     for (int i = 0; i < c->n && status == LOCO_OK; i++)
         if (i > c->tried || c->old[i] != c->item[i]->word) {
             note_in_the_way(c, i);
             status = LOCO_ERR_CONFLICT;
         }
-    return status;
+    return status == LOCO_OK && blocks_last ? write_blocks(c) : status;
 }
 
 /* Step 5 where values are written in place, each with its cell behind it on the same lane. It is
@@ -446,8 +497,10 @@ static void undo(struct commit *c)
     if (loci_tx_has(LOCI_TX_LOG) && loci_status_seq(c->status) == c->seq
         && (state == LOCI_TX_ACTIVE || state == LOCI_TX_CHECKING)) {
         uint64_t to = loci_status(c->seq, LOCI_TX_ABORTED), old;
+        loco_ack_t ack = LOCO_ACK_INIT;
+        int status = loci_log_swap(c->s, c->slot, c->status, to, &old, &ack);
 
-        if (loci_log_swap(c->s, c->slot, c->status, to, &old, NULL) == LOCO_OK)
+        if (loci_tx_wait(c->tx, status, &ack) == LOCO_OK)
             c->status = to;     /* or others have made it so */
     }
     disown(c, false);
@@ -494,6 +547,7 @@ static int commit_many(struct commit *c)
     } else {
         undo(c);
     }
+    c->tx->beats = false;
     c->client->status[loci_slot_host(c->s, c->slot)] = c->status;
     loci_stock_end(c->client);
     return status == LOCO_ERR_CONFLICT ? give_way(c) : status;

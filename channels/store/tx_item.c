@@ -233,7 +233,7 @@ int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loc
 
     if (tx->s->sums) {
         status = loci_tx_post_looks(tx, but, reads_alone, &ack);
-        done = loco_ack_wait(tx->s->rt, &ack);
+        done = loci_tx_wait(tx, LOCO_OK, &ack);
     }
     return status != LOCO_OK ? status : done != LOCO_OK ? done
            : loci_tx_judge_looks(tx, but, how, reads_alone);
