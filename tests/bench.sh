@@ -56,6 +56,8 @@ for program in smallbank tatp bank; do
 done
 status 0 "transactions beside those without a log" '^bank-price *unlogged *[0-9.]*[1-9]' \
     "$srcdir/bench/tx_compare" --build "$builddir" --work price --rounds 1 --seconds 0.2 --size 1000
+status 0 "commits of SmallBank around a death" '^killed *milliseconds without a commit .*[0-9] % before' \
+    "$srcdir/bench/deaths_plot" --build "$builddir" --rounds 2 --output "$work/deaths"
 status 0 "what parts of transactions cost, simulated" '^+ chains *[0-9.]*[1-9]' \
     "$srcdir/bench/paper_figures" --build "$builddir" --figures parts --clients 4 --output "$work/figures"
 status 0 "commits undone, simulated, where cores are lost" '^1ms  *[0-9.]' \
