@@ -233,7 +233,8 @@ void loci_tcp_dial(struct tcp_fabric *f, struct loci_peer *peer, enum loci_purpo
 
 /* f->taken and f->not_taken, called by dial.c in the service thread, under no lock: */
 /* Both ends have proven themselves; fd is non-blocking, and the taker's. It may be the peer that
- * wanted it; and one that the peer has given up may be here still: this one takes its place. */
+ * wanted it. Where there is one already, or was, this one is not used: a connection that has broken
+ * is not made anew, for what was lost with it nobody knows, and its peer counts as dead. */
 void loci_tcp_conn_connected(struct tcp_fabric *f, struct tcp_peer *p, int fd);
 /* It was wanted, here or there, and has not come about. */
 void loci_tcp_conn_failed(struct tcp_fabric *f, struct tcp_peer *p, const char *why);
