@@ -7,6 +7,7 @@
 
 #include "store_cell.h"
 #include "store_memory.h"
+#include "store_value.h"
 #include "tx_parts.h"
 
 enum {
@@ -143,6 +144,19 @@ int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t r
 static inline bool loci_tx_are_together(const struct loco_tx *tx, size_t n)
 {
     return !tx->relaxed && tx->nitems + (int)n > 1 && loci_tx_has(LOCI_TX_CHECK);
+}
+
+/* Whether an object of this store is reached over a network, and its host lives. */
+static inline bool loci_tx_is_far(const struct loco_tx *tx, loco_object_t object)
+{
+    return tx->hint != NULL && loci_mem_ptr(loci_cell_mem(tx->s, object)) == NULL
+           && !loci_host_is_lost(tx->s, loci_object_host(object));
+}
+
+/* Whether a cell's word is plain and names a value. */
+static inline bool loci_tx_names_block(const struct loco_tx *tx, uint64_t word)
+{
+    return !loci_cell_is_owned(word) && loci_block_is(tx->s, word, LOCI_STORE_HEADER);
 }
 
 /* An object that is reached over a network, and has no item. */

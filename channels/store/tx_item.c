@@ -230,7 +230,6 @@ int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loc
 
     if (!loci_tx_has(LOCI_TX_CHECK))
         return LOCO_OK;
-
     if (tx->s->sums) {
         status = loci_tx_post_looks(tx, but, reads_alone, &ack);
         done = loci_tx_wait(tx, LOCO_OK, &ack);

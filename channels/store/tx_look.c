@@ -37,11 +37,6 @@ void loci_tx_remember(struct loco_tx *tx, loco_object_t object, uint64_t word, s
 
 /* ---- over a network ---- */
 
-static bool names_block(const struct loco_tx *tx, uint64_t word)
-{
-    return !loci_cell_is_owned(word) && loci_block_is(tx->s, word, LOCI_STORE_HEADER);
-}
-
 /* Whether the value of that word has come. */
 static void check_image(struct loco_tx *tx, struct loci_far *f)
 {
@@ -66,13 +61,6 @@ static int ask(struct loco_tx *tx, struct loci_far *f, loco_ack_t *ack)
     return loci_image_read(tx->s, f->object, f->known, f->asked, f->image, ack);
 }
 
-static int wait_for(struct loco_tx *tx, int status, loco_ack_t *ack)
-{
-    int done = loco_ack_wait(tx->s->rt, ack);
-
-    return status != LOCO_OK ? status : done;
-}
-
 /* The first go. `looks`: the cells of before are looked at, too, if all words are known. */
 static int ask_all(struct loco_tx *tx, struct loci_far *far, size_t n, bool *looks)
 {
@@ -85,7 +73,7 @@ static int ask_all(struct loco_tx *tx, struct loci_far *far, size_t n, bool *loo
     }
     if (status == LOCO_OK && *looks)
         status = loci_tx_post_looks(tx, NULL, false, &ack);
-    status = wait_for(tx, status, &ack);
+    status = loci_tx_wait(tx, status, &ack);
     for (size_t i = 0; i < n && status == LOCO_OK; i++) {
         if (far[i].image == NULL)
             far[i].is_there = !loci_cell_is_owned(far[i].word);
@@ -106,7 +94,7 @@ static int ask_again(struct loco_tx *tx, struct loci_far *far, size_t n, size_t 
         struct loci_far *f = &far[i];
 
         f->asked = 0;
-        if (!f->is_there && f->image != NULL && names_block(tx, f->word)) {
+        if (!f->is_there && f->image != NULL && loci_tx_names_block(tx, f->word)) {
             f->asked = len < f->room ? len : f->room;
             status = loci_image_read(tx->s, f->object, f->word, f->asked, f->image, &ack);
         }
@@ -116,9 +104,9 @@ static int ask_again(struct loco_tx *tx, struct loci_far *far, size_t n, size_t 
     }
     if (status == LOCO_OK && looks)
         status = loci_tx_post_looks(tx, NULL, false, &ack);
-    status = wait_for(tx, status, &ack);
+    status = loci_tx_wait(tx, status, &ack);
     for (size_t i = 0; i < n && status == LOCO_OK; i++)
-        if (!far[i].is_there && far[i].image != NULL && names_block(tx, far[i].word))
+        if (!far[i].is_there && far[i].image != NULL && loci_tx_names_block(tx, far[i].word))
             check_image(tx, &far[i]);
     for (size_t i = 0; i < n && status == LOCO_OK && looks && n > 1; i++)
         if (far[i].is_there)
@@ -141,7 +129,7 @@ static bool needs_more(const struct loco_tx *tx, const struct loci_far *far, siz
                        bool together)
 {
     for (size_t i = 0; i < n; i++)
-        if (far[i].is_there ? together : names_block(tx, far[i].word))
+        if (far[i].is_there ? together : loci_tx_names_block(tx, far[i].word))
             return true;
     return false;
 }
@@ -195,7 +183,7 @@ static int read_image(struct loco_tx *tx, loco_object_t object, uint64_t word,
 
         len = len < LOCO_STORE_VALUE_MAX ? len : LOCO_STORE_VALUE_MAX;
         status = loci_image_read(s, object, word, len, tx->scratch, &ack);
-        status = wait_for(tx, status, &ack);
+        status = loci_tx_wait(tx, status, &ack);
         if (status != LOCO_OK)
             return status;
         status = loci_image_check(s, object, word, tx->scratch, len, &to->len);
@@ -253,19 +241,13 @@ static int look_at_known(struct loco_tx *tx, const struct loci_item *item, struc
     return status == LOCO_ERR_AGAIN ? LOCO_ERR_CONFLICT : status;
 }
 
-static bool is_far(const struct loco_tx *tx, loco_object_t object)
-{
-    return tx->hint != NULL && loci_mem_ptr(loci_cell_mem(tx->s, object)) == NULL
-           && !loci_host_is_lost(tx->s, loci_object_host(object));
-}
-
 /* Its word, and its value if that is wanted. *together: all items of before were so at one instant
  * with it, if that is asked for. */
 static int look_anew(struct loco_tx *tx, loco_object_t object, uint64_t *word,
                      struct loci_into *to, bool *together)
 {
-    int status = is_far(tx, object) ? look_far_one(tx, object, word, to, *together)
-                                    : LOCO_ERR_AGAIN;
+    int status = loci_tx_is_far(tx, object) ? look_far_one(tx, object, word, to, *together)
+                                            : LOCO_ERR_AGAIN;
 
     if (status != LOCO_ERR_AGAIN)
         return status;

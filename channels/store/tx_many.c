@@ -22,9 +22,8 @@ struct batch {
 /* Worth it: it is looked at for the first time, and over a network. */
 static bool is_far(struct loco_tx *tx, loco_object_t object)
 {
-    return tx->hint != NULL && loci_object_is(tx->s, object) && loci_tx_find(tx, object) == NULL
-           && loci_mem_ptr(loci_cell_mem(tx->s, object)) == NULL
-           && !loci_host_is_lost(tx->s, loci_object_host(object));
+    return loci_object_is(tx->s, object) && loci_tx_find(tx, object) == NULL
+           && loci_tx_is_far(tx, object);
 }
 
 /* Those that came whole become items of the transaction. */
@@ -119,7 +118,7 @@ static void fetch_ahead(const struct loco_tx *tx, const loco_object_t *objects, 
     for (size_t i = 0; i < n; i++) {
         uint64_t word = cell[i] == NULL ? 0 : loci_load64(cell[i]);
 
-        if (!loci_cell_is_owned(word) && loci_block_is(tx->s, word, LOCI_STORE_HEADER))
+        if (loci_tx_names_block(tx, word))
             __builtin_prefetch(loci_mem_ptr(loci_store_mem(tx->s, loci_object_host(objects[i]),
                                                            LOCI_STORE_BLOCKS))
                                + loci_block_at(loci_cell_block(word)));
