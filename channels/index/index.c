@@ -8,9 +8,10 @@
 
 #include "index.h"
 
-int loci_index_open(struct loci_index *ix, struct loco_tx *tx, loco_object_t root,
-                    size_t leaf_bytes, size_t inner_bytes, size_t cached)
+int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
+                    loco_object_t root, size_t leaf_bytes, size_t inner_bytes, size_t cached)
 {
+    ix->kind = kind;
     ix->tx = tx;
     ix->root = root;
     ix->leaf_bytes = leaf_bytes;

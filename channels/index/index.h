@@ -9,7 +9,8 @@
  *   index_find.c     the way to the node of a key
  *   index_write.c    writing a changed node: splitting it, taking it out
  *   index_apart.c    values in objects of their own
- *   tree.c           trees: opening, and the calls on keys          tree_cursor.c   in order
+ *   index_calls.c    the calls on one key
+ *   tree.c           trees: opening them, and these calls          tree_cursor.c   in order
  *
  * A node is an object. Nodes of a level are a chain, from the one with the least keys to the right,
  * and what each has lies between its fences. The root is the only node of its level, has no fences,
@@ -40,7 +41,11 @@ struct loci_cached {
     struct loci_node *node;
 };
 
+#define LOCI_INDEX_KEY_MAX 1024u        /* bytes of a key, */
+#define LOCI_INDEX_VALUE_MAX 64000u     /* and of a value */
+
 struct loci_index {
+    const struct loci_index_kind *kind;
     struct loco_tx *tx;
     loco_object_t root;
     uint64_t id;                        /* of the tree: in all of its nodes and values */
@@ -64,8 +69,20 @@ enum loci_index_how {
     LOCI_INDEX_ALONE            /* the same, of an own transaction that is begun anew for it */
 };
 
-int loci_index_open(struct loci_index *ix, struct loco_tx *tx, loco_object_t root,
-                    size_t leaf_bytes, size_t inner_bytes, size_t cached);
+/* What kinds of index do each in their way. */
+struct loci_index_kind {
+    const char *name;                   /* for the log */
+    /* The leaf of a key, to ix->node, and its object. */
+    int (*find)(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                loco_object_t *leaf);
+    /* Within a transaction: ix->node is what that leaf is to be. Entry number `changed` of it is
+     * new or larger; or it has lost an entry. */
+    int (*write)(struct loci_index *ix, loco_object_t leaf, unsigned changed);
+    int (*write_less)(struct loci_index *ix, loco_object_t leaf);
+};
+
+int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
+                    loco_object_t root, size_t leaf_bytes, size_t inner_bytes, size_t cached);
 void loci_index_close(struct loci_index *ix);
 
 /* What has been read cannot be together: LOCO_ERR_CONFLICT, if the transaction is one that may find
@@ -112,7 +129,7 @@ struct loci_apart {
     uint64_t tree;
     uint32_t magic, key_len;            /* then the key, and the value */
 };
-#define LOCI_APART_MAX (sizeof(struct loci_apart) + LOCI_NODE_KEY_MAX + 64000u)
+#define LOCI_APART_MAX (sizeof(struct loci_apart) + LOCI_NODE_KEY_MAX + LOCI_INDEX_VALUE_MAX)
 _Static_assert(LOCI_APART_MAX <= LOCO_STORE_VALUE_MAX, "it is an object");
 
 /* The value of `key` in that object. It is valid until the next call. LOCO_ERR_NOT_FOUND: it is of
@@ -123,5 +140,31 @@ int loci_apart_new(struct loci_index *ix, loco_bytes_t key, loco_bytes_t value,
                    loco_object_t *object);
 int loci_apart_write(struct loci_index *ix, loco_object_t object, loco_bytes_t key,
                      loco_bytes_t value);
+
+/* ---- index_calls.c ---- */
+
+/* At the begin of a call: ix->own. LOCO_ERR_CONFLICT: its transaction has failed. */
+int loci_index_enter(struct loci_index *ix);
+int loci_index_check_key(const struct loci_index *ix, loco_bytes_t key);
+
+int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len);
+
+enum loci_change_kind {
+    LOCI_PUT, LOCI_INSERT, LOCI_UPDATE, LOCI_DELETE, LOCI_COMPARE_SET, LOCI_ADD
+};
+
+struct loci_change {
+    enum loci_change_kind change;
+    loco_bytes_t key, value;            /* the new one */
+    loco_bytes_t expected;
+    uint64_t by, before, number;        /* of LOCI_ADD: and the number that the value is */
+};
+
+/* Whether its sizes are allowed. */
+int loci_index_check_change(const struct loci_index *ix, const struct loci_change *c);
+/* Within the transaction at hand. */
+int loci_index_change_in(struct loci_index *ix, struct loci_change *c);
+/* All of a call: in the transaction that is under way, or again and again in one of its own. */
+int loci_index_change(struct loci_index *ix, struct loci_change *c);
 
 #endif

@@ -27,10 +27,6 @@ struct loco_tree {
     bool scanning;                      /* one is under way: another needs its own */
 };
 
-/* At the begin of a call: ix->own. LOCO_ERR_CONFLICT: its transaction has failed. */
-int loci_tree_enter(struct loci_index *ix);
-int loci_tree_check_key(const struct loci_index *ix, const char *call, loco_bytes_t key);
-
 int loci_tree_cursor_init(struct loco_tree_cursor *c, struct loci_index *ix);
 void loci_tree_cursor_fini(struct loco_tree_cursor *c);
 

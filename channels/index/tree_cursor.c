@@ -62,7 +62,7 @@ static void go_on_at(struct loco_tree_cursor *c, loco_bytes_t key, loco_object_t
 int loco_tree_cursor_seek(loco_tree_cursor_t *c, const loco_bytes_t *from)
 {
     loco_bytes_t key = from == NULL ? loco_bytes(NULL, 0) : *from;
-    int status = loci_tree_check_key(c->ix, "loco_tree_cursor_seek", key);
+    int status = loci_index_check_key(c->ix, key);
 
     if (status == LOCO_OK)
         go_on_at(c, key, 0);
@@ -147,7 +147,7 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
 
 int loco_tree_cursor_next(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t *value)
 {
-    int status = loci_tree_enter(c->ix);
+    int status = loci_index_enter(c->ix);
 
     return status != LOCO_OK ? status
            : next(c, c->ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ, key, value);

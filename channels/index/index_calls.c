@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The calls on one key, of whatever kind the index is.
+ *
+ * A call that is a transaction by itself reads the leaf, and if it changes that alone, its commit
+ * is one compare-and-swap. A get does not even begin a transaction: to have read the leaf is
+ * enough. Of a value in its own object the leaf only tells the handle: it is not in the read set
+ * then. */
+
+#include "config.h"
+
+#include "index.h"
+#include "observe/mistake.h"
+
+int loci_index_enter(struct loci_index *ix)
+{
+    int status = loci_tx_check_open(ix->tx);
+
+    ix->own = status == LOCO_ERR_STATE;
+    return ix->own ? LOCO_OK : status;
+}
+
+static int check_size(const struct loci_index *ix, const char *what, size_t len, size_t max)
+{
+    const struct loco_store *s = ix->tx->s;
+
+    return len <= max ? LOCO_OK
+           : loci_mistake(s->rt, LOCO_ERR_SIZE, ix->kind->name, s->ep->name,
+                          "%zu bytes are more than the %zu of a %s", len, max, what);
+}
+
+int loci_index_check_key(const struct loci_index *ix, loco_bytes_t key)
+{
+    return check_size(ix, "key", key.len, LOCI_INDEX_KEY_MAX);
+}
+
+/* ---- get ---- */
+
+/* LOCO_ERR_AGAIN: a value's object is of another key by now. */
+static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                    loco_bytes_t *value)
+{
+    const struct loci_node *leaf = &ix->node->node;
+    loco_object_t object;
+    bool found;
+    int status = ix->kind->find(ix, how, key, &object);
+    unsigned i;
+
+    if (status != LOCO_OK)
+        return status;
+    i = loci_node_find(leaf, key, &found);
+    if (!found)
+        return LOCO_ERR_NOT_FOUND;
+    if (!loci_node_is_apart(leaf, i)) {
+        *value = loci_node_value(leaf, i);
+        return LOCO_OK;
+    }
+    status = loci_apart_read(ix, how, loci_node_handle(leaf, i), key, value);
+    return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_AGAIN : status;
+}
+
+int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len)
+{
+    loco_bytes_t found;
+    int status = loci_index_check_key(ix, key);
+
+    if (status == LOCO_OK)
+        status = loci_index_enter(ix);
+    if (status != LOCO_OK)
+        return status;
+    do
+        status = get_once(ix, ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ, key, &found);
+    while (status == LOCO_ERR_AGAIN && ix->own);
+    if (status != LOCO_OK)
+        return status == LOCO_ERR_AGAIN ? loci_index_broken(ix) : status;
+    if (room > 0 && found.len > 0)
+        memcpy(value, found.data, found.len < room ? found.len : room);
+    *len = found.len;
+    return LOCO_OK;
+}
+
+/* ---- changes ---- */
+
+static int add(struct loci_change *c, const loco_bytes_t *old)
+{
+    c->before = 0;
+    if (old != NULL && old->len != sizeof c->before)
+        return LOCO_ERR_SIZE;
+    if (old != NULL)
+        memcpy(&c->before, old->data, sizeof c->before);
+    c->number = c->before + c->by;
+    c->value = loco_bytes(&c->number, sizeof c->number);
+    return LOCO_OK;
+}
+
+/* What comes of it where the key has that value; NULL: none. */
+static int decide(struct loci_change *c, const loco_bytes_t *old)
+{
+    switch (c->change) {
+    case LOCI_INSERT:
+        return old == NULL ? LOCO_OK : LOCO_ERR_EXISTS;
+    case LOCI_UPDATE: case LOCI_DELETE:
+        return old != NULL ? LOCO_OK : LOCO_ERR_NOT_FOUND;
+    case LOCI_COMPARE_SET:
+        if (old == NULL)
+            return LOCO_ERR_NOT_FOUND;
+        return loci_bytes_compare(*old, c->expected) == 0 ? LOCO_OK : LOCO_ERR_DIFFERS;
+    case LOCI_ADD:
+        return add(c, old);
+    default:
+        return LOCO_OK;
+    }
+}
+
+/* A value in its own object changes without its leaf. What was read of the leaf is forgotten, so
+ * that the commit is of this object alone. */
+static int change_apart(struct loci_index *ix, struct loci_change *c, loco_object_t object)
+{
+    loco_bytes_t old;
+    int status = loci_apart_read(ix, LOCI_INDEX_ALONE, object, c->key, &old);
+
+    if (status == LOCO_ERR_NOT_FOUND)
+        return ix->own ? LOCO_ERR_CONFLICT : loci_index_broken(ix);
+    if (status == LOCO_OK)
+        status = decide(c, &old);
+    return status != LOCO_OK ? status : loci_apart_write(ix, object, c->key, c->value);
+}
+
+static int remove_entry(struct loci_index *ix, loco_object_t leaf, unsigned i)
+{
+    int status = LOCO_OK;
+
+    if (loci_node_is_apart(&ix->node->node, i))
+        status = loco_tx_free(ix->tx, loci_node_handle(&ix->node->node, i));
+    if (status != LOCO_OK)
+        return status == LOCO_ERR_NOT_FOUND ? loci_index_broken(ix) : status;
+    loci_node_remove(&ix->node->node, i);
+    return ix->kind->write_less(ix, leaf);
+}
+
+/* The new value in the leaf: itself, or the handle of its object. */
+static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_object_t leaf,
+                     unsigned i, bool found)
+{
+    bool apart = c->value.len > ix->inline_bytes;
+    loco_bytes_t value = c->value;
+    loco_object_t object;
+    int status = LOCO_OK;
+
+    if (apart) {
+        status = loci_apart_new(ix, c->key, c->value, &object);
+        value = loco_bytes(&object, sizeof object);
+    }
+    if (status != LOCO_OK)
+        return status;
+    if (found)
+        loci_node_replace(&ix->node->node, i, value, apart);
+    else
+        loci_node_insert(&ix->node->node, i, c->key, value, apart);
+    return ix->kind->write(ix, leaf, i);
+}
+
+int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
+{
+    const struct loci_node *leaf = &ix->node->node;
+    loco_object_t object;
+    loco_bytes_t old;
+    bool found;
+    int status = ix->kind->find(ix, LOCI_INDEX_ALONE, c->key, &object);
+    unsigned i;
+
+    if (status != LOCO_OK)
+        return status;
+    i = loci_node_find(leaf, c->key, &found);
+    if (found && loci_node_is_apart(leaf, i) && c->change != LOCI_DELETE
+        && c->change != LOCI_INSERT)
+        return change_apart(ix, c, loci_node_handle(leaf, i));
+    if (found)
+        old = loci_node_value(leaf, i);
+    status = decide(c, found ? &old : NULL);
+    if (status != LOCO_OK)
+        return status;
+    return c->change == LOCI_DELETE ? remove_entry(ix, object, i)
+           : set_entry(ix, c, object, i, found);
+}
+
+int loci_index_check_change(const struct loci_index *ix, const struct loci_change *c)
+{
+    int status = loci_index_check_key(ix, c->key);
+
+    return status != LOCO_OK ? status
+           : check_size(ix, "value", c->value.len, LOCI_INDEX_VALUE_MAX);
+}
+
+int loci_index_change(struct loci_index *ix, struct loci_change *c)
+{
+    int status = loci_index_check_change(ix, c);
+
+    if (status == LOCO_OK)
+        status = loci_index_enter(ix);
+    if (status != LOCO_OK || !ix->own)
+        return status != LOCO_OK ? status : loci_index_change_in(ix, c);
+    for (int64_t limit = LOCI_TX_PAUSE_FIRST;; loci_tx_back_off(ix->tx, &limit)) {
+        status = loco_tx_begin(ix->tx);
+        if (status == LOCO_OK)
+            status = loci_index_change_in(ix, c);
+        if (status == LOCO_OK)
+            status = loco_tx_commit(ix->tx);
+        else
+            loco_tx_abort(ix->tx);
+        if (status != LOCO_ERR_CONFLICT)
+            return status;
+    }
+}
