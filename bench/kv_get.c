@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one get of loco_kvstore takes, beside one lookup and copy in a hash table of the process's
- * own (kv_hash.c), in nanoseconds: every rank fills both, and then all look up the same keys in
+ * own (kv_private.c), in nanoseconds: every rank fills both, and then all look up the same keys in
  * one and the other by turns. A turn is so short that what else the machine does disturbs few of
  * them; a figure is the median over the turns, and the median of the ratios within a round.
  */
@@ -103,7 +103,7 @@ static void open_stores(struct bench *b)
           "loco_kvstore_create");
     check(loco_runtime_wait_ready(b->rt, LOCO_FOREVER), "loco_runtime_wait_ready");
     check(loco_kvstore_window_open(b->kv, MANY, &b->window), "loco_kvstore_window_open");
-    b->table = kv_hash.open(&b->o, records, records);
+    b->table = kv_private.open(&b->o, records, records);
     b->keys = memory((size_t)b->gets, sizeof(*b->keys));
     b->values = memory(MANY, (size_t)b->o.value_bytes);
     for (int i = 0; i < KINDS; i++)
@@ -120,7 +120,7 @@ static void close_stores(struct bench *b)
     loco_kvstore_window_close(b->window);
     loco_kvstore_destroy(b->kv);
     loco_runtime_close_mpi(b->rt);
-    kv_hash.close(b->table);
+    kv_private.close(b->table);
     kv_tape_free(&b->tape);
     free(b->keys);
     free(b->values);
@@ -139,7 +139,7 @@ static void load(struct bench *b)
                             .value = b->values + waiting * len };
 
         kv_value_make(op.value, len, op.key, (struct kv_stamp){ 0, 0 });
-        kv_hash.start(b->table, &op);
+        kv_private.start(b->table, &op);
         if (i % (uint64_t)ex_size() == (uint64_t)ex_rank())
             keys[waiting++] = op.key;
         if (waiting < LOADED_AT_ONCE && i + 1 < (uint64_t)b->o.records)
@@ -157,7 +157,7 @@ static void load(struct bench *b)
 static void by_hash(struct bench *b)
 {
     for (int64_t i = 0; i < b->gets; i++) {
-        if (!kv_hash_get(b->table, b->keys[i], b->values))
+        if (!kv_private_get(b->table, b->keys[i], b->values))
             ex_abort("a key is missing in the private table");
     }
 }

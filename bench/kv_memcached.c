@@ -48,7 +48,7 @@ static void *attach(void *store, int window)
     if (c == NULL)
         ex_abort("no memory for a session");
     c->value_bytes = (size_t)o->value_bytes;
-    c->socket = kv_socket_open(o->socket, window);
+    c->socket = kv_socket_open(o->at, window);
     return c;
 }
 
@@ -115,7 +115,7 @@ static void finish(void *session, struct kv_op *op)
 const struct kv_backend kv_memcached = {
     .name = "memcached",
     .text = "a memcached server",
-    .on_socket = true,
+    .place = "its socket",
     .open = open_store,
     .close = close_store,
     .attach = attach,

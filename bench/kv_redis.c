@@ -33,7 +33,7 @@ static void *attach(void *store, int window)
         ex_abort("no memory for a session");
     c->value_bytes = (size_t)o->value_bytes;
     snprintf(c->value_head, sizeof(c->value_head), "\r\n$%zu\r\n", c->value_bytes);
-    c->socket = kv_socket_open(o->socket, window);
+    c->socket = kv_socket_open(o->at, window);
     return c;
 }
 
@@ -84,7 +84,7 @@ static void finish(void *session, struct kv_op *op)
 const struct kv_backend kv_redis = {
     .name = "redis",
     .text = "a Redis server",
-    .on_socket = true,
+    .place = "its socket",
     .open = open_store,
     .close = close_store,
     .attach = attach,

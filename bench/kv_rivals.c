@@ -3,5 +3,6 @@
 #include "kv_rivals.h"
 
 const struct kv_backend *const kv_backends[] = {
-    &kv_loco, &kv_mpi, &kv_redis, &kv_memcached, &kv_hash, NULL,
+    &kv_loco, &kv_mpi, &kv_tree, &kv_redis, &kv_memcached, &kv_private, &kv_btree,
+    NULL,
 };

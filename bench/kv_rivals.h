@@ -5,9 +5,9 @@
 
 #include "../mpi_examples/kv_ycsb.h"
 
-extern const struct kv_backend kv_hash, kv_memcached, kv_redis;
+extern const struct kv_backend kv_btree, kv_memcached, kv_private, kv_redis;
 
-/* What store hash does for a read, with what it has opened: false where the key is missing. */
-bool kv_hash_get(const void *table, uint64_t key, void *value);
+/* What store private does for a read, with what it has opened: false where the key is missing. */
+bool kv_private_get(const void *table, uint64_t key, void *value);
 
 #endif

@@ -140,7 +140,7 @@ static bool start(void *session, struct kv_op *op)
         check(loco_kvstore_update_ack(c->window, op->key, op->value, c->value_bytes,
                                       &op->backend_word), "loco_kvstore_update_ack");
         break;
-    case KV_INSERT:
+    default:            /* an insert: scans are not for this store */
         gather(c, op);
         return false;
     }

@@ -308,9 +308,8 @@ static bool start(void *session, struct kv_op *op)
     switch (op->kind) {
     case KV_READ: start_read(c, op); return false;
     case KV_UPDATE: update(c, op); return true;
-    case KV_INSERT: insert(c, op); return true;
+    default: insert(c, op); return true;        /* scans are not for this store */
     }
-    return true;
 }
 
 const struct kv_backend kv_mpi = {

@@ -12,8 +12,13 @@
  *
  * The check. Each worker plays its tape again and so knows which of its operations wrote a record
  * last. The order of those that are outstanding together is open, but each is done before the one
- * starts that comes a window later. So a record with a stamp of this worker has to be one of its
- * last writes within a window, and one that this worker has written cannot be as it was loaded.
+ * starts that comes a window later (two windows, where it is a read and an update). So a record
+ * with a stamp of this worker has to be one of its last writes within a window, and one that this
+ * worker has written cannot be as it was loaded.
+ *
+ * Scans. Their entries have to be values of their keys, in the order of these, from the record on
+ * that was asked for. What a scan leaves out between them is seen after the run, when one scan of
+ * everything has to find as many records as there are.
  */
 #include "kv_ycsb.h"
 
@@ -22,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     OPS_PER_LOOK = 64,        /* at the clock */
@@ -48,7 +54,7 @@ struct worker {
     struct kv_tape tape;
     void *session;
     struct kv_op *ring;
-    unsigned char *values;
+    unsigned char *values, *names;
     size_t ring_size, at;
     struct ex_progress *progress;
 
@@ -67,7 +73,10 @@ struct run {
     void *store;
     uint64_t workers;
     struct kv_zipf zipf;
-    uint64_t start;             /* of the phase, nanoseconds */
+    uint64_t start;             /* of the phase, nanoseconds; */
+    double cpu;                 /* and CPU time that it took */
+    uint64_t last_key;          /* that is loaded, in the order of keys */
+    uint64_t there;             /* records after the run */
     struct worker *worker;      /* of this rank */
 };
 
@@ -117,6 +126,7 @@ static void complain(struct worker *w, const struct kv_op *op, const char *what)
 static void judge_end(struct worker *w, const struct kv_op *op, struct kv_stamp stamp)
 {
     uint64_t records = (uint64_t)w->run->o->records;
+    uint64_t window = (uint64_t)w->run->o->window * (w->run->o->mix->other == KV_MODIFY ? 2 : 1);
     uint32_t last = w->last == NULL ? 0
                   : w->last[op->index < records ? op->index
                             : records + (op->index - records) / w->run->workers];
@@ -124,7 +134,7 @@ static void judge_end(struct worker *w, const struct kv_op *op, struct kv_stamp 
     if (stamp.writer == 0 && last != 0)
         complain(w, op, "what this worker wrote is lost");
     if (stamp.writer == w->number + 1 &&
-        (last == 0 || ((last - stamp.number) & KV_NUMBER_MASK) >= (uint64_t)w->run->o->window))
+        (last == 0 || ((last - stamp.number) & KV_NUMBER_MASK) >= window))
         complain(w, op, "an old value is back");
     w->found.checked++;
 }
@@ -150,19 +160,63 @@ static void judge_read(struct worker *w, const struct kv_op *op)
         w->inserted[op->index - news_index] = stamp.number;
 }
 
-static void judge(struct worker *w, const struct kv_op *op)
+/* Whether the entry is a record's, behind those before it. */
+static bool is_good(const struct kv_op *op, uint64_t key, const void *value)
+{
+    struct kv_stamp stamp;
+
+    return kv_value_check(value, (size_t)op->worker->run->o->value_bytes, key, &stamp)
+           && stamp.writer <= op->worker->run->workers
+           && (op->found == 0 ? op->role == CHECK || key == op->key : key > op->last);
+}
+
+void kv_found(struct kv_op *op, const void *name, size_t name_bytes, const void *value,
+              size_t value_bytes)
+{
+    const struct kv_options *o = op->worker->run->o;
+    uint64_t key = 0;
+
+    op->bad += name_bytes != (size_t)o->key_bytes || value_bytes != (size_t)o->value_bytes
+               || !kv_key_read(name, name_bytes, &key) || !is_good(op, key, value);
+    op->last = key;
+    op->found++;
+}
+
+static void judge_scan(struct worker *w, const struct kv_op *op)
+{
+    w->found.entries += op->role == MEASURED ? op->found : 0;
+    if (op->bad > 0)
+        complain(w, op, "a scan finds what nobody wrote, or not in its order");
+    else if (op->role == CHECK && op->found != w->run->there)
+        complain(w, op, "a scan of all does not find all");
+    else if (op->role != CHECK && (op->found == 0 || op->found > op->limit
+                                   || (op->found < op->limit && op->last < w->run->last_key)))
+        complain(w, op, "a scan finds too few entries, or too many");
+}
+
+/* The read of a modification is a part of it. */
+static void count(struct worker *w, const struct kv_op *op)
 {
     struct kv_result_set *f = &w->found;
+    bool usual = op->kind == w->run->o->mix->usual;
 
+    if (op->modify)
+        return;
     if (op->begin != 0)
-        kv_histogram_add(op->kind == KV_READ ? &f->read_times : &f->other_times,
-                         now() - op->begin);
+        kv_histogram_add(usual ? &f->usual_times : &f->other_times, now() - op->begin);
     if (op->role == MEASURED) {
-        f->reads += op->kind == KV_READ;
-        f->others += op->kind != KV_READ;
+        f->usual += usual;
+        f->others += !usual;
         w->inserted[w->number] += op->kind == KV_INSERT;
     }
-    if (op->kind == KV_READ)
+}
+
+static void judge(struct worker *w, const struct kv_op *op)
+{
+    count(w, op);
+    if (op->kind == KV_SCAN)
+        judge_scan(w, op);
+    else if (op->kind == KV_READ)
         judge_read(w, op);
     else if (op->result != KV_DONE)
         complain(w, op, op->kind == KV_UPDATE ? "a key is missing"
@@ -171,21 +225,51 @@ static void judge(struct worker *w, const struct kv_op *op)
 
 /* ---- The ring ---- */
 
-static void complete(struct worker *w, struct kv_op *op)
+static void go(struct worker *w, struct kv_op *op);
+
+static void ended(struct worker *w, struct kv_op *op)
 {
-    w->run->o->backend->finish(w->session, op);
     op->busy = false;
     judge(w, op);
+    if (!op->modify)
+        return;
+    op->modify = false;
+    op->kind = KV_UPDATE;
+    go(w, op);
 }
 
-/* The place for a new operation, when the one in it is done. */
-static struct kv_op *next_op(struct worker *w)
+static void go(struct worker *w, struct kv_op *op)
+{
+    op->busy = true;
+    if (op->kind == KV_UPDATE || op->kind == KV_INSERT) {
+        struct kv_stamp stamp = { op->role == LOAD ? 0 : (uint32_t)w->number + 1, op->number };
+
+        kv_value_make(op->value, (size_t)w->run->o->value_bytes, op->key, stamp);
+    }
+    if (w->run->o->backend->start(w->session, op))
+        ended(w, op);
+}
+
+static struct kv_op *oldest(struct worker *w)
 {
     struct kv_op *op = &w->ring[w->at];
 
     w->at = w->at + 1 == w->ring_size ? 0 : w->at + 1;
-    if (op->busy)
-        complete(w, op);
+    if (op->busy) {
+        w->run->o->backend->finish(w->session, op);
+        ended(w, op);
+    }
+    return op;
+}
+
+/* The place for a new operation, when the one in it is done: one that is not done yet, a read that
+ * has become an update, is passed by. */
+static struct kv_op *next_op(struct worker *w)
+{
+    struct kv_op *op = oldest(w);
+
+    while (op->busy)
+        op = oldest(w);
     return op;
 }
 
@@ -193,39 +277,42 @@ static void begin(struct worker *w, struct kv_op *op, enum role role, enum kv_ki
                   uint64_t index, uint32_t number)
 {
     op->role = role;
-    op->kind = kind;
+    op->modify = kind == KV_MODIFY;
+    op->kind = op->modify ? KV_READ : kind;
     op->index = index;
     op->number = number;
     op->key = kv_key(index);
-    op->busy = true;
-    if (kind != KV_READ) {
-        struct kv_stamp stamp = { role == LOAD ? 0 : (uint32_t)w->number + 1, number };
-
-        kv_value_make(op->value, (size_t)w->run->o->value_bytes, op->key, stamp);
+    if (op->name != NULL)
+        kv_key_make(op->name, (size_t)w->run->o->key_bytes, op->key);
+    if (kind == KV_SCAN) {
+        op->found = op->bad = 0;
+        op->limit = role == CHECK ? 0 : kv_scan_length(w->number, number);
     }
-    if (w->run->o->backend->start(w->session, op)) {
-        op->busy = false;
-        judge(w, op);
-    }
+    go(w, op);
 }
 
 static void ring_open(struct worker *w, size_t size)
 {
-    size_t stride = ((size_t)w->run->o->value_bytes + 63) / 64 * 64;
+    const struct kv_options *o = w->run->o;
+    size_t stride = ((size_t)o->value_bytes + 63) / 64 * 64;
 
     w->ring_size = size;
     w->at = 0;
     w->ring = memory(size, sizeof(*w->ring));
     w->values = memory(size, stride);
-    for (size_t i = 0; i < size; i++)
+    w->names = memory(size, (size_t)o->key_bytes);
+    for (size_t i = 0; i < size; i++) {
+        w->ring[i].worker = w;
         w->ring[i].value = w->values + i * stride;
+        w->ring[i].name = o->backend->names ? w->names + i * (size_t)o->key_bytes : NULL;
+    }
     w->session = w->run->o->backend->attach(w->run->store, (int)size);
 }
 
 static void ring_drain(struct worker *w)
 {
-    for (size_t i = 0; i < w->ring_size; i++)
-        next_op(w);
+    for (size_t i = 0; i < 2 * w->ring_size; i++)
+        oldest(w);
 }
 
 static void ring_close(struct worker *w)
@@ -233,6 +320,7 @@ static void ring_close(struct worker *w)
     w->run->o->backend->detach(w->session);
     free(w->ring);
     free(w->values);
+    free(w->names);
 }
 
 /* ---- Load ---- */
@@ -303,7 +391,7 @@ static enum kv_kind next_step(struct worker *w, uint64_t number, uint64_t *index
     if (o->distribution == KV_LATEST)
         *index = kv_latest_index(*index, w->begun, (uint64_t)o->records, w->run->workers,
                                  w->inserted);
-    return other ? KV_UPDATE : KV_READ;
+    return other ? o->mix->other : o->mix->usual;
 }
 
 static bool over(struct worker *w)
@@ -366,10 +454,24 @@ static void play_again(struct worker *w)
         uint64_t place = records + w->begun;
         enum kv_kind kind = next_step(w, n, &index);
 
-        if (kind != KV_READ)
+        if (kind != o->mix->usual)
             w->last[kind == KV_INSERT ? place : index] = was_written |
                                                           ((uint32_t)n & KV_NUMBER_MASK);
     }
+}
+
+/* One scan of everything. */
+static void scan_all(struct worker *w)
+{
+    struct kv_op *op = next_op(w);
+
+    op->begin = 0;
+    op->role = CHECK;
+    op->kind = KV_SCAN;
+    op->modify = false;
+    op->key = op->limit = op->found = op->bad = 0;
+    memset(op->name, 0, (size_t)w->run->o->key_bytes);
+    go(w, op);
 }
 
 static void *check(void *arg)
@@ -378,8 +480,10 @@ static void *check(void *arg)
     const struct kv_options *o = w->run->o;
     uint64_t records = (uint64_t)o->records, n = 0;
 
-    if (o->mix->read_percent < 100)
+    if (o->mix->percent < 100)
         play_again(w);
+    if (o->backend->ordered && w == w->run->worker)
+        scan_all(w);
     for (uint64_t i = 0; i < records + w->begun; i++) {
         uint64_t index = i < records ? i
                        : kv_new_index(records, w->run->workers, w->number, i - records);
@@ -400,10 +504,41 @@ static void *check(void *arg)
 
 /* ---- The phases ---- */
 
+/* CPU time of the store's server, which rank 0 adds to its own: user and system time are the fields
+ * 14 and 15, and the second one may have blanks in it. */
+static double server_seconds(int64_t server)
+{
+    unsigned long user = 0, system = 0;
+    char path[64], line[1024];
+    size_t bytes = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%" PRId64 "/stat", server);
+    f = fopen(path, "r");
+    if (f != NULL) {
+        bytes = fread(line, 1, sizeof(line) - 1, f);
+        fclose(f);
+    }
+    line[bytes] = '\0';
+    if (strrchr(line, ')') == NULL
+        || sscanf(strrchr(line, ')') + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu",
+                  &user, &system) != 2)
+        ex_abort("no process %" PRId64, server);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double cpu_seconds(const struct kv_options *o)
+{
+    bool asked = o->server > 0 && ex_rank() == 0;
+
+    return ex_cpu_seconds() + (asked ? server_seconds(o->server) : 0);
+}
+
 /* All workers of all ranks; the calling thread is the rank's first. Returns the seconds it took
  * everybody. */
 static double phase(struct run *r, void *work(void *))
 {
+    double cpu = cpu_seconds(r->o);
     int64_t threads = r->o->threads;
 
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
@@ -415,6 +550,7 @@ static double phase(struct run *r, void *work(void *))
     work(&r->worker[0]);
     for (int64_t i = 1; i < threads; i++)
         pthread_join(r->worker[i].thread, NULL);
+    r->cpu = cpu_seconds(r->o) - cpu;
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
     return (double)(now() - r->start) / 1e9;
 }
@@ -463,33 +599,35 @@ static void make_workers(struct run *r, struct ex_progress *progress)
 
 static void add_up(struct run *r, struct kv_result_set *sum)
 {
-    uint64_t mine[6] = { 0 }, all[6];
+    uint64_t mine[7] = { 0 }, all[7];
     double seconds = 0;
 
     for (int64_t i = 0; i < r->o->threads; i++) {
         const struct worker *w = &r->worker[i];
 
         mine[0] += w->ops;
-        mine[1] += w->found.reads;
+        mine[1] += w->found.usual;
         mine[2] += w->found.others;
         mine[3] += w->found.checked;
         mine[4] += w->found.wrong;
         mine[5] += w->found.full;
+        mine[6] += w->found.entries;
         seconds = w->seconds > seconds ? w->seconds : seconds;
         if (i == 0)
             continue;
-        kv_histogram_merge(&r->worker[0].found.read_times, &w->found.read_times);
+        kv_histogram_merge(&r->worker[0].found.usual_times, &w->found.usual_times);
         kv_histogram_merge(&r->worker[0].found.other_times, &w->found.other_times);
     }
-    ex_check(MPI_Allreduce(mine, all, 6, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+    ex_check(MPI_Allreduce(mine, all, 7, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
     ex_check(MPI_Allreduce(&seconds, &sum->seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD),
              "MPI_Allreduce");
     sum->ops = all[0];
-    sum->reads = all[1];
+    sum->usual = all[1];
     sum->others = all[2];
     sum->checked = all[3];
     sum->wrong = all[4];
     sum->full = all[5];
+    sum->entries = all[6];
 }
 
 static void add_times(const struct kv_histogram *mine, struct kv_histogram *all)
@@ -498,6 +636,20 @@ static void add_times(const struct kv_histogram *mine, struct kv_histogram *all)
                         MPI_COMM_WORLD), "MPI_Reduce");
     ex_check(MPI_Reduce(&mine->most, &all->most, 1, MPI_UINT64_T, MPI_MAX, 0, MPI_COMM_WORLD),
              "MPI_Reduce");
+}
+
+/* Records of the map that this rank sees, news among them. */
+static uint64_t records_there(const struct run *r)
+{
+    uint64_t mine = 0, all = 0, news = r->o->distribution == KV_LATEST;
+
+    for (int64_t i = 0; i < r->o->threads; i++)
+        mine += r->worker[i].begun;
+    ex_check(MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD),
+             "MPI_Allreduce");
+    return (uint64_t)r->o->records
+           + (r->o->backend->alone ? mine + news * (uint64_t)r->o->threads
+                                   : all + news * r->workers);
 }
 
 void kv_measure(const struct kv_options *o, struct kv_result_set *result)
@@ -510,17 +662,22 @@ void kv_measure(const struct kv_options *o, struct kv_result_set *result)
 
     ex_progress_init(&progress, o->progress);
     make_workers(&r, &progress);
+    for (uint64_t i = 0; o->mix->usual == KV_SCAN && i < (uint64_t)o->records; i++)
+        r.last_key = kv_key(i) > r.last_key ? kv_key(i) : r.last_key;
     r.store = o->backend->open(o, each * (uint64_t)o->threads, each * r.workers);
     result->open_seconds = MPI_Wtime() - start;
     result->load_seconds = phase(&r, load);
     ex_progress_end(&progress);
     phase(&r, open_and_run);
     ex_progress_end(&progress);
+    ex_check(MPI_Allreduce(&r.cpu, &result->cpu_seconds, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD),
+             "MPI_Allreduce");
+    r.there = records_there(&r);
     result->check_seconds = o->check ? phase(&r, open_and_check) : 0;
     ex_progress_end(&progress);
 
     add_up(&r, result);
-    add_times(&r.worker[0].found.read_times, &result->read_times);
+    add_times(&r.worker[0].found.usual_times, &result->usual_times);
     add_times(&r.worker[0].found.other_times, &result->other_times);
     o->backend->close(r.store);
     for (int64_t i = 0; i < o->threads; i++) {

@@ -16,10 +16,12 @@ const char *const kv_distribution_names[KV_DISTRIBUTIONS] = {
 };
 
 static const struct kv_mix mixes[] = {
-    { 'a', 50, KV_UPDATE, "50 % reads, 50 % updates" },
-    { 'b', 95, KV_UPDATE, "95 % reads, 5 % updates" },
-    { 'c', 100, KV_UPDATE, "reads" },
-    { 'd', 95, KV_INSERT, "95 % reads, 5 % inserts" },
+    { 'a', 50, KV_READ, KV_UPDATE, KV_ZIPF, "50 % reads, 50 % updates" },
+    { 'b', 95, KV_READ, KV_UPDATE, KV_ZIPF, "95 % reads, 5 % updates" },
+    { 'c', 100, KV_READ, KV_UPDATE, KV_ZIPF, "reads" },
+    { 'd', 95, KV_READ, KV_INSERT, KV_LATEST, "95 % reads, 5 % inserts" },
+    { 'e', 95, KV_SCAN, KV_INSERT, KV_ZIPF, "95 % scans, 5 % inserts" },
+    { 'f', 50, KV_READ, KV_MODIFY, KV_ZIPF, "50 % reads, 50 % reads with an update" },
 };
 
 const struct kv_mix *kv_mix_find(char name)
@@ -30,6 +32,49 @@ const struct kv_mix *kv_mix_find(char name)
     }
     return NULL;
 }
+
+/* ---- Keys ---- */
+
+static const char key_head[] = { 'u', 's', 'e', 'r' };
+
+void kv_key_make(unsigned char *to, size_t bytes, uint64_t key)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    if (bytes == KV_NUMBER_KEY) {
+        for (int i = 0; i < 8; i++)
+            to[i] = (unsigned char)(key >> (56 - 8 * i));
+        return;
+    }
+    memset(to, '0', bytes - 16);
+    memcpy(to, key_head, sizeof(key_head));
+    for (int i = 0; i < 16; i++)
+        to[bytes - 16 + (size_t)i] = (unsigned char)digits[key >> (60 - 4 * i) & 15];
+}
+
+bool kv_key_read(const void *from, size_t bytes, uint64_t *key)
+{
+    const unsigned char *at = from;
+    bool good = true;
+
+    *key = 0;
+    if (bytes == KV_NUMBER_KEY) {
+        for (int i = 0; i < 8; i++)
+            *key = *key << 8 | at[i];
+        return true;
+    }
+    if (bytes < KV_LEAST_TEXT_KEY || memcmp(at, key_head, sizeof(key_head)) != 0)
+        return false;
+    for (size_t i = sizeof(key_head); i < bytes; i++) {
+        unsigned digit = at[i] <= '9' ? at[i] - (unsigned)'0' : at[i] - (unsigned)'a' + 10;
+
+        good = good && digit < 16;
+        *key = *key << 4 | (digit & 15);
+    }
+    return good;
+}
+
+/* ---- Values ---- */
 
 /* The first word of a value: check, writer, number. */
 static uint64_t first_word(uint64_t key, struct kv_stamp stamp)
@@ -69,6 +114,8 @@ bool kv_value_check(const void *value, size_t bytes, uint64_t key, struct kv_sta
     word += step_of_words;
     return wrong == 0 && memcmp(from, &word, bytes) == 0;
 }
+
+/* ---- Draws ---- */
 
 double kv_zeta(uint64_t n, double theta)
 {
@@ -139,7 +186,7 @@ bool kv_tape_make(struct kv_tape *t, size_t count, const struct kv_mix *mix,
     if (t->steps == NULL)
         return false;
     for (size_t i = 0; i < t->count; i++) {
-        bool other = kv_random_real(&random) * 100 >= mix->read_percent;
+        bool other = kv_random_real(&random) * 100 >= mix->percent;
 
         t->steps[i] = draw(distribution, zipf, records, &random) | (other ? KV_STEP_OTHER : 0);
     }

@@ -44,6 +44,17 @@ static inline uint64_t kv_key(uint64_t index)
     return kv_mix64(index + 1);
 }
 
+/*
+ * A key as bytes, for stores that take such: its 8 bytes, the highest first, or "user" and hex
+ * digits, as many as there is room for. Both are in the order of the numbers.
+ */
+enum { KV_NUMBER_KEY = 8, KV_LEAST_TEXT_KEY = 20, KV_MOST_KEY = 250 };
+
+void kv_key_make(unsigned char *to, size_t bytes, uint64_t key);
+
+/* False where they are no such key. */
+bool kv_key_read(const void *from, size_t bytes, uint64_t *key);
+
 /* ---- Values ---- */
 
 enum {
@@ -96,17 +107,14 @@ uint64_t kv_zipf_draw(const struct kv_zipf *z, uint64_t *random);
 
 /* ---- Mixes ---- */
 
-enum kv_kind { KV_READ, KV_UPDATE, KV_INSERT };
-
-struct kv_mix {
-    char name;
-    int read_percent;
-    enum kv_kind other; /* what is not a read */
-    const char *text;
+enum kv_kind {
+    KV_READ,
+    KV_UPDATE,
+    KV_INSERT,
+    KV_SCAN,    /* entries from a key on, in the order of keys */
+    KV_MODIFY   /* a read, and then an update of the same record */
 };
-
-/* YCSB's A, B, C and D, by the letter in lower case; NULL where there is none. */
-const struct kv_mix *kv_mix_find(char name);
+enum { KV_KINDS = KV_MODIFY + 1 };
 
 enum kv_distribution {
     KV_UNIFORM,
@@ -114,6 +122,27 @@ enum kv_distribution {
     KV_LATEST,  /* the newest are the most popular: the draw is an age */
     KV_DISTRIBUTIONS
 };
+
+struct kv_mix {
+    char name;
+    int percent;         /* of the operations are of the usual kind, */
+    enum kv_kind usual;
+    enum kv_kind other;  /* and all others of this one */
+    enum kv_distribution distribution;
+    const char *text;
+};
+
+/* YCSB's A to F, as its workload files have them, by the letter in lower case; NULL where there is
+ * none. */
+const struct kv_mix *kv_mix_find(char name);
+
+enum { KV_MOST_SCANNED = 100 };
+
+/* Entries that the scan of that number asks for: 1 to KV_MOST_SCANNED, each as often. */
+static inline uint64_t kv_scan_length(uint64_t seed, uint64_t number)
+{
+    return 1 + ((kv_mix64(seed ^ kv_mix64(number + 1)) >> 32) * KV_MOST_SCANNED >> 32);
+}
 
 extern const char *const kv_distribution_names[KV_DISTRIBUTIONS];
 

@@ -18,16 +18,18 @@ static const char help[] =
     "Loads a key-value store over all ranks, and reads and writes it as YCSB's workloads do.\n"
     "\n"
     "  --store NAME     one of the stores below (%s)\n"
-    "  --mix a|b|c|d    a: 50 %% reads, 50 %% updates; b: 95, 5; c: reads; d: 95 %% reads,\n"
-    "                   5 %% inserts (b)\n"
+    "  --mix a|...|f    a: 50 %% reads, 50 %% updates; b: 95, 5; c: reads; d: 95 %% reads,\n"
+    "                   5 %% inserts; e: 95 %% scans of 1 to 100 entries, 5 %% inserts; f: 50 %%\n"
+    "                   reads, 50 %% reads with an update of what was read (b)\n"
     "  --dist uniform|zipf|latest  which keys (zipf; mix d: latest)\n"
     "  --records N      keys that are loaded, up to 2000m (1m)\n"
-    "  --value BYTES    size of every value, 8 to 65536 (100)\n"
+    "  --key-bytes N    size of every key: 8, numbers; or 20 to 250, texts (8)\n"
+    "  --value-bytes N  size of every value, 8 to 65536 (100); also --value\n"
     "  --window W       operations outstanding per thread, 1 to 128 (1)\n"
     "  --threads T      threads per rank, 1 to 256 (1)\n"
     "  --seconds S      run so long (1)\n"
     "  --ops N          or: this many operations per thread\n"
-    "  --room N         mix d: new keys that there is room for (as many as records)\n"
+    "  --room N         mixes d and e: new keys that there is room for (as many as records)\n"
     "  --sample N       time one of N operations (16)\n"
     "  --flavor " EX_FLAVORS "  mpi: kind of window (allocate)\n"
     "%s"
@@ -43,12 +45,18 @@ static const char help_end[] =
     "\n"
     "Exit status: 0, 1 if a value is wrong or a call failed, 2 on wrong use.\n";
 
+static const struct { const char *one, *many; } kinds[KV_KINDS] = {
+    [KV_READ] = { "read", "reads" },       [KV_UPDATE] = { "update", "updates" },
+    [KV_INSERT] = { "insert", "inserts" }, [KV_SCAN] = { "scan", "scans" },
+    [KV_MODIFY] = { "modify", "modifies" },
+};
+
 static const double percents[] = { 50, 95, 99, 99.9 };
 
-static bool any_on_socket(void)
+static bool any_has_place(void)
 {
     for (size_t i = 0; kv_backends[i] != NULL; i++) {
-        if (kv_backends[i]->on_socket)
+        if (kv_backends[i]->place != NULL)
             return true;
     }
     return false;
@@ -58,8 +66,10 @@ static void make_help(const char *program, char *text, size_t room)
 {
     const char *name = strrchr(program, '/');
     int at = snprintf(text, room, help, name != NULL ? name + 1 : program,
-                      kv_backends[0]->name, any_on_socket()
-                      ? "  --socket PATH    where the server of a store listens\n" : "");
+                      kv_backends[0]->name, any_has_place()
+                      ? "  --at PATH        where the store is: a socket, or an empty folder\n"
+                        "  --server PID     its server, whose CPU time is counted with the ranks'\n"
+                      : "");
 
     for (size_t i = 0; kv_backends[i] != NULL; i++)
         at += snprintf(text + at, room - (size_t)at, "  %-15s  %s\n",
@@ -104,6 +114,9 @@ static bool parse_one(int c, void *options)
     case 'm': return parse_mix(optarg, o);
     case 'd': return parse_distribution(optarg, o);
     case 'n': return ex_number(optarg, 1, KV_MOST_RECORDS, &o->records);
+    case 'K':
+        return ex_number(optarg, 1, KV_MOST_KEY, &o->key_bytes)
+               && (o->key_bytes == KV_NUMBER_KEY || o->key_bytes >= KV_LEAST_TEXT_KEY);
     case 'v': return ex_number(optarg, KV_LEAST_VALUE, KV_MOST_VALUE, &o->value_bytes);
     case 'w': return ex_number(optarg, 1, KV_MOST_WINDOW, &o->window);
     case 'T': return ex_number(optarg, 1, KV_MOST_THREADS, &o->threads);
@@ -112,12 +125,31 @@ static bool parse_one(int c, void *options)
     case 'R': return ex_number(optarg, 0, KV_MOST_RECORDS, &o->room);
     case 'S': return ex_number(optarg, 1, INT64_MAX / 2, &o->sample);
     case 'f': return ex_flavor_parse(optarg, &o->flavor);
-    case 'k': o->socket = optarg; return any_on_socket();
+    case 'k': o->at = optarg; return any_has_place();
+    case 'P': return ex_number(optarg, 1, INT32_MAX, &o->server) && any_has_place();
     case 'r': return ex_number(optarg, 0, INT32_MAX, &o->seed);
     case 'c': o->check = false; return true;
     case 'j': return o->json = true;
     default: return o->progress = true;
     }
+}
+
+/* Whether the store can do what is asked for. */
+static void check_store(const char *program, const struct kv_options *o)
+{
+    const struct kv_backend *b = o->backend;
+
+    if (b->one_thread && o->threads > 1)
+        ex_usage_error(program, "store %s is for one thread per rank", b->name);
+    if (b->one_process && ex_size() > 1)
+        ex_usage_error(program, "store %s is for one process: use --threads", b->name);
+    if (!b->names && o->key_bytes != KV_NUMBER_KEY)
+        ex_usage_error(program, "keys of store %s have %d bytes", b->name, KV_NUMBER_KEY);
+    if (!b->ordered && o->mix->usual == KV_SCAN)
+        ex_usage_error(program, "store %s has no order, so mix %c is not for it", b->name,
+                       o->mix->name);
+    if (b->place != NULL && o->at == NULL)
+        ex_usage_error(program, "store %s needs --at, %s", b->name, b->place);
 }
 
 /* What is known only when all options are. */
@@ -126,7 +158,7 @@ static void complete_options(const char *program, struct kv_options *o)
     int64_t workers = ex_size() * o->threads;
 
     if ((int)o->distribution == KV_DISTRIBUTIONS)
-        o->distribution = o->mix->other == KV_INSERT ? KV_LATEST : KV_ZIPF;
+        o->distribution = o->mix->distribution;
     if (o->mix->other != KV_INSERT)
         o->room = 0;
     else if (o->room < 0)
@@ -136,10 +168,7 @@ static void complete_options(const char *program, struct kv_options *o)
                        KV_MOST_WRITERS);
     if (o->room / workers > (int64_t)KV_NUMBER_MASK)
         ex_usage_error(program, "--room is for %u new keys per thread at most", KV_NUMBER_MASK);
-    if (o->backend->one_thread && o->threads > 1)
-        ex_usage_error(program, "store %s is for one thread per rank", o->backend->name);
-    if (o->backend->on_socket && o->socket == NULL)
-        ex_usage_error(program, "store %s needs --socket", o->backend->name);
+    check_store(program, o);
 }
 
 static void parse(int argc, char **argv, struct kv_options *o)
@@ -147,11 +176,14 @@ static void parse(int argc, char **argv, struct kv_options *o)
     static const struct option names[] = {
         { "store", required_argument, NULL, 'a' },   { "mix", required_argument, NULL, 'm' },
         { "dist", required_argument, NULL, 'd' },    { "records", required_argument, NULL, 'n' },
+        { "key-bytes", required_argument, NULL, 'K' },
+        { "value-bytes", required_argument, NULL, 'v' },
         { "value", required_argument, NULL, 'v' },   { "window", required_argument, NULL, 'w' },
         { "threads", required_argument, NULL, 'T' }, { "seconds", required_argument, NULL, 's' },
         { "ops", required_argument, NULL, 'o' },     { "room", required_argument, NULL, 'R' },
         { "sample", required_argument, NULL, 'S' },  { "flavor", required_argument, NULL, 'f' },
-        { "socket", required_argument, NULL, 'k' },  { "seed", required_argument, NULL, 'r' },
+        { "at", required_argument, NULL, 'k' },      { "server", required_argument, NULL, 'P' },
+        { "seed", required_argument, NULL, 'r' },
         { "no-check", no_argument, NULL, 'c' },      { "json", no_argument, NULL, 'j' },
         { "progress", no_argument, NULL, 'p' },      { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -160,8 +192,9 @@ static void parse(int argc, char **argv, struct kv_options *o)
 
     *o = (struct kv_options){ .backend = kv_backends[0], .mix = kv_mix_find('b'),
                               .distribution = KV_DISTRIBUTIONS, .records = 1000000, .room = -1,
-                              .value_bytes = 100, .window = 1, .threads = 1, .seconds = 1,
-                              .sample = 16, .seed = 1, .check = true };
+                              .key_bytes = KV_NUMBER_KEY, .value_bytes = 100, .window = 1,
+                              .threads = 1, .seconds = 1, .sample = 16, .seed = 1,
+                              .check = true };
     make_help(argv[0], text, sizeof(text));
     ex_only_options(argc, argv, names, text, parse_one, o);
     complete_options(argv[0], o);
@@ -178,18 +211,22 @@ static void json_times(const char *name, const struct kv_histogram *h)
 
 static void print_json(const struct kv_options *o, const struct kv_result_set *r, const char *check)
 {
+    const struct kv_mix *m = o->mix;
+
     printf("{\"example\": \"kv_ycsb\", \"store\": \"%s\", \"mix\": \"%c\", \"dist\": \"%s\", "
            "\"ranks\": %d, \"threads\": %" PRId64 ", \"window\": %" PRId64 ", \"records\": %" PRId64
-           ", \"value\": %" PRId64 ", \"open_seconds\": %.6f, \"load_seconds\": %.6f, "
-           "\"seconds\": %.6f, \"ops\": %" PRIu64 ", \"reads\": %" PRIu64 ", \"%ss\": %" PRIu64
-           ", \"rate\": %.1f, ", o->backend->name, o->mix->name,
-           kv_distribution_names[o->distribution], ex_size(), o->threads, o->window, o->records,
-           o->value_bytes, r->open_seconds, r->load_seconds, r->seconds, r->ops, r->reads,
-           o->mix->other == KV_INSERT ? "insert" : "update", r->others,
-           (double)r->ops / r->seconds);
-    json_times("read", &r->read_times);
+           ", \"key\": %" PRId64 ", \"value\": %" PRId64 ", \"open_seconds\": %.6f, "
+           "\"load_seconds\": %.6f, \"seconds\": %.6f, \"cpu_seconds\": %.6f, ",
+           o->backend->name, m->name, kv_distribution_names[o->distribution], ex_size(),
+           o->threads, o->window, o->records, o->key_bytes, o->value_bytes, r->open_seconds,
+           r->load_seconds, r->seconds, r->cpu_seconds);
+    printf("\"ops\": %" PRIu64 ", \"%s\": %" PRIu64 ", \"%s\": %" PRIu64 ", \"entries\": %" PRIu64
+           ", \"rate\": %.1f, \"cpu_rate\": %.1f, ", r->ops, kinds[m->usual].many, r->usual,
+           kinds[m->other].many, r->others, r->entries, (double)r->ops / r->seconds,
+           (double)r->ops / r->cpu_seconds);
+    json_times(kinds[m->usual].one, &r->usual_times);
     printf(", ");
-    json_times(o->mix->other == KV_INSERT ? "insert" : "update", &r->other_times);
+    json_times(kinds[m->other].one, &r->other_times);
     printf(", \"checked\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"check\": \"%s\"}\n", r->checked,
            r->wrong, check);
 }
@@ -198,34 +235,43 @@ static void table_times(const char *name, const struct kv_histogram *h)
 {
     if (kv_histogram_total(h) == 0)
         return;
-    printf("%-14s", name);
+    printf("  %-12s", name);
     for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
         printf(" %10.2f", (double)kv_histogram_percentile(h, percents[i]) / 1e3);
     printf(" %10.2f\n", (double)h->most / 1e3);
 }
 
-static void print_table(const struct kv_options *o, const struct kv_result_set *r,
-                        const char *check)
+static void table_head(const struct kv_options *o)
 {
-    const char *other = o->mix->other == KV_INSERT ? "insert" : "update";
-
     printf("%-14s %s\n", "store", o->backend->name);
     printf("%-14s %c: %s, keys %s\n", "mix", o->mix->name, o->mix->text,
            kv_distribution_names[o->distribution]);
     printf("%-14s %d, of %" PRId64 " thread%s, window %" PRId64 "\n", "ranks", ex_size(),
            o->threads, o->threads > 1 ? "s" : "", o->window);
-    printf("%-14s %" PRId64 " of %" PRId64 " bytes\n", "records", o->records, o->value_bytes);
+    printf("%-14s %" PRId64 ", keys of %" PRId64 " bytes, values of %" PRId64 "\n", "records",
+           o->records, o->key_bytes, o->value_bytes);
+}
+
+static void print_table(const struct kv_options *o, const struct kv_result_set *r,
+                        const char *check)
+{
+    const struct kv_mix *m = o->mix;
+
+    table_head(o);
     printf("%-14s %.3f s, loaded in %.3f s (%.0f per second)\n", "set up in", r->open_seconds,
            r->load_seconds, (double)o->records / r->load_seconds);
-    printf("%-14s %" PRIu64 " in %.3f s: %" PRIu64 " reads, %" PRIu64 " %ss\n", "made", r->ops,
-           r->seconds, r->reads, r->others, other);
-    printf("%-14s %.0f per second\n", "rate", (double)r->ops / r->seconds);
+    printf("%-14s %" PRIu64 " in %.3f s: %" PRIu64 " %s, %" PRIu64 " %s\n", "made", r->ops,
+           r->seconds, r->usual, kinds[m->usual].many, r->others, kinds[m->other].many);
+    if (m->usual == KV_SCAN)
+        printf("%-14s %" PRIu64 " entries\n", "scanned", r->entries);
+    printf("%-14s %.0f per second, %.0f per second of CPU time\n", "rate",
+           (double)r->ops / r->seconds, (double)r->ops / r->cpu_seconds);
     printf("%-14s", "microseconds");
     for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++)
         printf("    p%-6g", percents[i]);
     printf("        max\n");
-    table_times("  read", &r->read_times);
-    table_times(o->mix->other == KV_INSERT ? "  insert" : "  update", &r->other_times);
+    table_times(kinds[m->usual].one, &r->usual_times);
+    table_times(kinds[m->other].one, &r->other_times);
     printf("%-14s %s", "check", check);
     if (o->check)
         printf(" (%" PRIu64 " records looked at in %.3f s)", r->checked, r->check_seconds);

@@ -33,6 +33,46 @@ Test(kv_workload, keys_differ_and_are_not_0)
     free(keys);
 }
 
+/* Keys as bytes are those of the numbers, in their order. */
+Test(kv_workload, keys_as_bytes)
+{
+    static const size_t sizes[] = { 8, 20, 24, KV_MOST_KEY };
+    unsigned char last[KV_MOST_KEY], key[KV_MOST_KEY];
+    uint64_t number;
+
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (int bit = 0; bit < 64; bit++) {
+            kv_key_make(key, sizes[s], UINT64_C(0x9abcdef012345678) >> (63 - bit));
+            cr_assert(kv_key_read(key, sizes[s], &number));
+            cr_assert_eq(number, UINT64_C(0x9abcdef012345678) >> (63 - bit));
+            cr_assert(bit == 0 || memcmp(last, key, sizes[s]) < 0);
+            memcpy(last, key, sizes[s]);
+        }
+    }
+    key[0] = 'U';
+    cr_assert_not(kv_key_read(key, 24, &number));
+    cr_assert_not(kv_key_read("user000000000000000000g0", 24, &number));
+    cr_assert(kv_key_read("user000000000000000000f0", 24, &number) && number == 0xf0);
+    cr_assert_not(kv_key_read("user0000", 9, &number));
+}
+
+/* Each length as often: chi square of 99 degrees of freedom, 14 is its standard deviation. */
+Test(kv_workload, lengths_of_scans)
+{
+    uint32_t counts[KV_MOST_SCANNED + 1] = { 0 };
+    double square = 0, mean = (double)DRAWS / KV_MOST_SCANNED;
+
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        uint64_t length = kv_scan_length(3, i);
+
+        cr_assert(length >= 1 && length <= KV_MOST_SCANNED);
+        counts[length]++;
+    }
+    for (int i = 1; i <= KV_MOST_SCANNED; i++)
+        square += (counts[i] - mean) * (counts[i] - mean) / mean;
+    cr_assert(square < 99 + 5 * 14, "chi square is %.0f", square);
+}
+
 Test(kv_workload, a_value_says_who_wrote_it)
 {
     static const size_t sizes[] = { 8, 9, 15, 16, 23, 64, 100, 1000, KV_MOST_VALUE };
@@ -177,18 +217,21 @@ Test(kv_workload, mixes)
 {
     static const struct { char name; double other; enum kv_kind kind; } rows[] = {
         { 'a', 0.5, KV_UPDATE }, { 'b', 0.05, KV_UPDATE }, { 'c', 0, KV_UPDATE },
-        { 'd', 0.05, KV_INSERT },
+        { 'd', 0.05, KV_INSERT }, { 'e', 0.05, KV_INSERT }, { 'f', 0.5, KV_MODIFY },
     };
     uint32_t *counts = calloc(RECORDS, sizeof(*counts));
 
     cr_assert_not_null(counts);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         double share = (double)tape_others(rows[i].name, KV_UNIFORM, counts) / DRAWS;
 
         cr_assert(fabs(share - rows[i].other) <= 0.02 * rows[i].other, "mix %c", rows[i].name);
         cr_assert_eq(kv_mix_find(rows[i].name)->other, rows[i].kind);
     }
-    cr_assert_null(kv_mix_find('e'));
+    cr_assert_eq(kv_mix_find('e')->usual, KV_SCAN);
+    cr_assert_eq(kv_mix_find('d')->distribution, KV_LATEST);
+    cr_assert_eq(kv_mix_find('e')->distribution, KV_ZIPF);
+    cr_assert_null(kv_mix_find('g'));
     cr_assert_null(kv_mix_find('A'));
     free(counts);
 }

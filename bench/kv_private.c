@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kv_hash_table {
+struct kv_private_table {
     size_t mask;           /* entries, a power of two, less one */
     size_t entry_bytes;
     size_t value_bytes;
@@ -18,7 +18,7 @@ struct kv_hash_table {
 
 static void *open_table(const struct kv_options *o, uint64_t most, uint64_t all)
 {
-    struct kv_hash_table *t = calloc(1, sizeof(*t));
+    struct kv_private_table *t = calloc(1, sizeof(*t));
     size_t entries = 64;
 
     (void)all;
@@ -37,7 +37,7 @@ static void *open_table(const struct kv_options *o, uint64_t most, uint64_t all)
 
 static void close_table(void *store)
 {
-    struct kv_hash_table *t = store;
+    struct kv_private_table *t = store;
 
     free(t->entries);
     free(t);
@@ -55,7 +55,7 @@ static void detach(void *session)
 }
 
 /* The entry of a key, or the free one where it would be. */
-static unsigned char *find(const struct kv_hash_table *t, uint64_t key, uint64_t *found)
+static unsigned char *find(const struct kv_private_table *t, uint64_t key, uint64_t *found)
 {
     for (size_t at = (size_t)kv_mix64(key); ; at++) {
         unsigned char *entry = t->entries + (at & t->mask) * t->entry_bytes;
@@ -66,9 +66,9 @@ static unsigned char *find(const struct kv_hash_table *t, uint64_t key, uint64_t
     }
 }
 
-bool kv_hash_get(const void *table, uint64_t key, void *value)
+bool kv_private_get(const void *table, uint64_t key, void *value)
 {
-    const struct kv_hash_table *t = table;
+    const struct kv_private_table *t = table;
     uint64_t found;
     const unsigned char *entry = find(t, key, &found);
 
@@ -80,12 +80,12 @@ bool kv_hash_get(const void *table, uint64_t key, void *value)
 
 static bool start(void *session, struct kv_op *op)
 {
-    struct kv_hash_table *t = session;
+    struct kv_private_table *t = session;
     unsigned char *entry;
     uint64_t found;
 
     if (op->kind == KV_READ) {
-        op->result = kv_hash_get(t, op->key, op->value) ? KV_DONE : KV_MISSING;
+        op->result = kv_private_get(t, op->key, op->value) ? KV_DONE : KV_MISSING;
         return true;
     }
     entry = find(t, op->key, &found);
@@ -109,8 +109,8 @@ static void finish(void *session, struct kv_op *op)
     (void)op;
 }
 
-const struct kv_backend kv_hash = {
-    .name = "hash",
+const struct kv_backend kv_private = {
+    .name = "private",
     .text = "the raw limit: each rank has a hash table of its own, in private memory",
     .alone = true,
     .one_thread = true,
