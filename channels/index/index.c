@@ -21,8 +21,7 @@ int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, s
     ix->node = malloc(sizeof *ix->node);
     ix->right = malloc(sizeof *ix->right);
     ix->upper = malloc(sizeof *ix->upper);
-    ix->merged = malloc(sizeof *ix->merged);
-    if (ix->node == NULL || ix->right == NULL || ix->upper == NULL || ix->merged == NULL)
+    if (ix->node == NULL || ix->right == NULL || ix->upper == NULL)
         return LOCO_ERR_NO_MEMORY;
     return loci_index_cache_open(ix, cached);
 }
@@ -33,7 +32,6 @@ void loci_index_close(struct loci_index *ix)
     free(ix->node);
     free(ix->right);
     free(ix->upper);
-    free(ix->merged);
     free(ix->apart);
 }
 

@@ -7,7 +7,8 @@
  *   node.c           the bytes of a node
  *   index_cache.c    copies of nodes above the leaves
  *   index_find.c     the way to the node of a key
- *   index_write.c    writing a changed node: splitting it, taking it out
+ *   index_write.c    writing a changed node: splitting it
+ *   index_remove.c   taking out nodes that are empty
  *   index_apart.c    values in objects of their own
  *   index_calls.c    the calls on one key
  *   tree.c           trees: opening them, and these calls          tree_cursor.c   in order
@@ -21,9 +22,11 @@
  *   b. the nodes above the leaves name all nodes below them, by their low fences
  *   c. the low fence of a node, and its level, never change while its object is a node
  *   d. a value has an object of its own if and only if an entry names it; and it says which tree
- *      and key it is of.
- * For whatever breaks one of these in passing (a split: a, b; an entry with such a value: d) is one
- * transaction.
+ *      and key it is of
+ *   e. a node that is bare (a leaf without entries, or a node with a bare one alone below it) is
+ *      the first one below its parent; and a root above level 1 names two nodes at least.
+ * Whatever breaks one of these in passing (a split: a, b; an entry with such a value: d; an entry
+ * that is a leaf's last one: e) is one transaction.
  *
  * So whoever reads a node of this tree, of level 0, whose fences hold a key, has read the leaf of
  * that key, whatever made him read that object. All that leads him there is a hint: copies of upper
@@ -55,9 +58,9 @@ struct loci_index {
     struct loci_cached *cached;         /* in sets; index_cache.c */
     size_t sets;
     unsigned turn;
-    /* The node that is found or written; a right half, or the node that is taken out; upper nodes
-     * on the way, or a left neighbour; what is made of it. */
-    union loci_node_buffer *node, *right, *upper, *merged;
+    /* The node that is found or written; a right half, or the leaf that is taken out; upper nodes
+     * on the way, or a left neighbour. */
+    union loci_node_buffer *node, *right, *upper;
     unsigned char fence[LOCI_NODE_KEY_MAX];
     unsigned char *apart;               /* a value with its head; NULL: none so far */
 };
@@ -84,6 +87,12 @@ struct loci_index_kind {
 int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
                     loco_object_t root, size_t leaf_bytes, size_t inner_bytes, size_t cached);
 void loci_index_close(struct loci_index *ix);
+
+/* Bytes that a node of that level may have before it is split. */
+static inline size_t loci_index_limit(const struct loci_index *ix, unsigned level)
+{
+    return level > 0 ? ix->inner_bytes : ix->leaf_bytes;
+}
 
 /* What has been read cannot be together: LOCO_ERR_CONFLICT, if the transaction is one that may find
  * that out late; else the tree is broken. */
@@ -120,7 +129,13 @@ int loci_index_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t
 int loci_index_new(struct loci_index *ix, const void *value, size_t len, loco_object_t *object);
 /* ix->node is what `object` is to be; entry number `changed` of it is new or larger. */
 int loci_index_write(struct loci_index *ix, loco_object_t object, unsigned changed);
-/* The same of a leaf that has lost an entry. */
+/* A node that is not too large, as it is. */
+int loci_index_write_node(struct loci_index *ix, loco_object_t object,
+                          const struct loci_node *node);
+
+/* ---- index_remove.c: within a transaction, too ---- */
+
+/* ix->node, a leaf that has lost an entry, is what `object` is to be. */
 int loci_index_write_less(struct loci_index *ix, loco_object_t object);
 
 /* ---- index_apart.c ---- */

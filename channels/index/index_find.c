@@ -82,7 +82,7 @@ static int hint(struct loci_index *ix, loco_bytes_t key, unsigned level, bool fr
 static int walk(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key, unsigned level,
                 unsigned limit, union loci_node_buffer *to, loco_object_t *object)
 {
-    size_t expected = level > 0 ? ix->inner_bytes : ix->leaf_bytes;
+    size_t expected = loci_index_limit(ix, level);
 
     for (unsigned steps = 0; steps < limit; steps++) {
         int status = loci_index_read_node(ix, how, *object, expected, to), side;

@@ -5,20 +5,11 @@
  *
  * A node that is too large: its right half becomes a new node, and the level above gets an entry
  * for that, so that it may have to be split as well. A root that is too large: both halves become
- * new nodes, and the root is the only node of a new level.
- *
- * A leaf that has lost its last entry is taken out: its left neighbour gets its fence and its link,
- * and its entry above goes. It stays where it is the first below its parent, whose low fence it
- * has: then keys from there on would not be below that parent any more. */
+ * new nodes, and the root is the only node of a new level. */
 
 #include "config.h"
 
 #include "index.h"
-
-static size_t limit_of(const struct loci_index *ix, const struct loci_node *node)
-{
-    return node->level > 0 ? ix->inner_bytes : ix->leaf_bytes;
-}
 
 /* ---- objects ---- */
 
@@ -40,7 +31,8 @@ static int new_node(struct loci_index *ix, const struct loci_node *node, loco_ob
     return loci_index_new(ix, node, loci_node_bytes(node), object);
 }
 
-static int write_node(struct loci_index *ix, loco_object_t object, const struct loci_node *node)
+int loci_index_write_node(struct loci_index *ix, loco_object_t object,
+                          const struct loci_node *node)
 {
     if (node->level > 0)
         loci_index_forget(ix, object);
@@ -91,7 +83,7 @@ static int grow(struct loci_index *ix, unsigned changed)
     loci_node_make(root, ix->id, ix->node->node.level + 1u, loco_bytes(NULL, 0), NULL, 0);
     loci_node_insert(root, 0, loco_bytes(NULL, 0), handle_as_value(&left), false);
     loci_node_insert(root, 1, fence, handle_as_value(&right), false);
-    return write_node(ix, ix->root, root);
+    return loci_index_write_node(ix, ix->root, root);
 }
 
 int loci_index_write(struct loci_index *ix, loco_object_t object, unsigned changed)
@@ -105,13 +97,13 @@ int loci_index_write(struct loci_index *ix, loco_object_t object, unsigned chang
         loco_bytes_t fence;
         bool found;
 
-        if (!loci_node_is_large(node, limit_of(ix, node)))
-            return write_node(ix, object, node);
+        if (!loci_node_is_large(node, loci_index_limit(ix, node->level)))
+            return loci_index_write_node(ix, object, node);
         if (object == ix->root)
             return grow(ix, changed);
         status = split(ix, changed, &fence, &right);
         if (status == LOCO_OK)
-            status = write_node(ix, object, node);
+            status = loci_index_write_node(ix, object, node);
         if (status == LOCO_OK)
             status = loci_index_find(ix, LOCI_INDEX_READ, fence, level + 1, ix->node, &object);
         if (status != LOCO_OK)
@@ -122,67 +114,4 @@ int loci_index_write(struct loci_index *ix, loco_object_t object, unsigned chang
         loci_node_insert(node, changed, fence, handle_as_value(&right), false);
     }
     return status;
-}
-
-/* ---- empty ---- */
-
-/* The left neighbour of `object`, whose low fence is `low`, to ix->upper: from a node on that is
- * left of it. */
-static int find_left(struct loci_index *ix, loco_object_t object, loco_bytes_t low,
-                     loco_object_t *left)
-{
-    const struct loci_node *node = &ix->upper->node;
-
-    for (;;) {
-        int status = loci_index_read_node(ix, LOCI_INDEX_READ, *left, ix->leaf_bytes, ix->upper);
-
-        if (status != LOCO_OK)
-            return status == LOCO_ERR_NOT_FOUND ? loci_index_broken(ix) : status;
-        if (node->right == object)
-            return LOCO_OK;
-        if (loci_node_side(node, low) <= 0)
-            return loci_index_broken(ix);
-        *left = node->right;
-    }
-}
-
-/* ix->right, a leaf, goes to its left neighbour; entry `i` of ix->node, its parent, is about it. */
-static int take_out(struct loci_index *ix, loco_object_t object, loco_object_t parent, unsigned i)
-{
-    struct loci_node *merged = &ix->merged->node;
-    loco_object_t left = loci_node_handle(&ix->node->node, i - 1);
-    int status = find_left(ix, object, loci_node_low(&ix->right->node), &left);
-
-    if (status != LOCO_OK)
-        return status;
-    if (!loci_node_merge(merged, &ix->upper->node, &ix->right->node))
-        return write_node(ix, object, &ix->right->node);
-    status = write_node(ix, left, merged);
-    if (status == LOCO_OK)
-        status = loco_tx_free(ix->tx, object);
-    if (status != LOCO_OK)
-        return status;
-    loci_node_remove(&ix->node->node, i);
-    return write_node(ix, parent, &ix->node->node);
-}
-
-int loci_index_write_less(struct loci_index *ix, loco_object_t object)
-{
-    union loci_node_buffer *leaf = ix->node;
-    loco_object_t parent;
-    bool found = false;
-    unsigned i = 0;
-    int status;
-
-    if (leaf->node.n > 0 || leaf->node.low == 0)
-        return write_node(ix, object, &leaf->node);
-    ix->node = ix->right;
-    ix->right = leaf;
-    status = loci_index_find(ix, LOCI_INDEX_READ, loci_node_low(&leaf->node), 1, ix->node, &parent);
-    if (status != LOCO_OK)
-        return status;
-    i = loci_node_find(&ix->node->node, loci_node_low(&leaf->node), &found);
-    if (!found || i == 0 || loci_node_handle(&ix->node->node, i) != object)
-        return write_node(ix, object, &leaf->node);
-    return take_out(ix, object, parent, i);
 }

@@ -71,7 +71,7 @@ static bool are_entries(const struct loci_node *node)
 bool loci_node_is(const struct loci_node *node, size_t len, uint64_t tree)
 {
     return len >= sizeof *node && node->magic == LOCI_NODE_MAGIC && node->tree == tree
-           && len <= LOCI_NODE_BYTES_MAX && loci_node_bytes(node) == len
+           && len <= LOCI_NODE_BYTES_LAST && loci_node_bytes(node) == len
            && node->low <= LOCI_NODE_KEY_MAX
            && (node->high <= LOCI_NODE_KEY_MAX || !loci_node_has_high(node))
            && begin_of(node, 0) <= node->heap && are_entries(node);
@@ -207,7 +207,7 @@ void loci_node_replace(struct loci_node *node, unsigned i, loco_bytes_t value, b
 unsigned loci_node_split_point(const struct loci_node *node, unsigned changed)
 {
     size_t first = begin_of(node, 0), half = first + (node->heap - first) / 2;
-    unsigned at = 1;
+    unsigned at = node->level > 0 && node->n > 2 ? 2 : 1;     /* index_remove.c says why */
 
     /* Keys that come in their order leave full nodes behind. */
     if (!loci_node_has_high(node) && changed + 1 == node->n)
@@ -237,20 +237,30 @@ static void append(struct loci_node *to, const struct loci_node *from, unsigned 
                          loci_node_is_apart(from, i));
 }
 
-/* The first `n` entries stay, and the high fence is another one. */
-static void cut(struct loci_node *node, unsigned n, loco_bytes_t high)
+/* Another high fence, which is not bytes of that node; NULL: none. */
+static void set_high(struct loci_node *node, const loco_bytes_t *high)
 {
-    size_t begin = begin_of(node, 0), end = node->end[n - 1], new_begin = node->low + high.len;
+    size_t begin = begin_of(node, 0), new_begin = node->low + (high == NULL ? 0 : high->len);
+    unsigned char *heap = heap_of(node);
+
+    memmove(heap + new_begin, heap + begin, node->heap - begin);
+    if (high != NULL)
+        put(heap + node->low, *high);
+    for (unsigned i = 0; i < node->n; i++)
+        node->end[i] = (uint16_t)(node->end[i] + new_begin - begin);
+    node->heap = (uint16_t)(node->heap + new_begin - begin);
+    node->high = high == NULL ? LOCI_NODE_NO_HIGH : (uint16_t)high->len;
+}
+
+/* The first `n` entries stay. */
+static void cut(struct loci_node *node, unsigned n)
+{
     const unsigned char *heap = loci_node_heap(node);
+    size_t end = node->end[n - 1];
 
     node->n = (uint16_t)n;
-    node->high = (uint16_t)high.len;
-    memmove(heap_of(node), heap, node->low);
-    memmove(heap_of(node) + new_begin, heap + begin, end - begin);
-    put(heap_of(node) + node->low, high);
-    for (unsigned i = 0; i < n; i++)
-        node->end[i] = (uint16_t)(node->end[i] + new_begin - begin);
-    node->heap = (uint16_t)(new_begin + end - begin);
+    node->heap = (uint16_t)end;
+    memmove(heap_of(node), heap, end);
 }
 
 void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right)
@@ -260,19 +270,15 @@ void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *righ
     loci_node_make(right, node->tree, node->level, separator(node, at),
                    loci_node_has_high(node) ? &high : NULL, node->right);
     append(right, node, at);
-    cut(node, at, loci_node_low(right));
+    cut(node, at);
+    high = loci_node_low(right);
+    set_high(node, &high);
 }
 
-bool loci_node_merge(struct loci_node *to, const struct loci_node *node,
-                     const struct loci_node *right)
+void loci_node_extend(struct loci_node *node, const struct loci_node *right, uint64_t link)
 {
     loco_bytes_t high = loci_node_has_high(right) ? loci_node_high(right) : loco_bytes(NULL, 0);
 
-    if (loci_node_bytes(node) + loci_node_bytes(right) > LOCI_NODE_BYTES_MAX)
-        return false;
-    loci_node_make(to, node->tree, node->level, loci_node_low(node),
-                   loci_node_has_high(right) ? &high : NULL, right->right);
-    append(to, node, 0);
-    append(to, right, 0);
-    return true;
+    set_high(node, loci_node_has_high(right) ? &high : NULL);
+    node->right = link;
 }

@@ -24,6 +24,8 @@
 #define LOCI_NODE_INLINE_MAX 104u       /* and of a value in a leaf: others have their own object */
 #define LOCI_NODE_BYTES_MAX 16384u      /* that one may have before it is split, */
 #define LOCI_NODE_ENTRIES_MIN 4         /* and entries that it may have in any case, less one */
+/* One that was extended has the longest fence in place of its own. */
+#define LOCI_NODE_BYTES_LAST (LOCI_NODE_BYTES_MAX + LOCI_NODE_KEY_MAX)
 #define LOCI_NODE_ROOM (LOCI_NODE_BYTES_MAX + 4096u)    /* bytes with one entry more */
 #define LOCI_NODE_NO_HIGH UINT16_MAX
 
@@ -129,8 +131,8 @@ unsigned loci_node_split_point(const struct loci_node *node, unsigned changed);
 /* Those from number `at` on, 1 or above, go to a new node `right`. The caller puts its handle into
  * the link of the old one. */
 void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right);
-/* To `to`: a node in place of two neighbours, with what both have. False: they are too large. */
-bool loci_node_merge(struct loci_node *to, const struct loci_node *node,
-                     const struct loci_node *right);
+/* It ends where `right` ends, and has that link: its right neighbour, with no entries that are to
+ * stay, is taken out. */
+void loci_node_extend(struct loci_node *node, const struct loci_node *right, uint64_t link);
 
 #endif

@@ -48,8 +48,10 @@ extern "C" {
  *
  * Memory: a leaf of about `leaf_bytes` for every 10 to 20 entries of 16 bytes, in one object; a
  * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
- * that object alone, so that changes of neighbours do not meet. Leaves that lose their last entry
- * are removed, but the first ones below their parent.
+ * that object alone, so that changes of neighbours do not meet. A leaf that loses its last entry is
+ * removed in the same transaction, unless it is the first of several below its parent; so are its
+ * parents once nothing else is below them. A tree that is used as a queue, whose keys come at one
+ * end and go at the other, stays as small as its entries are few.
  *
  * Source: B-link trees (Lehman and Yao 1981), for readers whose idea of the upper nodes is old; the
  * nodes are copied, never changed, and each change is a transaction of the store.

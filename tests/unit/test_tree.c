@@ -318,6 +318,29 @@ static int cursor_body(loco_runtime_t *rt, int rank, void *arg)
     return close_seat(rt, &s);
 }
 
+/* ---- a queue ---- */
+
+#define QUEUED 50u
+
+/* Keys come at one end and go at the other: no nodes are left behind. */
+static int queue_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_store_scavenged_t found = { 0 };
+    unsigned char bytes[8];
+    struct seat s;
+
+    CHECK_EQ(open_seat(rt, arg, &s), 0);
+    for (uint64_t i = 0; i < (uint64_t)run_rounds(2000) && rank == 0; i++) {
+        CHECK_OK(loco_tree_insert(s.tree, loco_key64(i, bytes), loco_text("value")));
+        if (i >= QUEUED)
+            CHECK_OK(loco_tree_delete(s.tree, loco_key64(i - QUEUED, bytes)));
+    }
+    if (rank == 0)
+        CHECK_OK(loco_store_scavenge(s.store, &found));
+    CHECK(found.objects < QUEUED);
+    return close_seat(rt, &s);
+}
+
 /* ---- the tests ---- */
 
 static const loco_tree_options_t small = { .leaf_bytes = 128, .inner_bytes = 128, .cached = 8 };
@@ -348,4 +371,9 @@ Test(tree, cursors, .timeout = RUN_SECONDS)
 {
     on_both(2, cursor_body, &small);
     on_both(2, cursor_body, NULL);
+}
+
+Test(tree, queue, .timeout = RUN_SECONDS)
+{
+    on_both(2, queue_body, &small);
 }

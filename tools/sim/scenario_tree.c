@@ -53,6 +53,18 @@ static int in_a_row(struct tree_client *c, int (*call)(struct tree_client *, uin
     return SIM_FINE;
 }
 
+/* A queue: the upper levels come and go, too. */
+static int queue(struct tree_client *c)
+{
+    uint64_t n = c->u->s->plain;
+
+    for (uint64_t key = n / 2; key < n; key++)
+        PASS(tree_insert(c, key));
+    for (uint64_t key = n / 3; key < n; key++)
+        PASS(tree_delete(c, key));
+    return SIM_FINE;
+}
+
 static int some_scan(struct tree_client *c)
 {
     uint64_t keys = tree_keys(c->u->s), from = loci_sim_draw((uint32_t)keys);
@@ -65,7 +77,7 @@ static int some_scan(struct tree_client *c)
 
 static int one_call(struct tree_client *c)
 {
-    switch (loci_sim_draw(20)) {
+    switch (loci_sim_draw(21)) {
     case 0: case 1: return tree_insert(c, some_key(c));
     case 2: case 3: return tree_put(c, some_key(c));
     case 4: return tree_update(c, some_key(c));
@@ -77,6 +89,7 @@ static int one_call(struct tree_client *c)
     case 15: case 16: return some_scan(c);
     case 17: return tree_tx_look(c);
     case 18: return tree_tx_many(c);
+    case 19: return loci_sim_draw(2) == 0 ? queue(c) : tree_get(c, some_key(c));
     default: return tree_tx_twins(c);
     }
 }

@@ -14,9 +14,10 @@
 #define NODES_MAX 512                   /* of a level */
 #define KEY_BYTES 16                    /* of the keys that the scenario has */
 
-/* What a level says of the one below: keys and handles. */
+/* What a level says of the one below: keys and handles, and whether a node may be bare. */
 struct named {
     size_t n;
+    bool may_be_bare[NODES_MAX];
     loco_object_t object[NODES_MAX];
     unsigned char key[NODES_MAX][KEY_BYTES];
     size_t len[NODES_MAX];
@@ -43,9 +44,12 @@ static bool is(loco_bytes_t a, loco_bytes_t b)
     return loci_bytes_compare(a, b) == 0;
 }
 
-static int note_entries(struct survey *v)
+static int note_entries(struct survey *v, bool may_be_bare)
 {
     const struct loci_node *node = &v->node.node;
+
+    WHOLE(v, node->n > 0 || may_be_bare, "an empty leaf has not been taken out");
+    WHOLE(v, node->level < 2 || v->here.n > 1 || node->n > 1, "one node alone is below the root");
 
     for (unsigned i = 0; i < node->n; i++) {
         loco_bytes_t key = loci_node_key(node, i), value;
@@ -64,6 +68,7 @@ static int note_entries(struct survey *v)
         }
         WHOLE(v, b->n < NODES_MAX && key.len <= KEY_BYTES, "too much of it");
         b->object[b->n] = loci_node_handle(node, i);
+        b->may_be_bare[b->n] = i == 0 && (node->n > 1 || may_be_bare);
         memcpy(b->key[b->n], key.data, key.len);
         b->len[b->n++] = key.len;
     }
@@ -89,7 +94,7 @@ static int look_at(struct survey *v, size_t i, unsigned level)
     WHOLE(v, loci_node_has_high(node) != last && node->right == (last ? 0 : h->object[i + 1])
           && (last || is(loci_node_high(node), loco_bytes(h->key[i + 1], h->len[i + 1]))),
           "node %zu of level %u does not end where the next one begins", i, level);
-    return note_entries(v);
+    return note_entries(v, h->may_be_bare[i]);
 }
 
 static int look_at_level(struct survey *v, unsigned level)
@@ -113,6 +118,7 @@ static int look(struct survey *v)
     v->here.n = 1;
     v->here.object[0] = v->ix->root;
     v->here.len[0] = 0;
+    v->here.may_be_bare[0] = true;
     for (; level >= 0 && status == LOCO_OK && v->why[0] == '\0'; level--)
         status = look_at_level(v, (unsigned)level);
     return status;
