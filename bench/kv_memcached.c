@@ -25,7 +25,7 @@ enum { GET_EXTRAS = 4, SET_EXTRAS = 8 };
 
 struct session {
     struct kv_socket *socket;
-    size_t value_bytes;
+    size_t key_bytes, value_bytes;
 };
 
 static void *open_store(const struct kv_options *o, uint64_t most, uint64_t all)
@@ -47,6 +47,7 @@ static void *attach(void *store, int window)
 
     if (c == NULL)
         ex_abort("no memory for a session");
+    c->key_bytes = (size_t)o->key_bytes;
     c->value_bytes = (size_t)o->value_bytes;
     c->socket = kv_socket_open(o->at, window);
     return c;
@@ -70,14 +71,14 @@ static bool start(void *session, struct kv_op *op)
     struct head head = {
         .magic = REQUEST,
         .opcode = opcodes[op->kind],
-        .key_bytes = htons(sizeof(op->key)),
+        .key_bytes = htons((uint16_t)c->key_bytes),
         .extra_bytes = (uint8_t)extras,
-        .body_bytes = htonl((uint32_t)(extras + sizeof(op->key) + value)),
+        .body_bytes = htonl((uint32_t)(extras + c->key_bytes + value)),
     };
 
     kv_socket_put(c->socket, &head, sizeof(head));
     kv_socket_put(c->socket, no_flags_no_end, extras);
-    kv_socket_put(c->socket, &op->key, sizeof(op->key));
+    kv_socket_put(c->socket, op->name, c->key_bytes);
     kv_socket_put(c->socket, op->value, value);
     kv_socket_end_request(c->socket);
     return false;
@@ -116,6 +117,7 @@ const struct kv_backend kv_memcached = {
     .name = "memcached",
     .text = "a memcached server",
     .place = "its socket",
+    .names = true,
     .open = open_store,
     .close = close_store,
     .attach = attach,

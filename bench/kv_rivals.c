@@ -3,6 +3,15 @@
 #include "kv_rivals.h"
 
 const struct kv_backend *const kv_backends[] = {
-    &kv_loco, &kv_mpi, &kv_tree, &kv_redis, &kv_memcached, &kv_private, &kv_btree,
-    NULL,
+    &kv_loco, &kv_mpi, &kv_tree, &kv_redis, &kv_redis_sorted, &kv_memcached,
+#ifdef LOCO_HAVE_LMDB
+    &kv_lmdb,
+#endif
+#ifdef LOCO_HAVE_ROCKSDB
+    &kv_rocksdb,
+#endif
+#ifdef LOCO_HAVE_WIREDTIGER
+    &kv_wiredtiger,
+#endif
+    &kv_private, &kv_btree, NULL,
 };

@@ -56,6 +56,10 @@ for program in smallbank tatp bank; do
 done
 status 0 "transactions beside those without a log" '^bank-price *unlogged *[0-9.]*[1-9]' \
     "$srcdir/bench/tx_compare" --build "$builddir" --work price --rounds 1 --seconds 0.2 --size 1000
+status 0 "a tree beside other stores" '^tree *e *24x100 *tree *[0-9.]*[1-9]' \
+    "$srcdir/bench/index_compare" --build "$builddir" --index tree --mixes a,e --rounds 1 \
+    --seconds 0.1 --records 1000
+status 2 "no such mix" "mixes takes" "$srcdir/bench/index_compare" --build "$builddir" --mixes g
 status 0 "commits of SmallBank around a death" '^killed *milliseconds without a commit .*[0-9] % before' \
     "$srcdir/bench/deaths_plot" --build "$builddir" --rounds 2 --output "$work/deaths"
 status 0 "what parts of transactions cost, simulated" '^+ chains *[0-9.]*[1-9]' \
