@@ -55,12 +55,13 @@ void kv_key_make(unsigned char *to, size_t bytes, uint64_t key)
 bool kv_key_read(const void *from, size_t bytes, uint64_t *key)
 {
     const unsigned char *at = from;
+    uint64_t number = 0;
     bool good = true;
 
-    *key = 0;
     if (bytes == KV_NUMBER_KEY) {
         for (int i = 0; i < 8; i++)
-            *key = *key << 8 | at[i];
+            number = number << 8 | at[i];
+        *key = number;
         return true;
     }
     if (bytes < KV_LEAST_TEXT_KEY || memcmp(at, key_head, sizeof(key_head)) != 0)
@@ -69,8 +70,9 @@ bool kv_key_read(const void *from, size_t bytes, uint64_t *key)
         unsigned digit = at[i] <= '9' ? at[i] - (unsigned)'0' : at[i] - (unsigned)'a' + 10;
 
         good = good && digit < 16;
-        *key = *key << 4 | (digit & 15);
+        number = number << 4 | (digit & 15);
     }
+    *key = number;
     return good;
 }
 

@@ -41,7 +41,10 @@
 
 struct loci_cached {
     loco_object_t object;               /* 0: none */
-    struct loci_node *node;
+    struct loci_node *node;             /* a copy, and behind it what makes it faster to search: */
+    size_t skip;                        /* bytes that all its keys but the first one share; */
+    const uint64_t *head;               /* the eight bytes of each key that follow, as a number, */
+    const loco_object_t *child;         /* and its handle */
 };
 
 #define LOCI_INDEX_KEY_MAX 1024u        /* bytes of a key, */
@@ -113,7 +116,9 @@ int loci_index_read_node(struct loci_index *ix, enum loci_index_how how, loco_ob
 
 int loci_index_cache_open(struct loci_index *ix, size_t nodes);
 void loci_index_cache_close(struct loci_index *ix);
-const struct loci_node *loci_index_cached(struct loci_index *ix, loco_object_t object);
+const struct loci_cached *loci_index_cached(struct loci_index *ix, loco_object_t object);
+/* The way down from a node that has the key between its fences, or 0. */
+loco_object_t loci_cached_child(const struct loci_cached *c, loco_bytes_t key);
 void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node);
 void loci_index_forget(struct loci_index *ix, loco_object_t object);
 

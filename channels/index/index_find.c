@@ -14,15 +14,17 @@
 
 /* ---- hints ---- */
 
-/* A node above the leaves: a copy, or as it is. It is valid until the next call. */
+/* A node above the leaves: *copy, or as it is. It is valid until the next call. */
 static int inner(struct loci_index *ix, loco_object_t object, bool fresh,
-                 const struct loci_node **node)
+                 const struct loci_cached **copy, const struct loci_node **node)
 {
     int status;
 
-    *node = fresh ? NULL : loci_index_cached(ix, object);
-    if (*node != NULL)
+    *copy = fresh ? NULL : loci_index_cached(ix, object);
+    if (*copy != NULL) {
+        *node = (*copy)->node;
         return LOCO_OK;
+    }
     status = loci_index_read_node(ix, LOCI_INDEX_PEEK, object, ix->inner_bytes, ix->upper);
     if (status != LOCO_OK)
         return status;
@@ -48,13 +50,14 @@ static loco_object_t next_of(const struct loci_node *node, loco_bytes_t key, int
 static int hint(struct loci_index *ix, loco_bytes_t key, unsigned level, bool fresh,
                 loco_object_t *object)
 {
+    const struct loci_cached *copy;
     const struct loci_node *node;
     int want = -1;
 
     *object = ix->root;
     ix->parent = 0;
     for (unsigned steps = 0; steps < STEPS && *object != 0; steps++) {
-        int status = inner(ix, *object, fresh, &node), side;
+        int status = inner(ix, *object, fresh, &copy, &node), side;
         loco_object_t at = *object;
 
         if (status != LOCO_OK)
@@ -65,7 +68,8 @@ static int hint(struct loci_index *ix, loco_bytes_t key, unsigned level, bool fr
         if (side <= 0 && node->level <= level)
             return LOCO_OK;
         want = side > 0 ? node->level : node->level - 1;
-        *object = next_of(node, key, side);
+        *object = copy != NULL && side == 0 ? loci_cached_child(copy, key)
+                                            : next_of(node, key, side);
         if (side > 0) {
             loci_index_forget(ix, ix->parent);
         } else {

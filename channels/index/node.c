@@ -52,18 +52,20 @@ uint64_t loci_node_handle(const struct loci_node *node, unsigned i)
 
 static bool are_entries(const struct loci_node *node)
 {
+    const unsigned char *heap = loci_node_heap(node);
     size_t begin = begin_of(node, 0);
 
     for (unsigned i = 0; i < node->n; i++) {
-        if (node->end[i] > node->heap || begin + 2 > node->end[i])
-            return false;
-        begin = node->end[i];
-    }
-    for (unsigned i = 0; i < node->n; i++) {
-        size_t key_len = key_word(node, i) & ~APART;
+        size_t end = node->end[i], key_len;
+        uint16_t word;
 
-        if (key_len > LOCI_NODE_KEY_MAX || begin_of(node, i) + 2 + key_len > node->end[i])
+        if (end > node->heap || begin + 2 > end)
             return false;
+        memcpy(&word, heap + begin, sizeof word);
+        key_len = word & ~APART;
+        if (key_len > LOCI_NODE_KEY_MAX || begin + 2 + key_len > end)
+            return false;
+        begin = end;
     }
     return begin == node->heap;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "index/node.h"
+#include "index/index.h"
 #include "run.h"
 
 #define KEYS 24
@@ -259,13 +259,58 @@ static void change(uint64_t *random)
     loci_node_extend(&two.node, &one.node, 7);
 }
 
+/* And copies of it are searched. */
+static void search_copy(struct loci_index *ix, const struct loci_node *node, uint64_t *random)
+{
+    struct entry e = some_entry(random, true);
+
+    loci_index_keep(ix, 1, node);
+    (void)loci_cached_child(loci_index_cached(ix, 1), key_of(&e));
+}
+
+/* ---- copies that are searched by heads of keys ---- */
+
+/* A copy leads where the node itself does. */
+static void ask_copy(struct loci_index *ix, uint64_t *random)
+{
+    loci_index_keep(ix, 1, &one.node);
+    for (int i = 0; i < 16; i++) {
+        struct entry e = some_entry(random, true);
+        unsigned floor;
+
+        if (i % 4 == 0 && model.n > 0)
+            e = model.entry[run_random(random) % model.n];
+        floor = loci_node_floor(&one.node, key_of(&e));
+        if (floor < one.node.n)
+            cr_assert_eq(loci_cached_child(loci_index_cached(ix, 1), key_of(&e)),
+                         loci_node_handle(&one.node, floor));
+    }
+}
+
+Test(index_node, copies_lead_where_nodes_do, .timeout = 600)
+{
+    struct loci_index ix = { 0 };
+    uint64_t random = 5;
+
+    cr_assert_eq(loci_index_cache_open(&ix, 1), LOCO_OK);
+    for (int round = 0; round < 20000; round++) {
+        if (round % 64 == 0)
+            make(&random);
+        put_or_take(&random);
+        ask_copy(&ix, &random);
+    }
+    loci_index_cache_close(&ix);
+}
+
 /* A node in which some bytes are others, in memory of exactly its size. */
 Test(index_node, random_bytes_are_no_node, .timeout = 6000)
 {
+    struct loci_index ix = { 0 };
     uint64_t random = 3;
     unsigned sum = 0;
     int nodes = 0;
 
+    cr_assert_eq(loci_index_cache_open(&ix, 1), LOCO_OK);
     for (int round = 0; round < run_fuzz_rounds(20000); round++) {
         size_t len;
         unsigned char *bytes;
@@ -284,11 +329,13 @@ Test(index_node, random_bytes_are_no_node, .timeout = 6000)
         if (loci_node_is((const struct loci_node *)(const void *)bytes, len, TREE)) {
             nodes++;
             sum += use((const struct loci_node *)(const void *)bytes, &random);
+            search_copy(&ix, (const struct loci_node *)(const void *)bytes, &random);
             memcpy(&two, bytes, len);
             change(&random);
             make(&random);
         }
         free(bytes);
     }
+    loci_index_cache_close(&ix);
     cr_assert_gt(nodes, 10, "%u", sum);
 }
