@@ -5,8 +5,8 @@
  *
  * Keys are searched for by eight bytes of each, which are numbers in an array: those behind what
  * all keys of the node share, with zeros where a key ends. Of two keys with different numbers that
- * with the lower one is the lower. Where the number is the same, the keys themselves are compared. The
- * first key is left out: it is the low fence, and so not above any key that is looked for here. */
+ * with the lower one is the lower. Where the number is the same, the keys themselves are compared.
+ * The first key is left out: it is the low fence, so not above any key that is looked for here. */
 
 #include "config.h"
 
