@@ -29,6 +29,7 @@ int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, s
 void loci_index_close(struct loci_index *ix)
 {
     loci_index_cache_close(ix);
+    loci_index_ahead_close(ix);
     free(ix->node);
     free(ix->right);
     free(ix->upper);
@@ -51,6 +52,14 @@ int loci_index_broken(struct loci_index *ix)
 static int read_some(struct loci_index *ix, enum loci_index_how how, loco_object_t object, void *to,
                      size_t room, size_t *len)
 {
+    struct loci_far *ahead = loci_index_ahead_find(ix, how, object);
+
+    if (ahead != NULL) {
+        memcpy(to, ahead->image + 1, ahead->len < room ? ahead->len : room);
+        *len = ahead->len;
+        ahead->is_there = how != LOCI_INDEX_PEEK;       /* looked at once more it may be another */
+        return LOCO_OK;
+    }
     return how == LOCI_INDEX_PEEK ? loci_tx_peek(ix->tx, object, to, room, len)
            : loco_tx_read_some(ix->tx, object, to, room, len);
 }

@@ -7,6 +7,7 @@
  *   node.c           the bytes of a node
  *   index_cache.c    copies of nodes above the leaves
  *   index_find.c     the way to the node of a key
+ *   index_ahead.c    leaves that are read together, before they are asked for one by one
  *   index_write.c    writing a changed node: splitting it
  *   index_remove.c   taking out nodes that are empty
  *   index_apart.c    values in objects of their own
@@ -47,6 +48,15 @@ struct loci_cached {
     const loco_object_t *child;         /* and its handle */
 };
 
+/* Copies of leaves that were read together; index_ahead.c. */
+struct loci_ahead {
+    bool fresh;                         /* since the call at hand began, or the cursor was put */
+    unsigned n, most;
+    size_t room;                        /* bytes of a leaf that fit */
+    unsigned char *images;
+    struct loci_far far[LOCI_TX_TOGETHER];
+};
+
 #define LOCI_INDEX_KEY_MAX 1024u        /* bytes of a key, */
 #define LOCI_INDEX_VALUE_MAX 64000u     /* and of a value */
 
@@ -64,6 +74,7 @@ struct loci_index {
     /* The node that is found or written; a right half, or the leaf that is taken out; upper nodes
      * on the way, or a left neighbour. */
     union loci_node_buffer *node, *right, *upper;
+    struct loci_ahead *ahead;           /* NULL: none so far */
     unsigned char fence[LOCI_NODE_KEY_MAX];
     unsigned char *apart;               /* a value with its head; NULL: none so far */
 };
@@ -127,6 +138,47 @@ void loci_index_forget(struct loci_index *ix, loco_object_t object);
 /* The node of that level that has the key, to `to`, and its object. */
 int loci_index_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
                     unsigned level, union loci_node_buffer *to, loco_object_t *object);
+
+/* What is looked for: the leaf that has a key's place, the one that has what is next below it, or
+ * the last of all. */
+enum loci_toward { LOCI_AT, LOCI_BELOW, LOCI_LAST };
+struct loci_place {
+    enum loci_toward toward;
+    loco_bytes_t key;                   /* not the empty one, of which nothing is below */
+};
+
+/* Where that place lies: as loci_node_side(). */
+int loci_place_side(const struct loci_node *node, const struct loci_place *place);
+/* The leaf of a place, to `to`. */
+int loci_index_find_place(struct loci_index *ix, enum loci_index_how how,
+                          const struct loci_place *place, union loci_node_buffer *to);
+/* Leaves from that place on, to the left where `place` is below a key, else to the right: as their
+ * parent has them, so that they are hints. Those from key `*end` on are left out; NULL: none. Up to
+ * `most`; the number of them. */
+unsigned loci_index_name(struct loci_index *ix, const struct loci_place *place,
+                         const loco_bytes_t *end, loco_object_t *leaves, unsigned most);
+
+/* ---- index_ahead.c ---- */
+
+void loci_index_ahead_close(struct loci_index *ix);
+/* Whether reading ahead spares anything. */
+static inline bool loci_index_is_far(const struct loci_index *ix)
+{
+    return ix->tx->hint != NULL;
+}
+/* Read leaves together: a wait for all that were seen before, two where some were not. What cannot
+ * be read so is left to be read alone. */
+int loci_index_ahead(struct loci_index *ix, enum loci_index_how how, const loco_object_t *leaves,
+                     unsigned n);
+/* The copy of an object that is as if read now, or NULL. */
+struct loci_far *loci_index_ahead_find(struct loci_index *ix, enum loci_index_how how,
+                                       loco_object_t object);
+/* A call begins: what was read before that is old. */
+static inline void loci_index_ahead_end(struct loci_index *ix)
+{
+    if (ix->ahead != NULL)
+        ix->ahead->fresh = false;
+}
 
 /* ---- index_write.c: all of it within a transaction ---- */
 

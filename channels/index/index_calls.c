@@ -16,6 +16,7 @@ int loci_index_enter(struct loci_index *ix)
 {
     int status = loci_tx_check_open(ix->tx);
 
+    loci_index_ahead_end(ix);
     ix->own = status == LOCO_ERR_STATE;
     return ix->own ? LOCO_OK : status;
 }

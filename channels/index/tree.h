@@ -11,14 +11,20 @@
 struct loco_tree_cursor {
     struct loci_index *ix;
     union loci_node_buffer *leaf;       /* a copy */
-    unsigned at;                        /* its next entry */
+    unsigned at;                        /* its next entry: the cursor is before it */
     unsigned char *apart;               /* the value that was given out; index.h */
     bool loaded;
-    /* Where to go on once it is used up, or if none is loaded: at a key, in the leaf at hand or, so
-     * it seems, in `next`. */
-    unsigned char key[LOCI_NODE_KEY_MAX];
+    /* Where it is, once the copy is used up, or if none is loaded: before a key, which is in the
+     * leaf at hand or, so it seems, in `right`; or behind all. */
+    bool last;
+    unsigned char key[LOCI_NODE_KEY_MAX + 1];   /* a key, or what comes next behind one */
     size_t key_len;
-    loco_object_t next;                 /* 0: not known */
+    loco_object_t right;                /* 0: not known */
+    /* Leaves that are read together next, and of a scan what ends it: entries that are left, 0: all;
+     * a key. */
+    unsigned ahead;
+    uint64_t left;
+    const loco_bytes_t *end;
 };
 
 struct loco_tree {

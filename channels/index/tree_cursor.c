@@ -2,10 +2,14 @@
 
 /* Trees in the order of their keys: cursors and scans.
  *
- * A cursor has a copy of a leaf, as it was at one instant, and goes on at that leaf's high fence.
- * Its link there is a hint, as all links are: the leaf that has the fence's key comes next. By
- * then others may have split the copied one, or taken out what follows; its fence is the end of
- * what was seen all the same, so nothing is seen twice or left out. */
+ * A cursor has a copy of a leaf, as it was at one instant, and goes on at that leaf's high fence, or
+ * below its low one. The link there is a hint, as all links are: the leaf that has the fence's
+ * place comes next. By then others may have split the copied one, or taken out what follows; its
+ * fence is the end of what was seen all the same, so nothing is seen twice or left out.
+ *
+ * Over a network the leaves that come next are read together: 1, 2, 4... of them, as their parent
+ * names them, up to the end of a scan. Where the parent's copy is so old that the link names another
+ * leaf, that one is read in place of the parent's first; the parent is read anew the next time. */
 
 #include "config.h"
 
@@ -48,15 +52,31 @@ void loco_tree_cursor_close(loco_tree_cursor_t *c)
     free(c);
 }
 
-/* ---- leaves ---- */
+/* ---- where it is ---- */
 
-static void go_on_at(struct loco_tree_cursor *c, loco_bytes_t key, loco_object_t next)
+static void put_before(struct loco_tree_cursor *c, loco_bytes_t key, loco_object_t right)
 {
     if (key.len > 0)
         memmove(c->key, key.data, key.len);
     c->key_len = key.len;
-    c->next = next;
-    c->loaded = false;
+    c->right = right;
+    c->last = c->loaded = false;
+}
+
+/* No key is between the two. */
+static void put_behind(struct loco_tree_cursor *c, loco_bytes_t key)
+{
+    put_before(c, key, 0);
+    c->key[c->key_len++] = 0;
+}
+
+/* What was read ahead for where it was is old. */
+static void put_anew(struct loco_tree_cursor *c)
+{
+    loci_index_ahead_end(c->ix);
+    c->ahead = 1;
+    c->left = 0;
+    c->end = NULL;
 }
 
 int loco_tree_cursor_seek(loco_tree_cursor_t *c, const loco_bytes_t *from)
@@ -64,32 +84,90 @@ int loco_tree_cursor_seek(loco_tree_cursor_t *c, const loco_bytes_t *from)
     loco_bytes_t key = from == NULL ? loco_bytes(NULL, 0) : *from;
     int status = loci_index_check_key(c->ix, key);
 
-    if (status == LOCO_OK)
-        go_on_at(c, key, 0);
+    if (status != LOCO_OK)
+        return status;
+    put_before(c, key, 0);
+    put_anew(c);
+    return LOCO_OK;
+}
+
+void loco_tree_cursor_seek_last(loco_tree_cursor_t *c)
+{
+    put_before(c, loco_bytes(NULL, 0), 0);
+    c->last = true;
+    put_anew(c);
+}
+
+/* ---- leaves ---- */
+
+#define AHEAD_MOST 16u
+#define ENTRIES 4u              /* of a leaf, at least: of a guess */
+
+/* Leaves that are worth to be read now. */
+static unsigned ahead_of(const struct loco_tree_cursor *c)
+{
+    uint64_t left = c->left == 0 ? AHEAD_MOST : 1 + c->left / ENTRIES;
+
+    return left < c->ahead ? (unsigned)left : c->ahead;
+}
+
+/* The leaf of that place, and those next to it, unless they are there already. */
+static int read_ahead(struct loco_tree_cursor *c, enum loci_index_how how,
+                      const struct loci_place *place)
+{
+    struct loci_index *ix = c->ix;
+    loco_object_t leaves[AHEAD_MOST];
+    bool linked = place->toward == LOCI_AT && c->right != 0;
+    unsigned n;
+
+    if (linked && loci_index_ahead_find(ix, how, c->right) != NULL)
+        return LOCO_OK;
+    n = loci_index_name(ix, place, c->end, leaves, ahead_of(c));
+    if (n > 0 && linked && leaves[0] != c->right) {
+        loci_index_forget(ix, ix->parent);
+        leaves[0] = c->right;
+    }
+    if (n == 0 || loci_index_ahead_find(ix, how, leaves[0]) != NULL
+        || !loci_object_is(ix->tx->s, leaves[0]) || !loci_tx_is_far(ix->tx, leaves[0]))
+        return LOCO_OK;
+    c->ahead = c->ahead * 2 < AHEAD_MOST ? c->ahead * 2 : AHEAD_MOST;
+    return n == 1 ? LOCO_OK : loci_index_ahead(ix, how, leaves, n);
+}
+
+/* The leaf that the link names, if it has that place. */
+static int read_right(struct loco_tree_cursor *c, enum loci_index_how how,
+                      const struct loci_place *place)
+{
+    const struct loci_node *leaf = &c->leaf->node;
+    int status = loci_index_read_node(c->ix, how, c->right, c->ix->leaf_bytes, c->leaf);
+
+    if (status == LOCO_OK && (leaf->level != 0 || loci_place_side(leaf, place) != 0))
+        status = LOCO_ERR_NOT_FOUND;
     return status;
 }
 
-/* The leaf of the key at which to go on. */
-static int load(struct loco_tree_cursor *c, enum loci_index_how how)
+/* The leaf of where it is; with `below`, of what comes before that. */
+static int load(struct loco_tree_cursor *c, enum loci_index_how how, bool below)
 {
     struct loci_index *ix = c->ix;
-    loco_bytes_t key = loco_bytes(c->key, c->key_len);
-    loco_object_t object;
-    bool found;
-    int status = LOCO_ERR_NOT_FOUND;
+    const struct loci_place place = {
+        c->last ? LOCI_LAST : below ? LOCI_BELOW : LOCI_AT, loco_bytes(c->key, c->key_len),
+    };
+    int status = loci_index_is_far(ix) ? read_ahead(c, how, &place) : LOCO_OK;
+    bool found, linked = place.toward == LOCI_AT && c->right != 0;
 
-    if (c->next != 0)
-        status = loci_index_read_node(ix, how, c->next, ix->leaf_bytes, c->leaf);
-    if (status == LOCO_OK && (c->leaf->node.level != 0 || loci_node_side(&c->leaf->node, key) != 0))
-        status = LOCO_ERR_NOT_FOUND;
+    if (status == LOCO_OK)
+        status = linked ? read_right(c, how, &place) : LOCO_ERR_NOT_FOUND;
     if (status == LOCO_ERR_NOT_FOUND)
-        status = loci_index_find(ix, how, key, 0, c->leaf, &object);
+        status = loci_index_find_place(ix, how, &place, c->leaf);
     if (status != LOCO_OK)
         return status;
-    c->at = loci_node_find(&c->leaf->node, key, &found);
+    c->at = c->last ? c->leaf->node.n : loci_node_find(&c->leaf->node, place.key, &found);
     c->loaded = true;
     return LOCO_OK;
 }
+
+/* ---- entries ---- */
 
 /* A value that other calls on the tree leave alone. */
 static void hold_apart(struct loco_tree_cursor *c)
@@ -100,28 +178,26 @@ static void hold_apart(struct loco_tree_cursor *c)
     c->ix->apart = apart;
 }
 
-/* An entry of the copy. LOCO_ERR_AGAIN: a value in its own object has gone since that was made. */
-static int take(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t *key,
+/* An entry of the copy. LOCO_ERR_NOT_FOUND: a value in its own object has gone since that was
+ * made. */
+static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, loco_bytes_t *key,
                 loco_bytes_t *value)
 {
     const struct loci_node *leaf = &c->leaf->node;
-    unsigned i = c->at;
-    int status = LOCO_OK;
+    int status;
 
     *key = loci_node_key(leaf, i);
     *value = loci_node_value(leaf, i);
-    if (loci_node_is_apart(leaf, i))
-        status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
-    if (status == LOCO_ERR_NOT_FOUND) {
-        go_on_at(c, *key, 0);
-        return LOCO_ERR_AGAIN;
-    }
-    if (status != LOCO_OK)
-        return status;
-    if (loci_node_is_apart(leaf, i))
+    if (!loci_node_is_apart(leaf, i))
+        return LOCO_OK;
+    status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
+    if (status == LOCO_OK)
         hold_apart(c);
-    c->at++;
-    return LOCO_OK;
+    if (status != LOCO_ERR_NOT_FOUND || how == LOCI_INDEX_PEEK)
+        return status;
+    /* This transaction has removed it; or a relaxed one cannot commit. */
+    status = loco_tx_validate(c->ix->tx);
+    return status == LOCO_OK ? LOCO_ERR_NOT_FOUND : status;
 }
 
 static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t *key,
@@ -129,28 +205,75 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
 {
     for (;;) {
         const struct loci_node *leaf = &c->leaf->node;
-        int status = c->loaded ? LOCO_OK : load(c, how);
+        int status = c->loaded ? LOCO_OK : load(c, how, false);
 
+        if (status == LOCO_OK && c->at < leaf->n) {
+            status = take(c, how, c->at, key, value);
+            if (status == LOCO_ERR_NOT_FOUND) {
+                put_before(c, *key, 0);
+                continue;
+            }
+            c->at += status == LOCO_OK;
+            return status;
+        }
+        if (status != LOCO_OK || !loci_node_has_high(leaf))
+            return status != LOCO_OK ? status : LOCO_ERR_NOT_FOUND;
+        put_before(c, loci_node_high(leaf), leaf->right);
+    }
+}
+
+static int previous(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t *key,
+                    loco_bytes_t *value)
+{
+    for (;;) {
+        const struct loci_node *leaf = &c->leaf->node;
+        int status = LOCO_OK;
+
+        if (!c->loaded && !c->last && c->key_len == 0)
+            return LOCO_ERR_NOT_FOUND;
+        if (!c->loaded)
+            status = load(c, how, true);
+        if (status == LOCO_OK && c->at > 0) {
+            status = take(c, how, c->at - 1, key, value);
+            if (status == LOCO_ERR_NOT_FOUND) {
+                put_behind(c, *key);
+                continue;
+            }
+            c->at -= status == LOCO_OK;
+            return status;
+        }
         if (status != LOCO_OK)
             return status;
-        if (c->at < leaf->n) {
-            status = take(c, how, key, value);
-            if (status != LOCO_ERR_AGAIN)
-                return status;
-        } else if (loci_node_has_high(leaf)) {
-            go_on_at(c, loci_node_high(leaf), leaf->right);
-        } else {
-            return LOCO_ERR_NOT_FOUND;
-        }
+        put_before(c, loci_node_low(leaf), 0);
     }
+}
+
+/* At the begin of a call: what was read ahead stays, if this is no other transaction. */
+static int enter(struct loco_tree_cursor *c, enum loci_index_how *how)
+{
+    bool fresh = c->ix->ahead != NULL && c->ix->ahead->fresh;
+    int status = loci_index_enter(c->ix);
+
+    if (fresh)
+        c->ix->ahead->fresh = true;
+    *how = c->ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ;
+    return status;
 }
 
 int loco_tree_cursor_next(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t *value)
 {
-    int status = loci_index_enter(c->ix);
+    enum loci_index_how how;
+    int status = enter(c, &how);
 
-    return status != LOCO_OK ? status
-           : next(c, c->ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ, key, value);
+    return status != LOCO_OK ? status : next(c, how, key, value);
+}
+
+int loco_tree_cursor_prev(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t *value)
+{
+    enum loci_index_how how;
+    int status = enter(c, &how);
+
+    return status != LOCO_OK ? status : previous(c, how, key, value);
 }
 
 /* ---- scans ---- */
@@ -160,9 +283,12 @@ static int scan(struct loco_tree_cursor *c, const loco_bytes_t *to, uint64_t lim
 {
     int status = LOCO_OK;
 
+    c->ahead = limit == 0 ? 4 : AHEAD_MOST;
+    c->end = to;
     for (uint64_t n = 0; status == LOCO_OK && (limit == 0 || n < limit); n++) {
         loco_bytes_t key, value;
 
+        c->left = limit == 0 ? 0 : limit - n;
         status = loco_tree_cursor_next(c, &key, &value);
         if (status == LOCO_ERR_NOT_FOUND)
             return LOCO_OK;

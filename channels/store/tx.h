@@ -180,6 +180,16 @@ struct loci_far {
 int loci_tx_look_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len,
                      bool together);
 
+/* ---- tx_many.c ---- */
+
+#define LOCI_TX_TOGETHER 64u    /* objects that are read together, at most */
+
+/* As loci_tx_look_far(), of objects that differ. Unless they are but peeked at, those that are
+ * there become items of the transaction, as if read one by one. */
+int loci_tx_read_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len, bool peek);
+
+/* ---- tx_look.c ---- */
+
 /* That is the word of that object, and its value has that length. */
 void loci_tx_remember(struct loco_tx *tx, loco_object_t object, uint64_t word, size_t len);
 

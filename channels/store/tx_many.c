@@ -11,7 +11,7 @@
 
 /* Objects of a read_many that are reached over a network: what is not plain and whole when they are
  * looked at together is left to loco_tx_read. */
-#define TOGETHER 64u            /* objects that are read together */
+#define TOGETHER LOCI_TX_TOGETHER
 
 struct batch {
     size_t n;
@@ -26,19 +26,24 @@ static bool is_far(struct loco_tx *tx, loco_object_t object)
            && loci_tx_is_far(tx, object);
 }
 
-/* Those that came whole become items of the transaction. */
+/* One that came whole becomes an item of the transaction. */
+static bool take(struct loco_tx *tx, const struct loci_far *f)
+{
+    struct loci_item *item;
+
+    if (!f->is_there || loci_tx_find(tx, f->object) != NULL
+        || loci_tx_add(tx, f->object, &item) != LOCO_OK)
+        return false;
+    item->word = f->word;
+    loci_tx_mark_read(tx, item);
+    return true;
+}
+
 static void take_far(struct loco_tx *tx, const struct batch *b, size_t len)
 {
-    for (size_t i = 0; i < b->n; i++) {
-        const struct loci_far *f = &b->far[i];
-        struct loci_item *item;
-
-        if (f->is_there && f->len == len && loci_tx_find(tx, f->object) == NULL
-            && loci_tx_add(tx, f->object, &item) == LOCO_OK) {
-            item->word = f->word;
-            loci_tx_mark_read(tx, item);
-        }
-    }
+    for (size_t i = 0; i < b->n; i++)
+        if (b->far[i].len == len)
+            (void)take(tx, &b->far[i]);
 }
 
 static void hand_out(struct loco_tx *tx, const struct batch *b, unsigned char *values, size_t len,
@@ -74,6 +79,15 @@ static int read_together(struct loco_tx *tx, struct batch *b, unsigned char *val
     }
     free(images);
     return status;
+}
+
+int loci_tx_read_far(struct loco_tx *tx, struct loci_far *far, size_t n, size_t len, bool peek)
+{
+    int status = loci_tx_look_far(tx, far, n, len, !peek && loci_tx_are_together(tx, n));
+
+    for (size_t i = 0; i < n && status == LOCO_OK && !peek; i++)
+        far[i].is_there = take(tx, &far[i]);
+    return peek ? status : loci_tx_failed(tx, status);
 }
 
 /* Statuses of what was read are LOCO_OK then, those of the rest LOCO_IN_PROGRESS. Of errors, only

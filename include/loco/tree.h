@@ -115,16 +115,27 @@ typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
  * their keys, `limit` of them at most, until it returns another number than 0, which is returned
  * then. NULL: from the first, to the last. `limit` 0: all.
  *
- * Outside a transaction it sees the entries of one leaf as they were at one instant, and each leaf
- * at a later one; a value that has an object of its own is as of a moment after that. A key that is
- * there all the time is seen, once. Within a transaction all is of one instant, together with what
- * else that reads; changes made by `visit` are seen if they are beyond the leaf at hand.
+ * Outside a transaction it sees the entries of each leaf as they were at one instant during the
+ * call, and two leaves at different ones; a value that has an object of its own is as of a moment
+ * after that of its leaf. A key that is there all the time is seen, once. Changes that `visit` makes
+ * beyond the leaf at hand are seen. Within a transaction all is of one instant, together with what
+ * else that reads, and such changes are seen, too.
+ *
+ * Over a network the leaves that come next are read together, up to 16 in one wait; those that are
+ * beyond `*to` are not read, and fewer where `limit` is small. So a scan within a transaction that
+ * `visit` ends early may have read some leaves too many, whose changes by others are conflicts.
  * Errors: LOCO_ERR_SIZE (of a key), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction
  * those of loco_tx_read_some. */
 int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
                    uint64_t limit, loco_tree_visit_fn *visit, void *ctx);
 
-/** A place in a tree: what a scan does, step by step. */
+/** A place in a tree, between two entries, or before or behind all: what a scan does, step by step,
+ * in both directions.
+ *
+ *     loco_tree_cursor_seek_last(cursor);
+ *     while ((status = loco_tree_cursor_prev(cursor, &key, &value)) == LOCO_OK)
+ *         print(key, value);                                  (from the last key down)
+ */
 typedef struct loco_tree_cursor loco_tree_cursor_t;
 
 /** Make one, before key `*from`; NULL: before the first. It reads nothing yet. Close it before the
@@ -133,13 +144,21 @@ int loco_tree_cursor_open(loco_tree_t *tree, const loco_bytes_t *from,
                           loco_tree_cursor_t **cursor);
 void loco_tree_cursor_close(loco_tree_cursor_t *cursor);
 
-/** Put it before that key. Errors: LOCO_ERR_SIZE. */
+/** Put it before that key; NULL: before the first. Errors: LOCO_ERR_SIZE. */
 int loco_tree_cursor_seek(loco_tree_cursor_t *cursor, const loco_bytes_t *from);
+/** Put it behind the last entry. */
+void loco_tree_cursor_seek_last(loco_tree_cursor_t *cursor);
 
-/** The next entry; its strings are valid until the next call with this cursor. What it sees is what
- * loco_tree_scan sees; seek in each transaction in which it is used. Errors: LOCO_ERR_NOT_FOUND
- * (there is none), and those of loco_tree_scan. */
+/** The next entry; the cursor is behind it then. Its strings are valid until the next call with this
+ * cursor. Errors: LOCO_ERR_NOT_FOUND (there is none), and those of loco_tree_scan.
+ *
+ * Within a transaction it sees what loco_tree_scan sees; seek in each transaction in which the
+ * cursor is used. Outside one it sees each leaf as it was at one instant since the seek; other calls
+ * on the tree make it read anew what it has read ahead. */
 int loco_tree_cursor_next(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
+/** The entry before; the cursor is before that then. After loco_tree_cursor_next it is the same
+ * entry once more. Otherwise as that. */
+int loco_tree_cursor_prev(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
 /** @} */
 
 #ifdef __cplusplus

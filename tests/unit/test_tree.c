@@ -313,6 +313,17 @@ static int cursor_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_OK(loco_tree_cursor_seek(cursor, &key));
     CHECK_OK(loco_tree_cursor_next(cursor, &key, &value));
     CHECK_EQ(loco_number_of(key), 152);
+    CHECK_OK(loco_tree_cursor_prev(cursor, &key, &value));
+    CHECK_EQ(loco_number_of(key), 152);
+    loco_tree_cursor_seek_last(cursor);
+    CHECK_EQ(loco_tree_cursor_next(cursor, &key, &value), LOCO_ERR_NOT_FOUND);
+    for (uint64_t i = 200; i-- > 0;) {
+        CHECK_OK(loco_tree_cursor_prev(cursor, &key, &value));
+        CHECK_EQ(loco_number_of(key), 2 * i);
+    }
+    CHECK_EQ(loco_tree_cursor_prev(cursor, &key, &value), LOCO_ERR_NOT_FOUND);
+    CHECK_OK(loco_tree_cursor_next(cursor, &key, &value));
+    CHECK_EQ(loco_number_of(key), 0);
     loco_tree_cursor_close(cursor);
     loco_tree_cursor_close(NULL);
     return close_seat(rt, &s);

@@ -226,6 +226,7 @@ struct scan {
     uint64_t number[TREE_KEYS_MAX];     /* by key; 0: not seen */
     unsigned char last[TREE_KEY_BYTES];
     size_t last_len, n;
+    bool back, together;                /* from the end; all of it is of one instant */
 };
 
 static int order(loco_bytes_t a, loco_bytes_t b)
@@ -242,8 +243,8 @@ static int visit(void *ctx, loco_bytes_t key, loco_bytes_t value)
 
     if (!tree_key_number(s->c->u->s, key, &number))
         return loci_sim_fail("p%d scans a key that nobody has inserted", s->c->u->rank);
-    if (s->n > 0 && order(loco_bytes(s->last, s->last_len), key) >= 0)
-        return loci_sim_fail("p%d scans key %llu after one that is not below it", s->c->u->rank,
+    if (s->n > 0 && order(loco_bytes(s->last, s->last_len), key) * (s->back ? -1 : 1) >= 0)
+        return loci_sim_fail("p%d scans key %llu out of order", s->c->u->rank,
                              (unsigned long long)number);
     if (tree_number(s->c, value, &s->number[number]) != SIM_FINE)
         return SIM_WRONG;
@@ -275,6 +276,21 @@ static bool has_passed(const struct scan *s, loco_bytes_t key, uint64_t place, u
     return limit == 0 || s->n < limit || order(key, loco_bytes(s->last, s->last_len)) <= 0;
 }
 
+/* The next entry is the one that was passed, unless others have changed that; then to where it
+ * was. */
+static int there_and_back(struct scan *s, loco_tree_cursor_t *cursor)
+{
+    loco_bytes_t key, value, last = loco_bytes(s->last, s->last_len);
+    int status = loco_tree_cursor_next(cursor, &key, &value), is;
+
+    if (status != LOCO_OK)
+        return status == LOCO_ERR_NOT_FOUND ? LOCO_OK : status;
+    is = order(key, last);
+    WANT(is >= 0, "p%d goes forward to a key below the one that it has passed", s->c->u->rank);
+    WANT(is == 0 || !s->together, "p%d passes a key, and it is not there", s->c->u->rank);
+    return loco_tree_cursor_seek(cursor, &last);
+}
+
 static int run_scan(struct scan *s, uint64_t from, uint64_t to, uint64_t limit)
 {
     unsigned char a[TREE_KEY_BYTES], b[TREE_KEY_BYTES];
@@ -283,6 +299,31 @@ static int run_scan(struct scan *s, uint64_t from, uint64_t to, uint64_t limit)
 
     return loco_tree_scan(s->c->tree, from == 0 ? NULL : &first,
                           to == tree_keys(state) ? NULL : &last, limit, visit, s);
+}
+
+/* The same from the end to the begin, with a cursor that goes back and forth at times. */
+static int run_back(struct scan *s, uint64_t from, uint64_t to)
+{
+    unsigned char a[TREE_KEY_BYTES], b[TREE_KEY_BYTES];
+    const struct tree_state *state = s->c->u->s;
+    loco_bytes_t first = key_at(state, from, a), last = key_at(state, to, b), key, value;
+    loco_tree_cursor_t *cursor;
+    int status = loco_tree_cursor_open(s->c->tree, &last, &cursor);
+
+    s->back = true;
+    if (status == LOCO_OK && to == tree_keys(state))
+        loco_tree_cursor_seek_last(cursor);
+    while (status == LOCO_OK) {
+        status = loco_tree_cursor_prev(cursor, &key, &value);
+        if (status == LOCO_OK && order(key, first) < 0)
+            break;
+        if (status == LOCO_OK && visit(s, key, value) != 0)
+            status = SIM_WRONG;
+        if (status == LOCO_OK && loci_sim_draw(8) == 0)
+            status = there_and_back(s, cursor);
+    }
+    loco_tree_cursor_close(cursor);
+    return status == LOCO_ERR_NOT_FOUND ? LOCO_OK : status;
 }
 
 /* As many lookups that begin and end together; where the scan has not come to a key, it was not
@@ -315,7 +356,8 @@ int tree_scan(struct tree_client *c, uint64_t from, uint64_t to, uint64_t limit)
 
     for (uint64_t i = 0; i < tree_keys(c->u->s); i++)
         at[i] = called(c, LINEAR_LOOKUP, i, 0, 0);
-    status = run_scan(&s, from, to, limit);
+    status = limit == 0 && loci_sim_draw(3) == 0 ? run_back(&s, from, to)
+             : run_scan(&s, from, to, limit);
     if (status == SIM_WRONG)
         return SIM_WRONG;
     PASS(record(&s, at, from, to, limit, status == LOCO_OK));
@@ -461,7 +503,8 @@ int tree_tx_many(struct tree_client *c)
 static int look(struct tree_client *c, struct scan *s)
 {
     const struct tree_state *state = c->u->s;
-    int status = run_scan(s, 0, tree_keys(state), 0);
+    int status = loci_sim_draw(3) == 0 ? run_back(s, 0, tree_keys(state))
+                 : run_scan(s, 0, tree_keys(state), 0);
 
     if (status == SIM_WRONG)
         return status;
@@ -477,7 +520,7 @@ static int look(struct tree_client *c, struct scan *s)
 
 int tree_tx_look(struct tree_client *c)
 {
-    struct scan s = { .c = c };
+    struct scan s = { .c = c, .together = true };
     int at[TREE_KEYS_MAX], result;
 
     for (uint64_t i = 0; i < tree_keys(c->u->s); i++)
