@@ -11,7 +11,7 @@
  *   index_write.c    writing a changed node: splitting it
  *   index_remove.c   taking out nodes that are empty
  *   index_apart.c    values in objects of their own
- *   index_calls.c    the calls on one key
+ *   index_calls.c    the calls on one key                          index_many.c     on many
  *   tree.c           trees: opening them, and these calls          tree_cursor.c   in order
  *
  * A node is an object. Nodes of a level are a chain, from the one with the least keys to the right,
@@ -96,6 +96,8 @@ struct loci_index_kind {
      * new or larger; or it has lost an entry. */
     int (*write)(struct loci_index *ix, loco_object_t leaf, unsigned changed);
     int (*write_less)(struct loci_index *ix, loco_object_t leaf);
+    /* The leaf that a key has by what is known here; 0: nothing is. NULL: nothing ever is. */
+    loco_object_t (*guess)(struct loci_index *ix, loco_bytes_t key);
 };
 
 int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
@@ -232,11 +234,30 @@ struct loci_change {
     uint64_t by, before, number;        /* of LOCI_ADD: and the number that the value is */
 };
 
+/* A value, until the next call. */
+int loci_index_get_in(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                      loco_bytes_t *value);
+/* A transaction of a call's own: begun as `flags` say, again and again until it is committed. */
+typedef int loci_index_body_fn(struct loci_index *ix, void *arg);
+int loci_index_run(struct loci_index *ix, unsigned flags, loci_index_body_fn *body, void *arg);
 /* Whether its sizes are allowed. */
 int loci_index_check_change(const struct loci_index *ix, const struct loci_change *c);
 /* Within the transaction at hand. */
 int loci_index_change_in(struct loci_index *ix, struct loci_change *c);
 /* All of a call: in the transaction that is under way, or again and again in one of its own. */
 int loci_index_change(struct loci_index *ix, struct loci_change *c);
+
+/* ---- index_many.c ---- */
+
+struct loci_many {
+    size_t n;
+    const loco_bytes_t *keys, *values;  /* NULL: they are looked up, */
+    unsigned char *to;                  /* `room` bytes of each */
+    size_t room, *lens;
+    int *statuses;
+};
+
+int loci_index_get_many(struct loci_index *ix, struct loci_many *m);
+int loci_index_put_many(struct loci_index *ix, struct loci_many *m);
 
 #endif

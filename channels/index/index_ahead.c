@@ -4,12 +4,12 @@
  *
  *     names of leaves, from their parent  ->  loci_index_ahead()  ->  loci_index_read() finds them
  *
- * A copy comes with the word that the leaf's cell had. Within a transaction the leaves are items of
- * it, read at one instant with all that it has read; a copy is the leaf as long as the item has that
- * word and is not written, for a word names one value for ever. Outside one a copy is used once,
- * until the next call begins: it is the leaf as it was at a time during this one. Cursors are the
- * exception: to them the leaf is as it was at some time since the cursor was put where it is, or the
- * handle has changed something. */
+ * A copy comes with the word that the leaf's cell had. Within a transaction the leaves are items
+ * of it, read at one instant with all that it has read; a copy is the leaf as long as the item
+ * has that word and is not written, for a word names one value for ever. Outside one a copy is
+ * used once, until the next call begins: it is the leaf as it was at a time during this one.
+ * Cursors are the exception: to them the leaf is as it was at some time since the cursor was put
+ * where it is, or the handle has changed something. */
 
 #include "config.h"
 

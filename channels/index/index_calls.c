@@ -60,6 +60,17 @@ static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t
     return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_AGAIN : status;
 }
 
+int loci_index_get_in(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                      loco_bytes_t *value)
+{
+    int status;
+
+    do
+        status = get_once(ix, how, key, value);
+    while (status == LOCO_ERR_AGAIN && how == LOCI_INDEX_PEEK);
+    return status == LOCO_ERR_AGAIN ? loci_index_broken(ix) : status;
+}
+
 int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len)
 {
     loco_bytes_t found;
@@ -67,13 +78,10 @@ int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t 
 
     if (status == LOCO_OK)
         status = loci_index_enter(ix);
+    if (status == LOCO_OK)
+        status = loci_index_get_in(ix, ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ, key, &found);
     if (status != LOCO_OK)
         return status;
-    do
-        status = get_once(ix, ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ, key, &found);
-    while (status == LOCO_ERR_AGAIN && ix->own);
-    if (status != LOCO_OK)
-        return status == LOCO_ERR_AGAIN ? loci_index_broken(ix) : status;
     if (room > 0 && found.len > 0)
         memcpy(value, found.data, found.len < room ? found.len : room);
     *len = found.len;
@@ -193,18 +201,13 @@ int loci_index_check_change(const struct loci_index *ix, const struct loci_chang
            : check_size(ix, "value", c->value.len, LOCI_INDEX_VALUE_MAX);
 }
 
-int loci_index_change(struct loci_index *ix, struct loci_change *c)
+int loci_index_run(struct loci_index *ix, unsigned flags, loci_index_body_fn *body, void *arg)
 {
-    int status = loci_index_check_change(ix, c);
-
-    if (status == LOCO_OK)
-        status = loci_index_enter(ix);
-    if (status != LOCO_OK || !ix->own)
-        return status != LOCO_OK ? status : loci_index_change_in(ix, c);
     for (int64_t limit = LOCI_TX_PAUSE_FIRST;; loci_tx_back_off(ix->tx, &limit)) {
-        status = loco_tx_begin(ix->tx);
+        int status = loco_tx_begin_as(ix->tx, flags);
+
         if (status == LOCO_OK)
-            status = loci_index_change_in(ix, c);
+            status = body(ix, arg);
         if (status == LOCO_OK)
             status = loco_tx_commit(ix->tx);
         else
@@ -212,4 +215,22 @@ int loci_index_change(struct loci_index *ix, struct loci_change *c)
         if (status != LOCO_ERR_CONFLICT)
             return status;
     }
+}
+
+static int change_alone(struct loci_index *ix, void *arg)
+{
+    return loci_index_change_in(ix, arg);
+}
+
+int loci_index_change(struct loci_index *ix, struct loci_change *c)
+{
+    int status = loci_index_check_change(ix, c);
+
+    if (status == LOCO_OK)
+        status = loci_index_enter(ix);
+    if (status == LOCO_OK && ix->own)
+        return loci_index_run(ix, 0, change_alone, c);
+    if (status == LOCO_OK)
+        status = loci_tx_mark(ix->tx);
+    return status != LOCO_OK ? status : loci_tx_unmark(ix->tx, loci_index_change_in(ix, c));
 }

@@ -24,9 +24,16 @@ static int find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key
     return loci_index_find(ix, how, key, 0, ix->node, leaf);
 }
 
+static loco_object_t guess(struct loci_index *ix, loco_bytes_t key)
+{
+    loco_object_t leaf;
+
+    return loci_index_name(ix, &(struct loci_place){ LOCI_AT, key }, NULL, &leaf, 1) > 0 ? leaf : 0;
+}
+
 static const struct loci_index_kind tree_kind = {
     .name = "loco_tree", .find = find, .write = loci_index_write,
-    .write_less = loci_index_write_less,
+    .write_less = loci_index_write_less, .guess = guess,
 };
 
 /* ---- opening ---- */
@@ -162,4 +169,20 @@ int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *be
     if (status == LOCO_OK && before != NULL)
         *before = c.before;
     return status;
+}
+
+int loco_tree_get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
+                       size_t room, size_t *lens, int *statuses)
+{
+    return loci_index_get_many(&tree->index, &(struct loci_many){
+        .n = n, .keys = keys, .to = values, .room = room, .lens = lens, .statuses = statuses,
+    });
+}
+
+int loco_tree_put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
+                       const loco_bytes_t *values)
+{
+    return loci_index_put_many(&tree->index, &(struct loci_many){
+        .n = n, .keys = keys, .values = values,
+    });
 }

@@ -20,8 +20,8 @@ struct loco_tree_cursor {
     unsigned char key[LOCI_NODE_KEY_MAX + 1];   /* a key, or what comes next behind one */
     size_t key_len;
     loco_object_t right;                /* 0: not known */
-    /* Leaves that are read together next, and of a scan what ends it: entries that are left, 0: all;
-     * a key. */
+    /* Leaves that are read together next, and of a scan what ends it: entries that are left, 0:
+     * all; a key. */
     unsigned ahead;
     uint64_t left;
     const loco_bytes_t *end;

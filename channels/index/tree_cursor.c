@@ -2,14 +2,15 @@
 
 /* Trees in the order of their keys: cursors and scans.
  *
- * A cursor has a copy of a leaf, as it was at one instant, and goes on at that leaf's high fence, or
- * below its low one. The link there is a hint, as all links are: the leaf that has the fence's
+ * A cursor has a copy of a leaf, as it was at one instant, and goes on at that leaf's high fence,
+ * or below its low one. The link there is a hint, as all links are: the leaf that has the fence's
  * place comes next. By then others may have split the copied one, or taken out what follows; its
  * fence is the end of what was seen all the same, so nothing is seen twice or left out.
  *
  * Over a network the leaves that come next are read together: 1, 2, 4... of them, as their parent
- * names them, up to the end of a scan. Where the parent's copy is so old that the link names another
- * leaf, that one is read in place of the parent's first; the parent is read anew the next time. */
+ * names them, up to the end of a scan. Where the parent's copy is so old that the link names
+ * another leaf, that one is read in place of the parent's first; the parent is read anew the next
+ * time. */
 
 #include "config.h"
 

@@ -30,6 +30,7 @@ static void free_tx(struct loco_tx *tx)
     free(tx->scratch);
     free(tx->words);
     free(tx->hint);
+    free(tx->mark);
     free(tx);
 }
 
@@ -316,6 +317,7 @@ int loco_tx_free(loco_tx_t *tx, loco_object_t object)
         status = loci_tx_mark_written(tx, item);
     if (status != LOCO_OK)
         return status;
+    loci_tx_save(tx, item);
     loci_tx_drop_block(tx, item);
     item->flags |= LOCI_ITEM_FREE;
     return LOCO_OK;

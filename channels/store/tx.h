@@ -15,7 +15,9 @@ enum {
     LOCI_ITEM_WRITE = 2,        /* the commit changes it */
     LOCI_ITEM_NEW = 4,          /* made by this transaction */
     LOCI_ITEM_FREE = 8,         /* and removed */
-    LOCI_ITEM_IN_PLACE = 16     /* its block is the one that its cell names (tx_parts.h) */
+    LOCI_ITEM_IN_PLACE = 16,    /* its block is the one that its cell names (tx_parts.h) */
+    LOCI_ITEM_SINCE = 32,       /* written since the mark (tx_mark.c), or before; */
+    LOCI_ITEM_SAVED = 64        /* then it was saved as it was */
 };
 
 struct loci_item {
@@ -61,6 +63,8 @@ struct loco_tx {
     loco_ack_t late;
     uint64_t late_old[LOCO_TX_WRITES_MAX + 1];
     struct loci_asker asker;    /* the statistics, too */
+    struct loci_tx_mark *mark;  /* tx_mark.c; NULL: none so far */
+    bool marked;
     /* While it owns cells (tx_wait.c). */
     bool beats;
     uint64_t beat_slot, heartbeat;
@@ -122,6 +126,16 @@ int loci_tx_is_same(struct loco_tx *tx, loco_object_t object, uint64_t word, enu
 /* All of it. */
 int loci_tx_look_again(struct loco_tx *tx, const struct loci_item *but, enum loci_settle how,
                        bool reads_alone);
+
+/* ---- tx_mark.c ---- */
+
+/* From now on what is written can be taken back. LOCO_ERR_NO_MEMORY. */
+int loci_tx_mark(struct loco_tx *tx);
+/* It is, unless `status` is LOCO_OK: the transaction writes what it wrote before the mark. What it
+ * has read since stays read. Returns `status`. */
+int loci_tx_unmark(struct loco_tx *tx, int status);
+/* That item, with what it is to be, is about to change. */
+void loci_tx_save(struct loco_tx *tx, struct loci_item *item);
 
 /* ---- tx_look.c ---- */
 

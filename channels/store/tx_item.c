@@ -80,6 +80,7 @@ int loci_tx_mark_written(struct loco_tx *tx, struct loci_item *item)
     if (tx->nwrites == LOCO_TX_WRITES_MAX)
         return LOCO_ERR_FULL;
     tx->write[tx->nwrites++] = (uint16_t)(item - tx->item);
+    item->flags |= tx->marked ? LOCI_ITEM_SINCE : 0;
     if ((item->flags & LOCI_ITEM_READ) != 0)
         tx->nreads--;
     item->flags |= LOCI_ITEM_WRITE;
@@ -150,10 +151,12 @@ static int take_block(struct loco_tx *tx, struct loci_item *item, int class)
 int loci_tx_set_value(struct loco_tx *tx, struct loci_item *item, const void *value, size_t len)
 {
     size_t bytes = loci_image_len(len), at = item->image;
-    bool fits = item->block != 0 && bytes <= loci_image_len(item->len);
-    int status = fits ? LOCO_OK : reserve(tx, bytes, &at);
     unsigned char *image;
+    int status = LOCO_OK;
 
+    loci_tx_save(tx, item);
+    if (item->block == 0 || bytes > loci_image_len(item->len))
+        status = reserve(tx, bytes, &at);
     if (status == LOCO_OK)
         status = take_block(tx, item, loci_class_for(len));
     if (status != LOCO_OK)

@@ -32,12 +32,13 @@ extern "C" {
  * | _open, _close            | the handle is of one thread, that of its transactions | open: reads | |
  * | _get                     | the same   | a read, and one a level where nothing is known | the value at some time during the call |
  * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
- * | _scan, _cursor_...       | the same   | a read for each leaf | see there |
+ * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
+ * | _scan, _cursor_...       | the same   | a read for up to 16 leaves | see there |
  *
  * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
  * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
- * has passed over, is not there either when it commits. After LOCO_ERR_FULL or LOCO_ERR_NO_MEMORY
- * from a change, abort it: a part of that change may be in it.
+ * has passed over, is not there either when it commits. An error of a change leaves the transaction
+ * as it was, but for conflicts and deaths: also LOCO_ERR_FULL in the middle of a leaf's split.
  *
  * All trees are linearizable: each call that is a transaction by itself takes effect at one instant
  * between its begin and its return.
@@ -107,6 +108,24 @@ int loco_tree_compare_set(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t expe
  * LOCO_ERR_SIZE (its value has another size), and those of loco_tree_put. */
 int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before);
 
+/** `n` keys at once, all as of one instant: of the value of keys[i] at most `room` bytes are copied
+ * to `values` + i * `room`, its size goes to lens[i], and what loco_tree_get would have returned to
+ * statuses[i]. Returns LOCO_OK, also where keys are not there; on another error nothing is known of
+ * any. Faster than `n` calls: over a network up to 64 leaves are read in one wait where they were
+ * read before, in two where they were not. Errors: those of loco_tree_get but LOCO_ERR_NOT_FOUND,
+ * and of its transaction LOCO_ERR_FULL (LOCO_TX_READS_MAX: leaves, and values that have an object
+ * of their own). */
+int loco_tree_get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
+                       size_t room, size_t *lens, int *statuses);
+
+/** Give `n` keys values, all at one instant or none: by itself it is one transaction. The same key
+ * may come twice; the later value stays. On an error nothing was changed, and a transaction that
+ * was under way is as it was before the call. The leaves are read together, as by
+ * loco_tree_get_many. Errors: those of loco_tree_put; LOCO_ERR_FULL where the keys are in more
+ * leaves than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
+int loco_tree_put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
+                       const loco_bytes_t *values);
+
 /** Called with an entry; both strings are valid until it returns. Returns 0 to go on. It may call
  * all functions on trees. */
 typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
@@ -117,9 +136,9 @@ typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
  *
  * Outside a transaction it sees the entries of each leaf as they were at one instant during the
  * call, and two leaves at different ones; a value that has an object of its own is as of a moment
- * after that of its leaf. A key that is there all the time is seen, once. Changes that `visit` makes
- * beyond the leaf at hand are seen. Within a transaction all is of one instant, together with what
- * else that reads, and such changes are seen, too.
+ * after that of its leaf. A key that is there all the time is seen, once. Changes that `visit`
+ * makes beyond the leaf at hand are seen. Within a transaction all is of one instant, together with
+ * what else that reads, and such changes are seen, too.
  *
  * Over a network the leaves that come next are read together, up to 16 in one wait; those that are
  * beyond `*to` are not read, and fewer where `limit` is small. So a scan within a transaction that
@@ -149,12 +168,12 @@ int loco_tree_cursor_seek(loco_tree_cursor_t *cursor, const loco_bytes_t *from);
 /** Put it behind the last entry. */
 void loco_tree_cursor_seek_last(loco_tree_cursor_t *cursor);
 
-/** The next entry; the cursor is behind it then. Its strings are valid until the next call with this
- * cursor. Errors: LOCO_ERR_NOT_FOUND (there is none), and those of loco_tree_scan.
+/** The next entry; the cursor is behind it then. Its strings are valid until the next call with
+ * this cursor. Errors: LOCO_ERR_NOT_FOUND (there is none), and those of loco_tree_scan.
  *
  * Within a transaction it sees what loco_tree_scan sees; seek in each transaction in which the
- * cursor is used. Outside one it sees each leaf as it was at one instant since the seek; other calls
- * on the tree make it read anew what it has read ahead. */
+ * cursor is used. Outside one it sees each leaf as it was at one instant since the seek; other
+ * calls on the tree make it read anew what it has read ahead. */
 int loco_tree_cursor_next(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
 /** The entry before; the cursor is before that then. After loco_tree_cursor_next it is the same
  * entry once more. Otherwise as that. */

@@ -329,6 +329,107 @@ static int cursor_body(loco_runtime_t *rt, int rank, void *arg)
     return close_seat(rt, &s);
 }
 
+/* ---- many keys ---- */
+
+#define MANY 390u
+
+struct many {
+    unsigned char bytes[MANY][8];
+    loco_bytes_t key[MANY], value[MANY];
+    uint64_t number[MANY];
+    size_t len[MANY];
+    int status[MANY];
+};
+
+static void fill_many(struct many *m, uint64_t first, uint64_t step, uint64_t base)
+{
+    for (uint64_t i = 0; i < MANY; i++) {
+        m->key[i] = loco_key64(first + i * step, m->bytes[i]);
+        m->number[i] = base + i;
+        m->value[i] = loco_bytes(&m->number[i], 8);
+    }
+}
+
+/* The first `n` are there, with these numbers, and no others. */
+static int check_many(loco_tree_t *tree, struct many *m, size_t n, uint64_t base)
+{
+    uint64_t found[MANY];
+
+    CHECK_OK(loco_tree_get_many(tree, MANY, m->key, found, sizeof found[0], m->len, m->status));
+    for (size_t i = 0; i < MANY; i++) {
+        CHECK_EQ(m->status[i], i < n ? LOCO_OK : LOCO_ERR_NOT_FOUND);
+        CHECK(i >= n || (m->len[i] == 8 && found[i] == base + i));
+    }
+    return 0;
+}
+
+static int many_calls(struct seat *s, struct many *m)
+{
+    fill_many(m, 0, 1, 100);
+    CHECK_EQ(check_many(s->tree, m, 0, 0), 0);
+    CHECK_OK(loco_tree_put_many(s->tree, 30, m->key, m->value));
+    CHECK_EQ(check_many(s->tree, m, 30, 100), 0);
+    m->key[MANY - 1].len = LOCO_TREE_KEY_MAX + 1;
+    CHECK_EQ(loco_tree_put_many(s->tree, MANY, m->key, m->value), LOCO_ERR_SIZE);
+    for (uint64_t i = 0; i < MANY; i += 30) {
+        fill_many(m, 0, 1, 1000);
+        CHECK_OK(loco_tree_put_many(s->tree, 30, m->key + i, m->value + i));
+    }
+    CHECK_EQ(check_many(s->tree, m, MANY, 1000), 0);
+    return 0;
+}
+
+/* Too much for one transaction: what it had written stays as it was. */
+static int too_many(struct seat *s, struct many *m)
+{
+    size_t n = 0;
+    int status;
+
+    fill_many(m, 0, 1, 5);
+    CHECK_EQ(loco_tree_put_many(s->tree, MANY, m->key, m->value), LOCO_ERR_FULL);
+    CHECK_EQ(check_many(s->tree, m, MANY, 1000), 0);
+    fill_many(m, 1 << 20, 1 << 8, 7);
+    CHECK_OK(loco_tx_begin(s->tx));
+    while ((status = loco_tree_put(s->tree, m->key[n], m->value[n])) == LOCO_OK)
+        n++;
+    CHECK_EQ(status, LOCO_ERR_FULL);
+    CHECK(n > 50 && n < MANY);
+    CHECK_EQ(loco_tree_put_many(s->tree, MANY, m->key, m->value), LOCO_ERR_FULL);
+    CHECK_EQ(check_many(s->tree, m, n, 7), 0);
+    CHECK_OK(loco_tx_commit(s->tx));
+    CHECK_EQ(check_many(s->tree, m, n, 7), 0);
+    return 0;
+}
+
+/* Nothing is left of what was taken back. */
+static int count_many(struct seat *s, struct many *m)
+{
+    loco_store_scavenged_t before = { 0 }, after = { 0 };
+
+    CHECK_OK(loco_store_scavenge(s->store, &before));
+    fill_many(m, 2 << 20, 1 << 8, 9);
+    CHECK_EQ(loco_tree_put_many(s->tree, MANY, m->key, m->value), LOCO_ERR_FULL);
+    CHECK_OK(loco_tx_begin(s->tx));
+    CHECK_EQ(loco_tree_put_many(s->tree, MANY, m->key, m->value), LOCO_ERR_FULL);
+    CHECK_OK(loco_tx_commit(s->tx));
+    CHECK_OK(loco_store_scavenge(s->store, &after));
+    CHECK_EQ(before.objects, after.objects);
+    return 0;
+}
+
+static int many_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct many *m = calloc(1, sizeof *m);
+    struct seat s;
+
+    CHECK(m != NULL);
+    CHECK_EQ(open_seat(rt, arg, &s), 0);
+    if (rank == 0)
+        CHECK_EQ(many_calls(&s, m) + too_many(&s, m) + count_many(&s, m), 0);
+    free(m);
+    return close_seat(rt, &s);
+}
+
 /* ---- a queue ---- */
 
 #define QUEUED 50u
@@ -387,4 +488,9 @@ Test(tree, cursors, .timeout = RUN_SECONDS)
 Test(tree, queue, .timeout = RUN_SECONDS)
 {
     on_both(2, queue_body, &small);
+}
+
+Test(tree, many, .timeout = RUN_SECONDS)
+{
+    on_both(2, many_body, &small);
 }

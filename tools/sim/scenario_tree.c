@@ -77,7 +77,7 @@ static int some_scan(struct tree_client *c)
 
 static int one_call(struct tree_client *c)
 {
-    switch (loci_sim_draw(21)) {
+    switch (loci_sim_draw(23)) {
     case 0: case 1: return tree_insert(c, some_key(c));
     case 2: case 3: return tree_put(c, some_key(c));
     case 4: return tree_update(c, some_key(c));
@@ -89,7 +89,9 @@ static int one_call(struct tree_client *c)
     case 15: case 16: return some_scan(c);
     case 17: return tree_tx_look(c);
     case 18: return tree_tx_many(c);
-    case 19: return loci_sim_draw(2) == 0 ? queue(c) : tree_get(c, some_key(c));
+    case 19: return tree_get_many(c);
+    case 20: return tree_put_many(c);
+    case 21: return loci_sim_draw(2) == 0 ? queue(c) : tree_get(c, some_key(c));
     default: return tree_tx_twins(c);
     }
 }

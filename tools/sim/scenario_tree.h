@@ -83,6 +83,8 @@ int tree_update(struct tree_client *c, uint64_t key);
 int tree_delete(struct tree_client *c, uint64_t key);
 int tree_compare_set(struct tree_client *c, uint64_t key);
 int tree_get(struct tree_client *c, uint64_t key);
+int tree_get_many(struct tree_client *c);
+int tree_put_many(struct tree_client *c);
 /* From one place in their order to another, with a limit or 0: each key between is looked up. */
 int tree_scan(struct tree_client *c, uint64_t from, uint64_t to, uint64_t limit);
 

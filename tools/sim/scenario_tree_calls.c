@@ -219,6 +219,74 @@ int tree_get(struct tree_client *c, uint64_t key)
     return returned(c, at, status, LOCO_ERR_NOT_FOUND, number, "get");
 }
 
+/* ---- many keys ---- */
+
+#define MANY 6
+
+/* Some keys, any of them more than once; at least once in a while both twins of a pair. */
+static unsigned some_keys(const struct tree_client *c, uint64_t key[MANY], bool twins)
+{
+    const struct tree_state *s = c->u->s;
+    unsigned n = 0, most = 2 + loci_sim_draw(MANY - 1), pair = loci_sim_draw(TREE_TWINS);
+
+    while (twins && n < 2) {
+        key[n] = tree_twin(s, pair, n);
+        n++;
+    }
+    while (n < most)
+        key[n++] = loci_sim_draw((uint32_t)s->plain);
+    return n;
+}
+
+int tree_get_many(struct tree_client *c)
+{
+    unsigned char k[MANY][TREE_KEY_BYTES], v[MANY][TREE_VALUE_BYTES];
+    uint64_t key[MANY], number[MANY] = { 0 };
+    bool twins = loci_sim_draw(2) == 0;
+    unsigned n = some_keys(c, key, twins);
+    int at[MANY], statuses[MANY], status;
+    loco_bytes_t keys[MANY];
+    size_t lens[MANY];
+
+    for (unsigned i = 0; i < n; i++) {
+        keys[i] = tree_key(c->u->s, key[i], k[i]);
+        at[i] = called(c, LINEAR_LOOKUP, key[i], 0, 0);
+    }
+    status = loco_tree_get_many(c->tree, n, keys, v, sizeof v[0], lens, statuses);
+    if (status != LOCO_OK)
+        return told(c, status, "get_many") == SIM_WRONG ? SIM_WRONG : SIM_FINE;
+    for (unsigned i = 0; i < n; i++) {
+        if (statuses[i] == LOCO_OK)
+            PASS(tree_number(c, loco_bytes(v[i], lens[i]), &number[i]));
+        PASS(returned(c, at[i], statuses[i], LOCO_ERR_NOT_FOUND, number[i], "get_many"));
+    }
+    WANT(!twins || number[0] == number[1], "p%d gets twins that have values %llu and %llu",
+         c->u->rank, (unsigned long long)number[0], (unsigned long long)number[1]);
+    return SIM_FINE;
+}
+
+/* Keys that differ, or a history would need to know which comes last. */
+int tree_put_many(struct tree_client *c)
+{
+    unsigned char k[MANY][TREE_KEY_BYTES], v[MANY][TREE_VALUE_BYTES];
+    uint64_t plain = c->u->s->plain, first = loci_sim_draw((uint32_t)plain);
+    unsigned n = 2 + loci_sim_draw(MANY - 1), step = 1 + loci_sim_draw(2);
+    loco_bytes_t keys[MANY], values[MANY];
+    int at[MANY], status;
+
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t number = tree_make(c), key = (first + i * step) % plain;
+
+        keys[i] = tree_key(c->u->s, key, k[i]);
+        values[i] = tree_value(number, v[i]);
+        at[i] = called(c, LINEAR_PUT, key, number, 0);
+    }
+    status = loco_tree_put_many(c->tree, n, keys, values);
+    for (unsigned i = 0; i < n; i++)
+        PASS(returned(c, at[i], status, LOCO_OK, 0, "put_many"));
+    return SIM_FINE;
+}
+
 /* ---- scans ---- */
 
 struct scan {
