@@ -33,6 +33,11 @@ void words_fini(struct words *t)
     memset(t, 0, sizeof(*t));
 }
 
+size_t words_bytes(const struct words *t)
+{
+    return t->capacity * sizeof(*t->slots) + t->block_bytes;
+}
+
 /* FNV-1a, and a final mix so that high and low bits are good alike. */
 uint64_t word_hash(const char *text, size_t length)
 {
@@ -75,6 +80,7 @@ static const char *keep_text(struct words *t, const char *text, size_t length)
             ex_abort("no memory for the texts of words");
         t->block_size = length > BLOCK_SIZE ? length : BLOCK_SIZE;
         t->blocks[t->block_count++] = get_memory(t->block_size, 1);
+        t->block_bytes += t->block_size;
         t->block_used = 0;
     }
     copy = t->blocks[t->block_count - 1] + t->block_used;

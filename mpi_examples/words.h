@@ -25,10 +25,14 @@ struct words {
     size_t block_count;
     size_t block_used;
     size_t block_size;
+    size_t block_bytes; /* of all blocks */
 };
 
 void words_init(struct words *t);
 void words_fini(struct words *t);
+
+/* What it takes of memory. */
+size_t words_bytes(const struct words *t);
 
 uint64_t word_hash(const char *text, size_t length);
 
