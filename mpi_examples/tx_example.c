@@ -102,25 +102,39 @@ static void add_up(struct tally *t, const struct tx_call *call)
     t->wrong += call->wrong;
 }
 
-/* This rank's part of all tables: each of its rows. Returns how many places for rows there are. */
+/* The rows of a part of a table, some at a time. */
+static void each_row_of(struct job *job, const char *what, bool only_reads, tx_body_fn *body,
+                        struct tally *t, struct tx_call *call, uint64_t from, uint64_t to)
+{
+    uint64_t step = (uint64_t)call->argument[0] * ROWS_AT_ONCE;
+
+    for (uint64_t at = from; at < to; at += step) {
+        call->key[0] = at;
+        call->key[1] = at + step < to ? at + step : to;
+        t->again += (int64_t)job->o->backend->run(job->session, only_reads, body, call);
+        add_up(t, call);
+        ex_progress_say(&job->progress, "%s %s, %.0f %%", what, job->w->table[call->kind].name,
+                        100.0 * (double)(at - from) / (double)(to - from));
+    }
+}
+
+/* This rank's part of all tables, each of its rows: neighbours, or every so many. Returns how many
+ * places for rows there are. */
 static uint64_t each_row(struct job *job, const char *what, bool only_reads, tx_body_fn *body,
                          struct tally *t)
 {
-    uint64_t ranks = (uint64_t)ex_size(), all = 0;
-    struct tx_call call = { .argument = { ex_size() }, .workload = job->w };
+    bool in_order = job->o->backend->in_order;
+    uint64_t ranks = (uint64_t)ex_size(), rank = (uint64_t)ex_rank(), all = 0;
+    struct tx_call call = { .argument = { in_order ? 1 : ex_size() }, .workload = job->w };
 
     for (call.kind = 0; call.kind < job->w->tables; call.kind++) {
-        const struct tx_table *table = &job->w->table[call.kind];
-        uint64_t rows = tx_rows(job->o, table);
+        uint64_t rows = tx_rows(job->o, &job->w->table[call.kind]);
 
-        for (uint64_t at = (uint64_t)ex_rank(); at < rows; at += ROWS_AT_ONCE * ranks) {
-            call.key[0] = at;
-            call.key[1] = at + ROWS_AT_ONCE * ranks < rows ? at + ROWS_AT_ONCE * ranks : rows;
-            t->again += (int64_t)job->o->backend->run(job->session, only_reads, body, &call);
-            add_up(t, &call);
-            ex_progress_say(&job->progress, "%s %s, %.0f %%", what, table->name,
-                            100.0 * (double)at / (double)rows);
-        }
+        if (in_order)
+            each_row_of(job, what, only_reads, body, t, &call, rows * rank / ranks,
+                        rows * (rank + 1) / ranks);
+        else
+            each_row_of(job, what, only_reads, body, t, &call, rank, rows);
         all += rows;
     }
     return all;

@@ -102,6 +102,7 @@ struct tx_backend {
     const char *name;
     const char *text;
     bool one_process;           /* its clients are threads of one rank */
+    bool in_order;              /* load neighbours by one rank, not in turn by all */
     const char *path;           /* what --at is to be, or NULL */
     const char *only;           /* the workload that it is for, or NULL */
 
