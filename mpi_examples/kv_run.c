@@ -16,9 +16,10 @@
  * with a stamp of this worker has to be one of its last writes within a window, and one that this
  * worker has written cannot be as it was loaded.
  *
- * Scans. Their entries have to be values of their keys, in the order of these, from the record on
- * that was asked for. What a scan leaves out between them is seen after the run, when one scan of
- * everything has to find as many records as there are.
+ * Scans. Their entries have to be in the order of keys, from the record on that was asked for, and
+ * values of these keys, of which one in eight is checked. What a scan leaves out between them is
+ * seen after the run, when one scan of everything has to find as many records as there are, and
+ * each of its values is checked.
  */
 #include "kv_ycsb.h"
 
@@ -31,6 +32,7 @@
 
 enum {
     OPS_PER_LOOK = 64,        /* at the clock */
+    ENTRIES_PER_CHECK = 8,    /* of a scan in the run: so many to one whose value is checked */
     INSERTS_PER_NEWS = 256,
     OPS_PER_NEWS = 1024,
     MOST_COMPLAINTS = 5,
@@ -57,6 +59,8 @@ struct worker {
     unsigned char *values, *names;
     size_t ring_size, at;
     struct ex_progress *progress;
+    unsigned char last_name[KV_MOST_KEY];   /* that a scan has found */
+    uint64_t words;             /* of what scans have found: so that it is read */
 
     uint64_t ops;               /* begun in the run */
     uint64_t begun;             /* inserts begun */
@@ -75,7 +79,7 @@ struct run {
     struct kv_zipf zipf;
     uint64_t start;             /* of the phase, nanoseconds; */
     double cpu;                 /* and CPU time that it took */
-    uint64_t last_key;          /* that is loaded, in the order of keys */
+    unsigned char last_name[KV_MOST_KEY];   /* of the records loaded, in the order of keys */
     uint64_t there;             /* records after the run */
     struct worker *worker;      /* of this rank */
 };
@@ -160,25 +164,48 @@ static void judge_read(struct worker *w, const struct kv_op *op)
         w->inserted[op->index - news_index] = stamp.number;
 }
 
-/* Whether the entry is a record's, behind those before it. */
-static bool is_good(const struct kv_op *op, uint64_t key, const void *value)
+/* Below 0: the first one is the lower. */
+static int order_of(const unsigned char *a, const unsigned char *b, size_t bytes)
 {
-    struct kv_stamp stamp;
+    uint64_t x, y;
 
-    return kv_value_check(value, (size_t)op->worker->run->o->value_bytes, key, &stamp)
-           && stamp.writer <= op->worker->run->workers
-           && (op->found == 0 ? op->role == CHECK || key == op->key : key > op->last);
+    if (bytes != KV_NUMBER_KEY)
+        return memcmp(a, b, bytes);
+    kv_key_read(a, bytes, &x);
+    kv_key_read(b, bytes, &y);
+    return x < y ? -1 : x > y;
 }
 
+static bool is_value(const struct worker *w, const void *name, const void *value)
+{
+    const struct kv_options *o = w->run->o;
+    struct kv_stamp stamp;
+    uint64_t key;
+
+    return kv_key_read(name, (size_t)o->key_bytes, &key)
+           && kv_value_check(value, (size_t)o->value_bytes, key, &stamp)
+           && stamp.writer <= w->run->workers;
+}
+
+/* Each is looked at, some closely. */
 void kv_found(struct kv_op *op, const void *name, size_t name_bytes, const void *value,
               size_t value_bytes)
 {
-    const struct kv_options *o = op->worker->run->o;
-    uint64_t key = 0;
+    struct worker *w = op->worker;
+    size_t bytes = (size_t)w->run->o->key_bytes;
+    uint64_t word;
+    bool good = name_bytes == bytes && value_bytes == (size_t)w->run->o->value_bytes;
 
-    op->bad += name_bytes != (size_t)o->key_bytes || value_bytes != (size_t)o->value_bytes
-               || !kv_key_read(name, name_bytes, &key) || !is_good(op, key, value);
-    op->last = key;
+    if (good) {
+        good = op->found == 0 ? op->role == CHECK || order_of(name, op->name, bytes) == 0
+                              : order_of(name, op->last, bytes) > 0;
+        memcpy(op->last, name, bytes);
+        memcpy(&word, value, sizeof(word));
+        w->words += word;
+    }
+    if (good && (op->role == CHECK || op->found % ENTRIES_PER_CHECK == 0))
+        good = is_value(w, name, value);
+    op->bad += !good;
     op->found++;
 }
 
@@ -190,7 +217,9 @@ static void judge_scan(struct worker *w, const struct kv_op *op)
     else if (op->role == CHECK && op->found != w->run->there)
         complain(w, op, "a scan of all does not find all");
     else if (op->role != CHECK && (op->found == 0 || op->found > op->limit
-                                   || (op->found < op->limit && op->last < w->run->last_key)))
+                                   || (op->found < op->limit
+                                       && order_of(op->last, w->run->last_name,
+                                                   (size_t)w->run->o->key_bytes) < 0)))
         complain(w, op, "a scan finds too few entries, or too many");
 }
 
@@ -303,6 +332,7 @@ static void ring_open(struct worker *w, size_t size)
     w->names = memory(size, (size_t)o->key_bytes);
     for (size_t i = 0; i < size; i++) {
         w->ring[i].worker = w;
+        w->ring[i].last = w->last_name;
         w->ring[i].value = w->values + i * stride;
         w->ring[i].name = o->backend->names ? w->names + i * (size_t)o->key_bytes : NULL;
     }
@@ -659,11 +689,13 @@ void kv_measure(const struct kv_options *o, struct kv_result_set *result)
     uint64_t each = loaded + (uint64_t)o->room / r.workers + 1;
     struct ex_progress progress;
     double start = MPI_Wtime();
+    uint64_t last = 0;
 
     ex_progress_init(&progress, o->progress);
     make_workers(&r, &progress);
     for (uint64_t i = 0; o->mix->usual == KV_SCAN && i < (uint64_t)o->records; i++)
-        r.last_key = kv_key(i) > r.last_key ? kv_key(i) : r.last_key;
+        last = kv_key(i) > last ? kv_key(i) : last;
+    kv_key_make(r.last_name, (size_t)o->key_bytes, last);
     r.store = o->backend->open(o, each * (uint64_t)o->threads, each * r.workers);
     result->open_seconds = MPI_Wtime() - start;
     result->load_seconds = phase(&r, load);

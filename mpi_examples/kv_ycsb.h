@@ -59,8 +59,8 @@ struct kv_op {
     uint64_t index;
     uint64_t begin;      /* nanoseconds; 0 where it is not timed */
     struct worker *worker;
-    uint64_t found;      /* entries, by a scan, */
-    uint64_t last;       /* the key of the last one, */
+    uint64_t found;      /* entries, by a scan; */
+    unsigned char *last; /* the key of the last one, until the next scan; */
     uint64_t bad;        /* and those that are wrong */
 };
 

@@ -117,6 +117,9 @@ loco_bytes_t loci_node_key(const struct loci_node *node, unsigned i);
 /* The value of an entry; what is in an object of its own: that one's handle. */
 loco_bytes_t loci_node_value(const struct loci_node *node, unsigned i);
 bool loci_node_is_apart(const struct loci_node *node, unsigned i);
+/* All three: whether it is apart. */
+bool loci_node_entry(const struct loci_node *node, unsigned i, loco_bytes_t *key,
+                     loco_bytes_t *value);
 /* A value that is a handle; 0: it has not its length. */
 uint64_t loci_node_handle(const struct loci_node *node, unsigned i);
 

@@ -165,7 +165,20 @@ static int load(struct loco_tree_cursor *c, enum loci_index_how how, bool below)
         return status;
     c->at = c->last ? c->leaf->node.n : loci_node_find(&c->leaf->node, place.key, &found);
     c->loaded = true;
+    c->asked = false;
+    loci_tx_expect_cell(ix->tx, c->leaf->node.right);
     return LOCO_OK;
+}
+
+/* In mapped memory: from the middle of a leaf on the next one comes nearer, if it will be wanted. */
+static void ask_right(struct loco_tree_cursor *c)
+{
+    const struct loci_node *leaf = &c->leaf->node;
+
+    if (c->asked || 2 * c->at < leaf->n || (c->left != 0 && c->left <= leaf->n - c->at))
+        return;
+    c->asked = true;
+    loci_tx_expect(c->ix->tx, leaf->right, c->ix->leaf_bytes);
 }
 
 /* ---- entries ---- */
@@ -187,9 +200,7 @@ static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i,
     const struct loci_node *leaf = &c->leaf->node;
     int status;
 
-    *key = loci_node_key(leaf, i);
-    *value = loci_node_value(leaf, i);
-    if (!loci_node_is_apart(leaf, i))
+    if (!loci_node_entry(leaf, i, key, value))
         return LOCO_OK;
     status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
     if (status == LOCO_OK)
@@ -209,6 +220,7 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
         int status = c->loaded ? LOCO_OK : load(c, how, false);
 
         if (status == LOCO_OK && c->at < leaf->n) {
+            ask_right(c);
             status = take(c, how, c->at, key, value);
             if (status == LOCO_ERR_NOT_FOUND) {
                 put_before(c, *key, 0);

@@ -289,3 +289,35 @@ int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t r
         *len = to.len;
     return status;
 }
+
+/* ---- what will be looked at ---- */
+
+#define LINE 64u
+
+static const unsigned char *mapped(const struct loco_store *s, loco_object_t object, int what)
+{
+    if (!loci_object_is(s, object))
+        return NULL;
+    return loci_mem_ptr(loci_store_mem(s, loci_object_host(object), what));
+}
+
+void loci_tx_expect_cell(struct loco_tx *tx, loco_object_t object)
+{
+    const unsigned char *cells = mapped(tx->s, object, LOCI_STORE_CELLS);
+
+    if (cells != NULL)
+        __builtin_prefetch(cells + loci_cell_at(object));
+}
+
+void loci_tx_expect(struct loco_tx *tx, loco_object_t object, size_t bytes)
+{
+    const unsigned char *blocks = mapped(tx->s, object, LOCI_STORE_BLOCKS), *block;
+    uint64_t word;
+
+    if (blocks == NULL || loci_cell_load(tx->s, object, &word) != LOCO_OK
+        || !loci_tx_names_block(tx, word))
+        return;
+    block = blocks + loci_block_at(loci_cell_block(word));
+    for (size_t i = 0; i < bytes + LOCI_STORE_HEADER; i += LINE)
+        __builtin_prefetch(block + i);
+}

@@ -112,6 +112,7 @@ static void scan_wrongly(struct faulty *f, struct kv_op *op)
 {
     uint64_t wanted = op->limit;
     struct kv_op left_out;
+    uint64_t last;
 
     /* All is one scan, after the run. */
     if (is(f, "twice") || is(f, "skips"))
@@ -123,9 +124,12 @@ static void scan_wrongly(struct faulty *f, struct kv_op *op)
     op->limit = wanted;
     if (wanted == 1 || left_out.limit != 1 || op->found != 1)
         return;
-    if (is(f, "skips"))
-        scan_behind(f, &left_out, op->last, 1);
-    scan_behind(f, op, left_out.last - is(f, "twice"), wanted == 0 ? 0 : wanted - 1);
+    kv_key_read(op->last, f->key_bytes, &last);
+    if (is(f, "skips")) {
+        scan_behind(f, &left_out, last, 1);
+        kv_key_read(op->last, f->key_bytes, &last);
+    }
+    scan_behind(f, op, last - is(f, "twice"), wanted == 0 ? 0 : wanted - 1);
 }
 
 static bool start(void *session, struct kv_op *op)
