@@ -200,34 +200,18 @@ static int see_word(void *ctx, loco_bytes_t key, loco_bytes_t value)
     return 0;
 }
 
-/* The first key behind all that begin so; false: there is none. */
-static bool behind(char *key, size_t *length)
-{
-    while (*length > 0 && (unsigned char)key[*length - 1] == 0xff)
-        --*length;
-    if (*length == 0)
-        return false;
-    key[*length - 1]++;
-    return true;
-}
-
 static void answer_prefix(struct word_index *ix, const struct index_query *q, int64_t limit,
                           bool json)
 {
     struct prefixed p = { .limit = limit, .json = json };
-    char first[TEXT_WORD_MAX + 1], last[TEXT_WORD_MAX + 1];
+    char first[TEXT_WORD_MAX + 1], end[TEXT_WORD_MAX + 1];
     double start = MPI_Wtime();
     loco_bytes_t from, to;
-    size_t length;
-    bool bounded;
     int status;
 
     text_only_word(q->text, first);
-    memcpy(last, first, sizeof(last));
-    length = strlen(last);
-    bounded = behind(last, &length);
     from = loco_text(first);
-    to = loco_bytes(last, length);
+    to = loco_prefix_end(from, end);
     if (json) {
         printf("{\"prefix\": ");
         ex_json_string(stdout, first, strlen(first));
@@ -235,7 +219,7 @@ static void answer_prefix(struct word_index *ix, const struct index_query *q, in
     } else {
         printf("words that begin with %s:\n", first);
     }
-    status = loco_tree_scan(ix->words, &from, bounded ? &to : NULL, 0, see_word, &p);
+    status = loco_tree_scan(ix->words, &from, to.len > 0 ? &to : NULL, 0, see_word, &p);
     if (status != LOCO_OK)
         ex_abort("searching %s: %s", first, loco_strerror(status));
     printf(json ? "], \"words\": %" PRIu64 ", \"occurrences\": %" PRIu64 ", \"ms\": %.3f}"

@@ -206,13 +206,12 @@ static int see_name(void *ctx, loco_bytes_t key, loco_bytes_t value)
  * (clause 2.5.2.2). */
 static int find_by_name(struct payment *p, uint32_t *c)
 {
-    struct tpcc_key first = tpcc_name_key(p->cw, p->cd, p->last), behind = first;
-    loco_bytes_t from = loco_bytes(first.bytes, first.length), to;
+    struct tpcc_key first = tpcc_name_key(p->cw, p->cd, p->last);
+    unsigned char end[KEY_ROOM];
+    loco_bytes_t from = loco_bytes(first.bytes, first.length), to = loco_prefix_end(from, end);
     struct same_name same = { .n = 0 };
     int status;
 
-    memset(behind.bytes + behind.length, 0xff, 16);
-    to = loco_bytes(behind.bytes, behind.length + 16);
     status = loco_tree_scan(p->client->table[NAME], &from, &to, 0, see_name, &same);
     if (status != LOCO_OK)
         return status;

@@ -86,7 +86,8 @@ int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room,
 
 /** Give a key that value, whether it is there or not. Errors: LOCO_ERR_SIZE (of key or value),
  * LOCO_ERR_FULL (no memory left at the hosts; within a transaction, LOCO_TX_WRITES_MAX, of which a
- * change takes 1, and some more where a leaf is split), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+ * change takes 1, and some more where a leaf is split), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. A
+ * change that is a transaction by itself returns LOCO_ERR_FULL for memory alone. */
 int loco_tree_put(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
 
 /** The same for a key that is not there: LOCO_ERR_EXISTS. */
@@ -132,7 +133,8 @@ typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
 
 /** Call visit(ctx, key, value) for the entries from key `*from` on and below `*to`, in the order of
  * their keys, `limit` of them at most, until it returns another number than 0, which is returned
- * then. NULL: from the first, to the last. `limit` 0: all.
+ * then. NULL: from the first, to the last. `limit` 0: all. For the keys that begin with a string,
+ * `to` is its loco_prefix_end.
  *
  * Outside a transaction it sees the entries of each leaf as they were at one instant during the
  * call, and two leaves at different ones; a value that has an object of its own is as of a moment

@@ -218,6 +218,24 @@ Test(index_node, numbers_as_keys)
     cr_assert_eq(loco_number_of(loco_text("seven.")), 0);
 }
 
+/* The end is behind each that begins so, and not behind what is next. */
+Test(index_node, prefixes)
+{
+    static const char *const prefixes[] = { "a", "ab", "a\xff", "a\xff\xff", "\xfe\xff" };
+    static const char *const ends[] = { "b", "ac", "b", "b", "\xff" };
+    unsigned char bytes[8];
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        loco_bytes_t end = loco_prefix_end(loco_text(prefixes[i]), bytes);
+
+        cr_assert_eq(loci_bytes_compare(end, loco_text(ends[i])), 0, "%s", prefixes[i]);
+    }
+    cr_assert_eq(loco_prefix_end(loco_text(""), bytes).len, 0);
+    cr_assert_eq(loco_prefix_end(loco_text("\xff\xff"), bytes).len, 0);
+    cr_assert_eq(loco_prefix_end(loco_bytes("\0", 1), bytes).len, 1);
+    cr_assert_eq(bytes[0], 1);
+}
+
 /* ---- what is none ---- */
 
 /* All that readers do with a node. */
