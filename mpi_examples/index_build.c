@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS_AT_ONCE = 24, MOST_MESSAGES = 10, BUFFER = 2 * INDEX_RUN_MAX };
+enum { MOST_MESSAGES = 10 };
 
 struct build {
     struct word_index *ix;
@@ -26,7 +26,7 @@ struct build {
     uint64_t taken, taken_bytes;    /* by all, as far as this rank knows */
     double appending;               /* seconds */
     /* Runs that are appended next, and their postings. */
-    struct index_run runs[RUNS_AT_ONCE];
+    struct index_run runs[INDEX_RUNS_MAX];
     int run_count;
     unsigned char *buffer;
     size_t filled;
@@ -53,7 +53,7 @@ static void make_run(struct build *b, const struct word *w, const struct posting
 {
     struct index_run *r;
 
-    if (b->run_count == RUNS_AT_ONCE || BUFFER - b->filled < INDEX_RUN_MAX)
+    if (b->run_count == INDEX_RUNS_MAX || INDEX_APPEND_MAX - b->filled < INDEX_RUN_MAX)
         append_now(b);
     r = &b->runs[b->run_count++];
     *r = (struct index_run){ .word = w->text, .length = w->length,
@@ -209,7 +209,7 @@ double index_build(struct word_index *ix, const struct index_options *o,
     loco_store_stats_t stats;
     double appending;
 
-    if (b == NULL || t == NULL || (b->buffer = malloc(BUFFER)) == NULL)
+    if (b == NULL || t == NULL || (b->buffer = malloc(INDEX_APPEND_MAX)) == NULL)
         ex_abort("no memory to read files");
     b->ix = ix;
     b->o = o;

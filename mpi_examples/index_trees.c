@@ -3,6 +3,7 @@
 #include "word_index.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROOT_WORDS, ROOT_FILES, ROOT_BATCHES, ROOTS };
@@ -115,6 +116,108 @@ static loco_bytes_t chunk_key(unsigned char key[KEY_MAX], const char *word, size
     return loco_bytes(key, length + 5);
 }
 
+/* ---- appending ---- */
+
+enum { CHUNKS_AT_ONCE = (INDEX_APPEND_MAX + INDEX_RUNS_MAX * INDEX_TAIL_MAX) / INDEX_TAIL_MAX,
+       ENTRIES_AT_ONCE = INDEX_RUNS_MAX + CHUNKS_AT_ONCE };
+
+/* What a transaction that appends reads, and what it makes of it. */
+struct index_scratch {
+    struct word_index *ix;
+    const struct index_run *runs;
+    int n;
+    /* By run: its word, and the entry that is there. */
+    loco_bytes_t words[INDEX_RUNS_MAX];
+    unsigned char old[INDEX_RUNS_MAX][INDEX_HEAD_MAX];
+    size_t lens[INDEX_RUNS_MAX];
+    int statuses[INDEX_RUNS_MAX];
+    /* The entries that are put, and where their bytes are. */
+    int entries, chunks;
+    loco_bytes_t keys[ENTRIES_AT_ONCE], values[ENTRIES_AT_ONCE];
+    unsigned char heads[INDEX_RUNS_MAX][INDEX_HEAD_MAX];
+    unsigned char chunk_keys[CHUNKS_AT_ONCE][KEY_MAX];
+    unsigned char postings[INDEX_APPEND_MAX + INDEX_RUNS_MAX * INDEX_TAIL_MAX];
+    size_t filled;
+};
+
+static void add_entry(struct index_scratch *a, loco_bytes_t key, loco_bytes_t value)
+{
+    a->keys[a->entries] = key;
+    a->values[a->entries++] = value;
+}
+
+/* Postings at hand, as long as they are too many for the entry of their word, go to chunks. */
+static void move_to_chunks(struct index_scratch *a, const struct index_run *r,
+                           struct index_head *head)
+{
+    while (head->tail_bytes > INDEX_TAIL_MAX) {
+        size_t bytes = chunk_of(head->tail, head->tail_bytes);
+
+        add_entry(a, chunk_key(a->chunk_keys[a->chunks++], r->word, r->length, head->chunks),
+                  loco_bytes(head->tail, bytes));
+        head->chunks++;
+        head->tail += bytes;
+        head->tail_bytes -= bytes;
+    }
+}
+
+static int append_run(struct index_scratch *a, int i)
+{
+    const struct index_run *r = &a->runs[i];
+    unsigned char *all = a->postings + a->filled;
+    struct index_head head = { .tail = all };
+
+    if (a->statuses[i] == LOCO_OK && !index_head_get(loco_bytes(a->old[i], a->lens[i]), &head))
+        return LOCO_ERR_MISMATCH;
+    memcpy(all, head.tail, head.tail_bytes);
+    memcpy(all + head.tail_bytes, r->postings, r->bytes);
+    head.tail = all;
+    head.tail_bytes += r->bytes;
+    head.postings += r->count;
+    head.occurrences += r->occurrences;
+    a->filled += head.tail_bytes;
+    move_to_chunks(a, r, &head);
+    add_entry(a, a->words[i], loco_bytes(a->heads[i], head_put(a->heads[i], &head)));
+    return LOCO_OK;
+}
+
+/* All entries are read at once, and all are put at once: over a network that is a wait each. */
+static int append_runs(loco_tx_t *tx, void *arg)
+{
+    struct index_scratch *a = arg;
+    int status = loco_tree_get_many(a->ix->words, (size_t)a->n, a->words, a->old, INDEX_HEAD_MAX,
+                                    a->lens, a->statuses);
+
+    (void)tx;
+    a->entries = a->chunks = 0;
+    a->filled = 0;
+    for (int i = 0; i < a->n && status == LOCO_OK; i++)
+        status = append_run(a, i);
+    return status != LOCO_OK ? status
+           : loco_tree_put_many(a->ix->words, (size_t)a->entries, a->keys, a->values);
+}
+
+/* A transaction changes so many objects and no more (LOCO_TX_WRITES_MAX), and it depends on the
+ * leaves how many words are that: where it is too much, half of them at a time. */
+void index_append(struct word_index *ix, const struct index_run *runs, int n)
+{
+    struct index_scratch *a = ix->scratch;
+    int status;
+
+    a->ix = ix;
+    a->runs = runs;
+    a->n = n;
+    for (int i = 0; i < n; i++)
+        a->words[i] = loco_bytes(runs[i].word, runs[i].length);
+    status = loco_tx_run(ix->tx, append_runs, a);
+    if (status == LOCO_ERR_FULL && n > 1) {
+        index_append(ix, runs, n / 2);
+        index_append(ix, runs + n / 2, n - n / 2);
+        return;
+    }
+    check_change(ix, status, "appending postings");
+}
+
 /* ---- life ---- */
 
 void index_open(struct word_index *ix, uint64_t memory, size_t leaf_bytes)
@@ -124,6 +227,9 @@ void index_open(struct word_index *ix, uint64_t memory, size_t leaf_bytes)
                                          .roots = ROOTS, .threads = 1 };
 
     ix->memory = memory;
+    ix->scratch = malloc(sizeof(*ix->scratch));
+    if (ix->scratch == NULL)
+        ex_abort("no memory to append postings");
     check(loco_runtime_open_mpi(MPI_COMM_WORLD, &ix->rt), "loco_runtime_open_mpi");
     check(loco_store_create(ix->rt, "word_index", "store", loco_everyone(ix->rt), &store,
                             &ix->store), "loco_store_create (less: --memory MIB)");
@@ -150,85 +256,7 @@ void index_close(struct word_index *ix)
     loco_atomic_var_destroy(ix->next);
     loco_store_destroy(ix->store);
     loco_runtime_close_mpi(ix->rt);
-}
-
-/* ---- appending ---- */
-
-struct append {
-    struct word_index *ix;
-    const struct index_run *runs;
-    int n;
-};
-
-/* Of a transaction: the postings that are at hand, as long as they are too many for the entry, go
- * to chunks. */
-static int move_to_chunks(struct word_index *ix, const struct index_run *r,
-                          struct index_head *head)
-{
-    unsigned char key[KEY_MAX];
-    int status = LOCO_OK;
-
-    while (head->tail_bytes > INDEX_TAIL_MAX && status == LOCO_OK) {
-        size_t bytes = chunk_of(head->tail, head->tail_bytes);
-
-        status = loco_tree_insert(ix->words, chunk_key(key, r->word, r->length, head->chunks),
-                                  loco_bytes(head->tail, bytes));
-        head->chunks++;
-        head->tail += bytes;
-        head->tail_bytes -= bytes;
-    }
-    return status;
-}
-
-static int append_run(struct word_index *ix, const struct index_run *r)
-{
-    unsigned char value[INDEX_HEAD_MAX], all[INDEX_TAIL_MAX + INDEX_RUN_MAX];
-    struct index_head head = { .tail = all };
-    size_t len = 0;
-    int status = loco_tree_get(ix->words, loco_bytes(r->word, r->length), value, sizeof(value),
-                               &len);
-
-    if (status != LOCO_OK && status != LOCO_ERR_NOT_FOUND)
-        return status;
-    if (status == LOCO_OK && !index_head_get(loco_bytes(value, len), &head))
-        return LOCO_ERR_MISMATCH;
-    memcpy(all, head.tail, head.tail_bytes);
-    memcpy(all + head.tail_bytes, r->postings, r->bytes);
-    head.tail = all;
-    head.tail_bytes += r->bytes;
-    head.postings += r->count;
-    head.occurrences += r->occurrences;
-    status = move_to_chunks(ix, r, &head);
-    if (status != LOCO_OK)
-        return status;
-    return loco_tree_put(ix->words, loco_bytes(r->word, r->length),
-                         loco_bytes(value, head_put(value, &head)));
-}
-
-static int append_runs(loco_tx_t *tx, void *arg)
-{
-    const struct append *a = arg;
-    int status = LOCO_OK;
-
-    (void)tx;
-    for (int i = 0; i < a->n && status == LOCO_OK; i++)
-        status = append_run(a->ix, &a->runs[i]);
-    return status;
-}
-
-/* A transaction changes so many objects and no more (LOCO_TX_WRITES_MAX), and it depends on the
- * leaves how many words are that: where it is too much, half of them at a time. */
-void index_append(struct word_index *ix, const struct index_run *runs, int n)
-{
-    struct append a = { ix, runs, n };
-    int status = loco_tx_run(ix->tx, append_runs, &a);
-
-    if (status == LOCO_ERR_FULL && n > 1) {
-        index_append(ix, runs, n / 2);
-        index_append(ix, runs + n / 2, n - n / 2);
-        return;
-    }
-    check_change(ix, status, "appending postings");
+    free(ix->scratch);
 }
 
 /* ---- files and batches ---- */

@@ -33,7 +33,9 @@
 enum {
     INDEX_TAIL_MAX = 2048,      /* bytes of postings in the entry WORD */
     INDEX_CHUNK_MAX = 32768,    /* and in a chunk */
-    INDEX_RUN_MAX = 65536,      /* that are appended at once */
+    INDEX_RUN_MAX = 65536,      /* and in a run */
+    INDEX_RUNS_MAX = 24,        /* runs, and bytes of them, that one transaction appends */
+    INDEX_APPEND_MAX = 2 * INDEX_RUN_MAX,
     INDEX_HEAD_MAX = INDEX_TAIL_MAX + 30,
     INDEX_POSTING_MAX = 15,     /* bytes of one */
     INDEX_PATH_MAX = 4096
@@ -55,6 +57,7 @@ struct word_index {
     loco_tx_t *tx;
     loco_tree_t *words, *files, *batches;
     uint64_t memory;                /* bytes of the store at each rank */
+    struct index_scratch *scratch;
 };
 
 /* Some postings of a word. */
@@ -82,7 +85,7 @@ typedef void index_posting_fn(void *ctx, uint64_t file, uint64_t count);
 void index_open(struct word_index *ix, uint64_t memory, size_t leaf_bytes);
 void index_close(struct word_index *ix);
 
-/* Append to `n` words, all different. */
+/* Append to `n` words, all different: INDEX_RUNS_MAX and INDEX_APPEND_MAX bytes at most. */
 void index_append(struct word_index *ix, const struct index_run *runs, int n);
 
 /* What a batch is made of besides: its files before its words, and the end last. */
