@@ -34,6 +34,7 @@ void loci_index_close(struct loci_index *ix)
     free(ix->right);
     free(ix->upper);
     free(ix->apart);
+    free(ix->note);
 }
 
 int loci_index_begin_anew(struct loci_index *ix)

@@ -77,6 +77,7 @@ struct loci_index {
     struct loci_ahead *ahead;           /* NULL: none so far */
     unsigned char fence[LOCI_NODE_KEY_MAX];
     unsigned char *apart;               /* a value with its head; NULL: none so far */
+    struct loci_apart_note *note;       /* index_apart.c; NULL: none so far */
 };
 
 /* How nodes and values are read. */
@@ -205,6 +206,15 @@ struct loci_apart {
 };
 #define LOCI_APART_MAX (sizeof(struct loci_apart) + LOCI_NODE_KEY_MAX + LOCI_INDEX_VALUE_MAX)
 _Static_assert(LOCI_APART_MAX <= LOCO_STORE_VALUE_MAX, "it is an object");
+
+/* The object that a key's value had, by a hash of the key. */
+struct loci_apart_note {
+    uint64_t hash;
+    loco_object_t object;
+};
+/* 0: nothing is known. */
+loco_object_t loci_apart_recall(struct loci_index *ix, loco_bytes_t key);
+void loci_apart_note(struct loci_index *ix, loco_bytes_t key, loco_object_t object);
 
 /* The value of `key` in that object. It is valid until the next call. LOCO_ERR_NOT_FOUND: it is of
  * that key no more. */

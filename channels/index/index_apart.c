@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Values in objects of their own. Such an object says which tree and key it is of: who reads it so
- * has read the key's value, for there is no other one in the same committed state (index.h, d). */
+ * has read the key's value, for there is no other one in the same committed state (index.h, d). So
+ * the handle notes which object a key had, and next time asks that one, and no leaf. */
 
 #include "config.h"
 
@@ -18,6 +19,46 @@ static int reserve(struct loci_index *ix)
         ix->apart = malloc(LOCI_APART_MAX);
     return ix->apart == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
 }
+
+/* ---- which object a key had ---- */
+
+#define NOTES 1024u             /* a power of two */
+
+static struct loci_apart_note *note_of(struct loci_index *ix, loco_bytes_t key, uint64_t *hash)
+{
+    const unsigned char *p = key.data;
+
+    *hash = UINT64_C(0xcbf29ce484222325);       /* FNV-1a */
+    for (size_t i = 0; i < key.len; i++)
+        *hash = (*hash ^ p[i]) * UINT64_C(0x100000001b3);
+    return &ix->note[(*hash ^ *hash >> 32) & (NOTES - 1)];
+}
+
+loco_object_t loci_apart_recall(struct loci_index *ix, loco_bytes_t key)
+{
+    const struct loci_apart_note *note;
+    uint64_t hash;
+
+    if (ix->note == NULL)
+        return 0;
+    note = note_of(ix, key, &hash);
+    return note->hash == hash ? note->object : 0;
+}
+
+void loci_apart_note(struct loci_index *ix, loco_bytes_t key, loco_object_t object)
+{
+    struct loci_apart_note *note;
+    uint64_t hash;
+
+    if (ix->note == NULL)
+        ix->note = calloc(NOTES, sizeof *ix->note);
+    if (ix->note == NULL)
+        return;                 /* the leaf says it */
+    note = note_of(ix, key, &hash);
+    *note = (struct loci_apart_note){ hash, object };
+}
+
+/* ---- values ---- */
 
 int loci_apart_read(struct loci_index *ix, enum loci_index_how how, loco_object_t object,
                     loco_bytes_t key, loco_bytes_t *value)

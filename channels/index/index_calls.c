@@ -5,7 +5,11 @@
  * A call that is a transaction by itself reads the leaf, and if it changes that alone, its commit
  * is one compare-and-swap. A get does not even begin a transaction: to have read the leaf is
  * enough. Of a value in its own object the leaf only tells the handle: it is not in the read set
- * then. */
+ * then, nor is it read where the handle is known (index_apart.c).
+ *
+ * An entry whose leaf this handle finds changed again and again gets an object of its own when it
+ * is updated, however short its value is, and keeps that until it is deleted. Then updates of the
+ * entry and of others in its leaf, in transactions, too, do not meet. */
 
 #include "config.h"
 
@@ -38,8 +42,8 @@ int loci_index_check_key(const struct loci_index *ix, loco_bytes_t key)
 /* ---- get ---- */
 
 /* LOCO_ERR_AGAIN: a value's object is of another key by now. */
-static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
-                    loco_bytes_t *value)
+static int get_by_leaf(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                       loco_bytes_t *value)
 {
     const struct loci_node *leaf = &ix->node->node;
     loco_object_t object;
@@ -56,8 +60,23 @@ static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t
         *value = loci_node_value(leaf, i);
         return LOCO_OK;
     }
-    status = loci_apart_read(ix, how, loci_node_handle(leaf, i), key, value);
+    object = loci_node_handle(leaf, i);
+    loci_apart_note(ix, key, object);
+    status = loci_apart_read(ix, how, object, key, value);
     return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_AGAIN : status;
+}
+
+static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
+                    loco_bytes_t *value)
+{
+    loco_object_t object = loci_apart_recall(ix, key);
+    int status = LOCO_ERR_NOT_FOUND;
+
+    if (object != 0)
+        status = loci_apart_read(ix, how, object, key, value);
+    if (object != 0 && status == LOCO_ERR_NOT_FOUND)
+        loci_apart_note(ix, key, 0);
+    return status != LOCO_ERR_NOT_FOUND ? status : get_by_leaf(ix, how, key, value);
 }
 
 int loci_index_get_in(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
@@ -122,17 +141,25 @@ static int decide(struct loci_change *c, const loco_bytes_t *old)
 }
 
 /* A value in its own object changes without its leaf. What was read of the leaf is forgotten, so
- * that the commit is of this object alone. */
+ * that the commit is of this object alone. LOCO_ERR_AGAIN: it is of that key no more. */
 static int change_apart(struct loci_index *ix, struct loci_change *c, loco_object_t object)
 {
     loco_bytes_t old;
     int status = loci_apart_read(ix, LOCI_INDEX_ALONE, object, c->key, &old);
 
-    if (status == LOCO_ERR_NOT_FOUND)
-        return ix->own ? LOCO_ERR_CONFLICT : loci_index_broken(ix);
+    if (status == LOCO_ERR_NOT_FOUND) {
+        loci_apart_note(ix, c->key, 0);
+        return LOCO_ERR_AGAIN;
+    }
     if (status == LOCO_OK)
         status = decide(c, &old);
     return status != LOCO_OK ? status : loci_apart_write(ix, object, c->key, c->value);
+}
+
+/* Whether it can be made where the value's object is known, without the leaf. */
+static bool may_be_apart(const struct loci_change *c)
+{
+    return c->change != LOCI_DELETE && c->change != LOCI_INSERT;
 }
 
 static int remove_entry(struct loci_index *ix, loco_object_t leaf, unsigned i)
@@ -147,11 +174,12 @@ static int remove_entry(struct loci_index *ix, loco_object_t leaf, unsigned i)
     return ix->kind->write_less(ix, leaf);
 }
 
-/* The new value in the leaf: itself, or the handle of its object. */
+/* The new value in the leaf: itself, or the handle of its object. An entry that is there gets one
+ * where the leaf is hot: then others in that leaf may change beside it. */
 static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_object_t leaf,
                      unsigned i, bool found)
 {
-    bool apart = c->value.len > ix->inline_bytes;
+    bool apart = c->value.len > ix->inline_bytes || (found && loci_tx_is_hot(ix->tx, leaf));
     loco_bytes_t value = c->value;
     loco_object_t object;
     int status = LOCO_OK;
@@ -162,6 +190,8 @@ static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_ob
     }
     if (status != LOCO_OK)
         return status;
+    if (apart)
+        loci_apart_note(ix, c->key, object);
     if (found)
         loci_node_replace(&ix->node->node, i, value, apart);
     else
@@ -169,7 +199,7 @@ static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_ob
     return ix->kind->write(ix, leaf, i);
 }
 
-int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
+static int change_by_leaf(struct loci_index *ix, struct loci_change *c)
 {
     const struct loci_node *leaf = &ix->node->node;
     loco_object_t object;
@@ -181,9 +211,11 @@ int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
     if (status != LOCO_OK)
         return status;
     i = loci_node_find(leaf, c->key, &found);
-    if (found && loci_node_is_apart(leaf, i) && c->change != LOCI_DELETE
-        && c->change != LOCI_INSERT)
-        return change_apart(ix, c, loci_node_handle(leaf, i));
+    if (found && loci_node_is_apart(leaf, i) && may_be_apart(c)) {
+        object = loci_node_handle(leaf, i);
+        loci_apart_note(ix, c->key, object);
+        return change_apart(ix, c, object);
+    }
     if (found)
         old = loci_node_value(leaf, i);
     status = decide(c, found ? &old : NULL);
@@ -191,6 +223,20 @@ int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
         return status;
     return c->change == LOCI_DELETE ? remove_entry(ix, object, i)
            : set_entry(ix, c, object, i, found);
+}
+
+int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
+{
+    loco_object_t object = may_be_apart(c) ? loci_apart_recall(ix, c->key) : 0;
+    int status = LOCO_ERR_AGAIN;
+
+    if (object != 0)
+        status = change_apart(ix, c, object);
+    if (status == LOCO_ERR_AGAIN)
+        status = change_by_leaf(ix, c);
+    if (status == LOCO_ERR_AGAIN)
+        return ix->own ? LOCO_ERR_CONFLICT : loci_index_broken(ix);
+    return status;
 }
 
 int loci_index_check_change(const struct loci_index *ix, const struct loci_change *c)

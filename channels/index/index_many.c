@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* The calls on many keys, of whatever kind the index is: all of them in the transaction that is
- * under way, or in one of their own. Over a network the leaves that the keys probably have are
- * read together first (index_ahead.c); then each key is looked up, or changed, as by a call of
- * its own. */
+ * under way, or in one of their own. Over a network the leaves that the keys probably have, or the
+ * objects of their values, are read together first (index_ahead.c); then each key is looked up, or
+ * changed, as by a call of its own. */
 
 #include "config.h"
 
@@ -15,7 +15,9 @@ static int read_leaves(struct loci_index *ix, const loco_bytes_t *keys, size_t n
     unsigned found = 0;
 
     for (size_t i = 0; i < n; i++) {
-        leaves[found] = ix->kind->guess(ix, keys[i]);
+        loco_object_t apart = loci_apart_recall(ix, keys[i]);
+
+        leaves[found] = apart != 0 ? apart : ix->kind->guess(ix, keys[i]);
         found += leaves[found] != 0;
     }
     return found > 1 ? loci_index_ahead(ix, LOCI_INDEX_READ, leaves, found) : LOCO_OK;

@@ -192,6 +192,15 @@ int loci_tx_failed(struct loco_tx *tx, int status)
     return status;
 }
 
+void loci_tx_meet(struct loco_tx *tx, loco_object_t object)
+{
+    if (tx->met != object)
+        tx->met_weight = 0;
+    tx->met = object;
+    if (tx->met_weight < 2 * LOCI_TX_HOT)
+        tx->met_weight += 2;
+}
+
 int loci_tx_check_open(const struct loco_tx *tx)
 {
     return tx->stage == LOCI_TX_OPEN ? LOCO_OK
@@ -404,6 +413,7 @@ int loco_tx_commit(loco_tx_t *tx)
     if (status == LOCO_OK) {
         loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_COMMITS);
         tx->asker.undone = 0;
+        tx->met_weight -= tx->met_weight > 0;
         if (tx->nwrites == 0)
             loci_store_count(tx->s, &tx->asker.stats, LOCI_STATS_READ_ONLY);
     }

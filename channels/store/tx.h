@@ -63,6 +63,9 @@ struct loco_tx {
     loco_ack_t late;
     uint64_t late_old[LOCO_TX_WRITES_MAX + 1];
     struct loci_asker asker;    /* the statistics, too */
+    /* The object that conflicts were about last, and what they weigh more than commits since. */
+    loco_object_t met;
+    unsigned met_weight;
     struct loci_tx_mark *mark;  /* tx_mark.c; NULL: none so far */
     bool marked;
     /* While it owns cells (tx_wait.c). */
@@ -84,6 +87,19 @@ void loci_tx_pause(struct loco_tx *tx, int64_t ns);
  * LOCI_TX_PAUSE_FIRST at first and grows. */
 #define LOCI_TX_PAUSE_FIRST INT64_C(500)        /* ns */
 void loci_tx_back_off(struct loco_tx *tx, int64_t *limit);
+/* A conflict was about that object. */
+void loci_tx_meet(struct loco_tx *tx, loco_object_t object);
+/* Whether this handle has met others at an object again and again: more than once in three commits
+ * of whatever it does. */
+#ifndef LOCO_SIM
+#define LOCI_TX_HOT 6u
+#else
+#define LOCI_TX_HOT 2u                  /* after one: scenarios are short */
+#endif
+static inline bool loci_tx_is_hot(const struct loco_tx *tx, loco_object_t object)
+{
+    return tx->met_weight >= LOCI_TX_HOT && tx->met == object;
+}
 /* That item was given out. */
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
 

@@ -162,6 +162,7 @@ static int give_way(struct commit *c)
 
 static void note_in_the_way(struct commit *c, int i)
 {
+    loci_tx_meet(c->tx, c->item[i]->object);
     if (c->in_the_way == LOCO_OBJECT_NONE && c->old[i] != UNKNOWN
         && loci_cell_is_owned(c->old[i])) {
         c->in_the_way = c->item[i]->object;

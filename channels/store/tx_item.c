@@ -189,7 +189,10 @@ int loci_tx_is_same(struct loco_tx *tx, loco_object_t object, uint64_t word, enu
         return LOCO_OK;
     if (loci_cell_is_owned(now))
         status = loci_cell_settle(tx->s, object, how, &tx->asker, &now);
-    return status != LOCO_OK ? status : now == word ? LOCO_OK : LOCO_ERR_CONFLICT;
+    if (status != LOCO_OK || now == word)
+        return status;
+    loci_tx_meet(tx, object);
+    return LOCO_ERR_CONFLICT;
 }
 
 int loci_tx_post_looks(struct loco_tx *tx, const struct loci_item *but, bool reads_alone,

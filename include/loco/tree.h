@@ -49,7 +49,9 @@ extern "C" {
  *
  * Memory: a leaf of about `leaf_bytes` for every 10 to 20 entries of 16 bytes, in one object; a
  * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
- * that object alone, so that changes of neighbours do not meet. A leaf that loses its last entry is
+ * that object alone, so that changes of neighbours do not meet. A short value gets its own
+ * object, too, when it is updated by a handle that has met others at its leaf in more than one of
+ * three commits; it keeps that until the key is deleted. A leaf that loses its last entry is
  * removed in the same transaction, unless it is the first of several below its parent; so are its
  * parents once nothing else is below them. A tree that is used as a queue, whose keys come at one
  * end and go at the other, stays as small as its entries are few.

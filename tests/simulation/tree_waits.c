@@ -68,6 +68,25 @@ static int update(struct run *r, uint64_t key)
     return loco_tree_update(r->tree, loco_key64(key, bytes), loco_text("another."));
 }
 
+#define LONG "of a key whose value is in an object of its own"
+
+static int put_long(struct run *r)
+{
+    static const unsigned char value[200];
+    unsigned char bytes[8];
+
+    return loco_tree_put(r->tree, loco_key64(2 * A_LEAF, bytes), loco_bytes(value, sizeof value));
+}
+
+static int put_short(struct run *r)
+{
+    unsigned char bytes[8];
+    loco_bytes_t key = loco_key64(2 * A_LEAF, bytes);
+    int status = loco_tree_delete(r->tree, key);
+
+    return status == LOCO_OK ? loco_tree_put(r->tree, key, loco_text("a value.")) : status;
+}
+
 static int get_many(struct run *r, uint64_t first)
 {
     unsigned char bytes[MANY][8], values[MANY][8];
@@ -160,13 +179,17 @@ static void single_keys(struct run *r)
     WAITS(r, 2, get(r, A_LEAF), "a key of a leaf that was never seen");
     WAITS(r, 2, update(r, 1), "an update of a leaf that was");
     WAITS(r, 2, update(r, 2), "another one");
+    r->status = r->status != LOCO_OK ? r->status : put_long(r);
+    WAITS(r, 1, get(r, 2 * A_LEAF), "a get " LONG);
+    WAITS(r, 2, put_long(r), "an update " LONG);
+    r->status = r->status != LOCO_OK ? r->status : put_short(r);
 }
 
 static void many_keys(struct run *r)
 {
     WAITS(r, 2, get_many(r, 5 * A_LEAF), "three keys of three leaves that were never seen");
     WAITS(r, 1, get_many(r, 5 * A_LEAF), "the same again");
-    WAITS(r, 3, put_many(r, 5 * A_LEAF), "to put three keys of three leaves: one, and a commit's two");
+    WAITS(r, 3, put_many(r, 5 * A_LEAF), "to put three keys: one, and a commit's two");
     WAITS(r, 1, get_many(r, 5 * A_LEAF), "to get what was put");
 }
 

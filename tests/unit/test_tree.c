@@ -430,6 +430,62 @@ static int many_body(loco_runtime_t *rt, int rank, void *arg)
     return close_seat(rt, &s);
 }
 
+/* ---- hot entries ---- */
+
+static int meet_again(struct seat *s, loco_tree_t *other, int status)
+{
+    CHECK_OK(loco_tx_begin(s->tx));
+    CHECK_OK(loco_tree_update(s->tree, loco_text("one"), loco_text("1")));
+    CHECK_OK(loco_tree_update(other, loco_text("other"), loco_text("2")));
+    CHECK_EQ(loco_tx_commit(s->tx), status);
+    return 0;
+}
+
+/* Two keys of a leaf, until one of them has an object of its own. */
+static int hot_keys(struct seat *s, loco_tree_t *other)
+{
+    loco_store_scavenged_t before = { 0 }, after = { 0 };
+    char text[8];
+    size_t len;
+
+    CHECK_OK(loco_tree_put(s->tree, loco_text("one"), loco_text("0")));
+    CHECK_OK(loco_tree_put(s->tree, loco_text("other"), loco_text("0")));
+    CHECK_OK(loco_store_scavenge(s->store, &before));
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(meet_again(s, other, LOCO_ERR_CONFLICT), 0);
+    CHECK_OK(loco_tree_update(s->tree, loco_text("one"), loco_text("3")));
+    CHECK_OK(loco_store_scavenge(s->store, &after));
+    CHECK_EQ(after.objects, before.objects + 1);
+    CHECK_EQ(meet_again(s, other, LOCO_OK), 0);
+    CHECK_OK(loco_tree_get(other, loco_text("one"), text, sizeof text, &len));
+    CHECK(len == 1 && text[0] == '1');
+    CHECK_OK(loco_tree_delete(other, loco_text("one")));
+    CHECK_EQ(loco_tree_get(s->tree, loco_text("one"), text, sizeof text, &len),
+             LOCO_ERR_NOT_FOUND);
+    CHECK_EQ(loco_tree_update(s->tree, loco_text("one"), loco_text("4")), LOCO_ERR_NOT_FOUND);
+    CHECK_OK(loco_store_scavenge(s->store, &after));
+    CHECK_EQ(after.objects, before.objects);
+    return 0;
+}
+
+static int hot_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_tree_t *other = NULL;
+    loco_tx_t *tx = NULL;
+    struct seat s;
+
+    (void)arg;
+    CHECK_EQ(open_seat(rt, NULL, &s), 0);
+    if (rank == 0) {
+        CHECK_OK(loco_tx_open(s.store, &tx));
+        CHECK_OK(loco_tree_open(tx, loco_store_root(s.store, 3), NULL, &other));
+        CHECK_EQ(hot_keys(&s, other), 0);
+    }
+    loco_tree_close(other);
+    loco_tx_close(tx);
+    return close_seat(rt, &s);
+}
+
 /* ---- a queue ---- */
 
 #define QUEUED 50u
@@ -493,4 +549,9 @@ Test(tree, queue, .timeout = RUN_SECONDS)
 Test(tree, many, .timeout = RUN_SECONDS)
 {
     on_both(2, many_body, &small);
+}
+
+Test(tree, hot_entries, .timeout = RUN_SECONDS)
+{
+    on_both(2, hot_body, NULL);
 }
