@@ -18,7 +18,7 @@ static const char help[] =
     "  --clients N      threads of each rank, 1 to 64 (1)\n"
     "  --seconds S      run so long (5)\n"
     "  --ops N          or: this many transactions of each client\n"
-    "  --payment P      percent of the transactions that are Payment; the others are NewOrder (49)\n"
+    "  --payment P      percent of the transactions that are Payment, not NewOrder (49)\n"
     "  --items N        in each warehouse's stock, 100 to 100k (100k, as the standard has it)\n"
     "  --customers N    of each of ten districts, 30 to 30k (3000, as the standard has it)\n"
     "  --memory MIB     of the tables, at each rank (by warehouses and seconds)\n"

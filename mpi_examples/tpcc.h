@@ -98,7 +98,7 @@ struct stock {
 _Static_assert(sizeof(struct warehouse) > 104 && sizeof(struct district) > 104, "own objects");
 
 struct tpcc_options {
-    int64_t warehouses, items, customers;   /* the last: of a district, and orders at the beginning */
+    int64_t warehouses, items, customers;   /* the last: of a district, which has as many orders */
     int64_t clients;                        /* threads of each rank */
     int64_t ops;                            /* transactions of each; 0: for so many seconds */
     double seconds;

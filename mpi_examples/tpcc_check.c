@@ -14,7 +14,7 @@ enum { MOST_MESSAGES = 10 };
 struct look {
     struct tpcc_client *c;
     struct tpcc_found *found;
-    int64_t *paid;              /* by warehouse and district, of history: over all ranks in the end */
+    int64_t *paid;              /* by warehouse and district, of history; at last of all ranks */
     int64_t *delivered;         /* by customer of the district at hand, as the next ones */
     int64_t *history, *payments;
     uint32_t w, d;

@@ -56,9 +56,9 @@ static inline uint64_t loco_number_of(loco_bytes_t key)
 }
 
 /** The first string behind all that begin with `prefix`: the end of a scan of these, which begins
- * at `prefix` itself. Its bytes, as many as the prefix has at most, go to `bytes`, which has to last
- * as long as it is used. Its length is 0 where there is none, as of the empty prefix: such a scan
- * goes to the last key. */
+ * at `prefix` itself. Its bytes, as many as the prefix has at most, go to `bytes`, which has to
+ * last as long as it is used. Its length is 0 where there is none, as of the empty prefix: such a
+ * scan goes to the last key. */
 static inline loco_bytes_t loco_prefix_end(loco_bytes_t prefix, void *bytes)
 {
     unsigned char *end = (unsigned char *)bytes;
