@@ -17,7 +17,7 @@ struct loco_tree_cursor {
     /* Where it is, once the copy is used up, or if none is loaded: before a key, which is in the
      * leaf at hand or, so it seems, in `right`; or behind all. */
     bool last;
-    unsigned char key[LOCI_NODE_KEY_MAX + 1];   /* a key, or what comes next behind one */
+    unsigned char key[LOCI_NODE_KEY_MAX];
     size_t key_len;
     loco_object_t right;                /* 0: not known */
     /* Leaves that are read together next, and of a scan what ends it: entries that are left, 0:

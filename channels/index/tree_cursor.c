@@ -64,13 +64,6 @@ static void put_before(struct loco_tree_cursor *c, loco_bytes_t key, loco_object
     c->last = c->loaded = false;
 }
 
-/* No key is between the two. */
-static void put_behind(struct loco_tree_cursor *c, loco_bytes_t key)
-{
-    put_before(c, key, 0);
-    c->key[c->key_len++] = 0;
-}
-
 /* What was read ahead for where it was is old. */
 static void put_anew(struct loco_tree_cursor *c)
 {
@@ -192,8 +185,8 @@ static void hold_apart(struct loco_tree_cursor *c)
     c->ix->apart = apart;
 }
 
-/* An entry of the copy. LOCO_ERR_NOT_FOUND: a value in its own object has gone since that was
- * made. */
+/* An entry of the copy. LOCO_ERR_NOT_FOUND: a value in its own object has gone since that was made,
+ * so the key was deleted meanwhile, whether or not it is there again. */
 static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, loco_bytes_t *key,
                 loco_bytes_t *value)
 {
@@ -205,11 +198,7 @@ static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i,
     status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
     if (status == LOCO_OK)
         hold_apart(c);
-    if (status != LOCO_ERR_NOT_FOUND || how == LOCI_INDEX_PEEK)
-        return status;
-    /* This transaction has removed it; or a relaxed one cannot commit. */
-    status = loco_tx_validate(c->ix->tx);
-    return status == LOCO_OK ? LOCO_ERR_NOT_FOUND : status;
+    return status;
 }
 
 static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t *key,
@@ -219,15 +208,13 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
         const struct loci_node *leaf = &c->leaf->node;
         int status = c->loaded ? LOCO_OK : load(c, how, false);
 
-        if (status == LOCO_OK && c->at < leaf->n) {
+        while (status == LOCO_OK && c->at < leaf->n) {
             ask_right(c);
             status = take(c, how, c->at, key, value);
-            if (status == LOCO_ERR_NOT_FOUND) {
-                put_before(c, *key, 0);
-                continue;
-            }
-            c->at += status == LOCO_OK;
-            return status;
+            c->at += status == LOCO_OK || status == LOCO_ERR_NOT_FOUND;
+            if (status != LOCO_ERR_NOT_FOUND)
+                return status;
+            status = LOCO_OK;
         }
         if (status != LOCO_OK || !loci_node_has_high(leaf))
             return status != LOCO_OK ? status : LOCO_ERR_NOT_FOUND;
@@ -238,27 +225,22 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
 static int previous(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t *key,
                     loco_bytes_t *value)
 {
-    for (;;) {
+    while (c->loaded || c->last || c->key_len > 0) {
         const struct loci_node *leaf = &c->leaf->node;
-        int status = LOCO_OK;
+        int status = c->loaded ? LOCO_OK : load(c, how, true);
 
-        if (!c->loaded && !c->last && c->key_len == 0)
-            return LOCO_ERR_NOT_FOUND;
-        if (!c->loaded)
-            status = load(c, how, true);
-        if (status == LOCO_OK && c->at > 0) {
+        while (status == LOCO_OK && c->at > 0) {
             status = take(c, how, c->at - 1, key, value);
-            if (status == LOCO_ERR_NOT_FOUND) {
-                put_behind(c, *key);
-                continue;
-            }
-            c->at -= status == LOCO_OK;
-            return status;
+            c->at -= status == LOCO_OK || status == LOCO_ERR_NOT_FOUND;
+            if (status != LOCO_ERR_NOT_FOUND)
+                return status;
+            status = LOCO_OK;
         }
         if (status != LOCO_OK)
             return status;
         put_before(c, loci_node_low(leaf), 0);
     }
+    return LOCO_ERR_NOT_FOUND;
 }
 
 /* At the begin of a call: what was read ahead stays, if this is no other transaction. */
