@@ -77,6 +77,7 @@ enum loci_bell_kind {
     LOCI_BELL_ANY,                  /* rung by name, not for sleepers that it finds: loci_ring() */
     LOCI_BELL_SST, LOCI_BELL_QUEUE, LOCI_BELL_TICKET, LOCI_BELL_WORD, LOCI_BELL_WINDOW,
     LOCI_BELL_READY,
+    LOCI_BELL_ACK,                  /* of operations in flight: fabrics that say `completes` */
     LOCI_BELL_POLLER,               /* for the channels that `rung` says */
     LOCI_BELLS
 };

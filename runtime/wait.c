@@ -145,16 +145,16 @@ static void poll_own_lanes(struct loco_runtime *rt)
 }
 
 /* What a waiter does between two looks, beside resting. */
-static void poll_and_help(struct loco_runtime *rt)
+static void poll_and_help(struct loco_runtime *rt, bool spins)
 {
     if (!rt->ops->synchronous)
         poll_own_lanes(rt);
-    loci_help(rt);
+    loci_help(rt, spins);
 }
 
 void loci_wait_round(struct loco_runtime *rt, unsigned *rounds)
 {
-    poll_and_help(rt);
+    poll_and_help(rt, true);
     if ((*rounds)++ < (unsigned)rt->tunables.spin)
         loci_cpu_relax();
     else
@@ -241,7 +241,8 @@ static bool is_in_flight(struct loco_runtime *rt)
 {
     struct loci_thread *thread;
 
-    if (rt->ops->synchronous || atomic_load_explicit(&rt->threads, memory_order_relaxed) == NULL)
+    if (rt->ops->synchronous || rt->ops->completes
+        || atomic_load_explicit(&rt->threads, memory_order_relaxed) == NULL)
         return false;
     thread = loci_self(rt);
     for (int i = 0; thread != NULL && i < LOCI_SLOTS; i++)
@@ -403,7 +404,7 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
         if (!watch.begun)
             watch_begins(rt, why, &watch);
         if (may_sleep(rt, why, &clock) && (why->announce != NULL || !is_in_flight(rt))) {
-            poll_and_help(rt);
+            poll_and_help(rt, false);
             status = sleep_once(rt, why, ready, arg, deaths, &clock);
             if (status != 0)
                 break;

@@ -65,9 +65,9 @@ void loci_wait_round(struct loco_runtime *rt, unsigned *rounds);
 
 /* Do what peers have left for this process to do if it happens to be waiting (fabric.h, inbox.h).
  */
-static inline int loci_help(struct loco_runtime *rt)
+static inline int loci_help(struct loco_runtime *rt, bool spins)
 {
-    int helped = rt->ops->help != NULL && rt->fabric != NULL ? rt->ops->help(rt->fabric) : 0;
+    int helped = rt->ops->help != NULL && rt->fabric != NULL ? rt->ops->help(rt->fabric, spins) : 0;
 
     return helped + loci_inbox_look(rt);
 }

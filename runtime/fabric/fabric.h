@@ -209,6 +209,8 @@ struct loci_fabric_ops {
                                  * owner domain there, else of the nic domain */
     bool merges;                /* takes writes that merge, on lanes that are not synchronous; only
                                  * with owner_atomics */
+    bool completes;             /* operations in flight go on while their thread sleeps, and what
+                                 * completes rings LOCI_BELL_ACK */
 
     /* Life. open: fills in the fabric's part of rt's own address. */
     int (*open)(struct loco_runtime *rt, struct loci_address *mine, struct loci_fabric **fabric);
@@ -281,9 +283,10 @@ struct loci_fabric_ops {
     int (*poll)(struct loci_fabric *fabric, struct loci_lane *lane);
 
     /* Any thread that waits, in each round; NULL where there is no such thing: do what peers have
-     * left for this process to do if it happens to be waiting. They never need it. Costs one load
-     * where that is nothing; returns whether there was something. */
-    int (*help)(struct loci_fabric *fabric);
+     * left for this process to do if it happens to be waiting. They never need it. `spins`: this
+     * thread does not sleep before it helps again. Costs one load where there is nothing to do;
+     * returns whether there was something. */
+    int (*help)(struct loci_fabric *fabric, bool spins);
     /* The other side of it, nullable: leave a LOCI_FETCH_ADD or LOCI_COMPARE_SWAP of 1, 2, 4 or 8
      * bytes of user memory to its owner. Not atomic: the caller holds a lock on those bytes.
      * LOCO_ERR_AGAIN: the owner is not waiting, or cannot; read and write instead. */

@@ -84,7 +84,7 @@ int loco_ack_wait(loco_runtime_t *rt, loco_ack_t *ack)
     /* Needs no peer by name: when one dies its fabric fails what is in flight to it. */
     const struct loci_reason why = {
         .what = "operations in flight", .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_FENCE,
+        .kind = LOCI_WAIT_FENCE, .bell = LOCI_BELL_ACK,
     };
     struct ack_wait wait = { rt, ack, LOCO_OK };
     int status;

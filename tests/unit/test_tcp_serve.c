@@ -416,6 +416,43 @@ Test(tcp_serve, long_writes_are_cut_between_words)
     close_peer(&p);
 }
 
+/* How often who sleeps by that bell is rung for what this frame does. */
+static uint32_t rings_for(struct peer *p, enum loci_bell_kind kind, struct tcp_frame f)
+{
+    struct loci_bell *bell = &p->rt->bells->bell[kind];
+    uint32_t before = atomic_load(&bell->rings);
+
+    atomic_store(&bell->asleep, 1);
+    say(p, &f, sizeof f);
+    serve(p);
+    loci_tcp_tell_sleepers(&p->f);
+    atomic_store(&bell->asleep, 0);
+    return atomic_load(&bell->rings) - before;
+}
+
+/* By what changes this process's memory, and by answers; not by what asks. */
+Test(tcp_serve, who_sleeps_is_rung)
+{
+    struct tcp_request request = { .kind = LOCI_PLACE };
+    unsigned char back[64];
+    struct tcp_frame f;
+    struct peer p;
+
+    open_peer(&p);
+    cr_assert_eq(rings_for(&p, LOCI_BELL_WINDOW, frame_to(&p.pool, TCP_WORDS, 0, 8)), 1);
+    cr_assert_eq(rings_for(&p, LOCI_BELL_SST, frame_to(&p.pool, TCP_ADD, 0, 8)), 1);
+    f = frame_to(&p.pool, TCP_READ, 0, 0);
+    f.a = 8;
+    cr_assert_eq(rings_for(&p, LOCI_BELL_SST, f), 0);
+    (void)hear(&p, back);
+    (void)hear(&p, back);
+    p.pending[0] = &request;
+    atomic_store(&p.c.pending_to, 1);
+    cr_assert_eq(rings_for(&p, LOCI_BELL_ACK, (struct tcp_frame){ .op = TCP_ANSWER }), 1);
+    cr_assert(atomic_load(&request.done) && request.status == LOCO_OK);
+    close_peer(&p);
+}
+
 static bool goes_on(struct peer *p, uint64_t offset, unsigned lane, const char *data)
 {
     struct tcp_frame f = frame_to(&p->pool, TCP_WRITE, offset, strlen(data));

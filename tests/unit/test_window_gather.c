@@ -287,7 +287,7 @@ static int flush_with_help(struct member *m, loco_window_t *win, _Atomic int *fl
     }
     while (atomic_load(flushed) < times) {
         CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
-        loci_help(m->rt);
+        loci_help(m->rt, true);
     }
     return status;
 }

@@ -301,7 +301,7 @@ static bool look(struct shm_fabric *f, const struct shm_slot *slot, uint64_t rea
         loci_cpu_relax();
         if (i % 4 != 0)
             continue;
-        loci_shm_help((struct loci_fabric *)f);
+        loci_shm_help((struct loci_fabric *)f, true);
         if (loci_now(f->rt) - start > LOOK_NS)
             return false;
     }
@@ -322,7 +322,7 @@ void loci_shm_slot_look(struct shm_peer *p, const struct shm_slot *slot, int64_t
     own = last - start;
     for (unsigned i = 0; atomic_load_explicit(&slot->state, memory_order_relaxed) == ready; i++) {
         rt->host.idle(rt->host.ctx, i);
-        loci_shm_help((struct loci_fabric *)p->fabric);
+        loci_shm_help((struct loci_fabric *)p->fabric, true);
         now = loci_now(rt);
         own += now - last < TURN_NS ? now - last : TURN_NS;
         last = now;
@@ -572,12 +572,13 @@ static void help_slot(struct shm_fabric *f, struct shm_slot *slot)
     atomic_store_explicit(&slot->state, label | DONE, memory_order_release);
 }
 
-int loci_shm_help(struct loci_fabric *fabric)
+int loci_shm_help(struct loci_fabric *fabric, bool spins)
 {
     struct shm_fabric *f = shm_of(fabric);
     struct shm_offers *offers = f->offers;
     uint64_t bell, changed;
 
+    (void)spins;
     if (offers == NULL
         || atomic_load_explicit(&offers->bell, memory_order_relaxed)
            == atomic_load_explicit(&f->heard, memory_order_relaxed))

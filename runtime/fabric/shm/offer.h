@@ -85,7 +85,7 @@ int loci_shm_update(struct loci_fabric *fabric, struct loci_peer *peer, const st
 
 /* Any thread that waits: do what peers have offered to this process. One load where that is
  * nothing. Returns whether there was something. */
-int loci_shm_help(struct loci_fabric *fabric);
+int loci_shm_help(struct loci_fabric *fabric, bool spins);
 /* fabric.h's `ring`: by the page, if the peer has one. */
 int loci_shm_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 /* Whether that peer and this process ring each other's bells (fabric.h). */

@@ -144,7 +144,7 @@ static int offer(struct shm_peer *p, const struct loci_strided *op, bool combine
 
     /* Where all put and nobody waits, each does what it is offered between two of its own: else
      * all would offer in vain, give it up, and never be there for the others. */
-    loci_shm_help((struct loci_fabric *)p->fabric);
+    loci_shm_help((struct loci_fabric *)p->fabric, true);
     ns = alone_ns(op, &blocks);
     few = blocks < FEW;
     guess = few ? &p->offers_guess : &p->strided_guess;

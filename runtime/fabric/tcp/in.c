@@ -66,6 +66,7 @@ static int conclude(struct tcp_conn *c, struct tcp_request *r)
         memcpy(r->to, &c->frame.a, sizeof c->frame.a);
     r->behind = c->frame.b != 0;
     finish(c, r, status);
+    c->fabric->touched = true;
     return LOCO_OK;
 }
 
@@ -197,6 +198,15 @@ static void count_read(struct tcp_conn *c, size_t bytes)
     c->served = 0;
 }
 
+/* What was read ends waits of threads that sleep: they are told when the locks are given back. */
+static void note_changes(struct tcp_fabric *f)
+{
+    if (!f->touched)
+        return;
+    f->touched = false;
+    atomic_store_explicit(&f->changed, true, memory_order_relaxed);
+}
+
 /* Or an error: the connection is over. */
 static int read_once(struct tcp_conn *c)
 {
@@ -215,6 +225,7 @@ static int read_once(struct tcp_conn *c)
     status = parse(c, from, (size_t)n + c->nrest, &rest);
     loci_tcp_serve_gathered(c);
     pthread_mutex_unlock(&c->fabric->shm->lock);
+    note_changes(c->fabric);
     count_read(c, (size_t)n);
     if (status != LOCO_OK)
         return status;

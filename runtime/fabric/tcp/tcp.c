@@ -85,18 +85,21 @@ static void serve_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
     leave_or_take(f);
 }
 
-/* Any thread that waits. */
-static int tcp_help(struct loci_fabric *fabric)
+/* Any thread that waits. Who sleeps between its helps leaves the connections to the service thread,
+ * which then wakes it. On a machine with more to do than processors that is much sooner than who
+ * spins gets one: the kernel prefers whoever has slept. */
+static int tcp_help(struct loci_fabric *fabric, bool spins)
 {
     struct tcp_fabric *f = tcp_of(fabric);
-    int helped = loci_shm_help(tcp_shm(fabric));
+    int helped = loci_shm_help(tcp_shm(fabric), spins);
     bool any;
 
     if (atomic_load_explicit(&f->conns_ready, memory_order_relaxed) == 0
         || pthread_mutex_trylock(&f->serving) != 0)
         return helped;
-    atomic_store_explicit(&f->helps, atomic_load_explicit(&f->helps, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+    if (spins)
+        atomic_store_explicit(&f->helps, atomic_load_explicit(&f->helps, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
     any = loci_tcp_serve_all(f);
     pthread_mutex_unlock(&f->serving);
     loci_tcp_tell_sleepers(f);
@@ -515,6 +518,7 @@ const struct loci_fabric_ops loci_fabric_tcp = {
     .spans = true,
     .owner_atomics = true,
     .merges = true,
+    .completes = true,
     .open = tcp_open,
     .close = tcp_close,
     .drain = tcp_drain,

@@ -190,9 +190,10 @@ struct tcp_fabric {
     unsigned helps_seen;                /* the service thread's: `helps` at its last look, */
     bool away;                          /* and whether it has left connections to who helps */
     _Atomic unsigned helps;             /* of threads that wait */
-    bool touched;                       /* under serving: requests of this read changed memory */
-    _Atomic bool changed;               /* peers have changed this process's memory, and its
-                                         * sleepers were not told yet */
+    bool touched;                       /* under serving: what is read now changed this process's
+                                         * memory, or was an answer */
+    _Atomic bool changed;               /* what was read before did, and its sleepers were not
+                                         * told yet */
 
     pthread_mutex_t lock;               /* what follows */
     struct tcp_conn *conns;
