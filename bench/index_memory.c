@@ -148,8 +148,8 @@ static void say(struct member *m, const char *what, double *since, uint64_t n, u
         most = m->o->grown[i] > most ? m->o->grown[i] : most;
     }
     if (m->rank == 0)
-        printf("%-10s %10" PRIu64 " in %7.1f s %7.2f M/s; grown by %9.1f MiB, one of %d by %8.1f at "
-               "most; %6.1f bytes per key, times its payload %.2f\n", what, n, took,
+        printf("%-10s %10" PRIu64 " in %7.1f s %7.2f M/s; grown by %9.1f MiB, one of %d by %8.1f "
+               "at most; %6.1f bytes per key, times its payload %.2f\n", what, n, took,
                (double)n / took / 1e6, (double)all / (1 << 20), m->o->processes,
                (double)most / (1 << 20), (double)all / (double)m->o->keys, (double)all
                / (double)m->o->keys / (double)(m->o->key_bytes + m->o->value_bytes));

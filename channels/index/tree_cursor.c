@@ -163,7 +163,7 @@ static int load(struct loco_tree_cursor *c, enum loci_index_how how, bool below)
     return LOCO_OK;
 }
 
-/* In mapped memory: from the middle of a leaf on the next one comes nearer, if it will be wanted. */
+/* In mapped memory: from the middle of a leaf on the next one comes nearer, where it is wanted. */
 static void ask_right(struct loco_tree_cursor *c)
 {
     const struct loci_node *leaf = &c->leaf->node;
