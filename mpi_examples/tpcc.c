@@ -21,7 +21,8 @@ static const char help[] =
     "  --payment P      percent of the transactions that are Payment, not NewOrder (49)\n"
     "  --items N        in each warehouse's stock, 100 to 100k (100k, as the standard has it)\n"
     "  --customers N    of each of ten districts, 30 to 30k (3000, as the standard has it)\n"
-    "  --memory MIB     of the tables, at each rank (by warehouses and seconds)\n"
+    "  --memory MIB     of the tables, at each rank (by warehouses, and seconds as far as 1 GiB\n"
+    "                   is enough); clients end early where orders fill it\n"
     "  --seed N         of the random numbers (1)\n"
     "  --json           print the results as JSON\n"
     "  --progress       show progress on stderr (otherwise only on a terminal)\n"
@@ -34,6 +35,8 @@ static const char help[] =
     "Exit status: 0, 1 if a condition does not hold or a call failed, 2 on wrong use.\n";
 
 enum { CALLS_PER_LOOK = 16, MIB_MAX = 1 << 18 };
+
+#define GROWTH_MAX (UINT64_C(1) << 30)  /* bytes; more is for who asks for it */
 
 struct job {
     const struct tpcc_options *o;
@@ -145,12 +148,13 @@ static uint64_t memory_for(const struct tpcc_options *o)
     uint64_t of_one = (uint64_t)o->items * 600
                       + (uint64_t)o->customers * DISTRICTS * (1400 + 20 * 100);
     uint64_t ops = o->ops > 0 ? (uint64_t)o->ops : (uint64_t)(o->seconds * 40000);
+    uint64_t growth = (uint64_t)o->clients * ops * 2000;
     uint64_t own = ((uint64_t)o->warehouses + (uint64_t)ex_size() - 1) / (uint64_t)ex_size();
 
     if (o->memory > 0)
         return (uint64_t)o->memory << 20;
     return (UINT64_C(64) << 20) + own * of_one + (uint64_t)o->items * 250
-           + (uint64_t)o->clients * ops * 2000;
+           + (growth < GROWTH_MAX ? growth : GROWTH_MAX);
 }
 
 static void open_tables(struct tpcc *t, const struct tpcc_options *o)
