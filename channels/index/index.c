@@ -7,6 +7,9 @@
 #include <stdlib.h>
 
 #include "index.h"
+#include "observe/mistake.h"
+
+#define BYTES_MIN 64u
 
 int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
                     loco_object_t root, size_t leaf_bytes, size_t inner_bytes, size_t cached)
@@ -35,6 +38,14 @@ void loci_index_close(struct loci_index *ix)
     free(ix->upper);
     free(ix->apart);
     free(ix->note);
+}
+
+int loci_index_check_bytes(const struct loco_tx *tx, const char *call, const char *name,
+                           size_t bytes)
+{
+    return bytes >= BYTES_MIN && bytes <= LOCI_NODE_BYTES_MAX ? LOCO_OK
+           : loci_bad_arg(tx->s->rt, call, tx->s->ep->name, name, (long long)bytes, "%u to %u",
+                          BYTES_MIN, LOCI_NODE_BYTES_MAX);
 }
 
 int loci_index_begin_anew(struct loci_index *ix)

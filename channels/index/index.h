@@ -5,7 +5,7 @@
 /* Indexes over the objects of a store: what their parts share.
  *
  *   node.c           the bytes of a node
- *   index_cache.c    copies of nodes above the leaves
+ *   index_cache.c    copies of what leads to leaves
  *   index_find.c     the way to the node of a key
  *   index_ahead.c    leaves that are read together, before they are asked for one by one
  *   index_write.c    writing a changed node: splitting it
@@ -13,6 +13,7 @@
  *   index_apart.c    values in objects of their own
  *   index_calls.c    the calls on one key                          index_many.c     on many
  *   tree.c           trees: opening them, and these calls          tree_cursor.c   in order
+ *   hash/            hash tables, which have a directory in place of nodes above the leaves
  *
  * A node is an object. Nodes of a level are a chain, from the one with the least keys to the right,
  * and what each has lies between its fences. The root is the only node of its level, has no fences,
@@ -42,7 +43,11 @@
 
 struct loci_cached {
     loco_object_t object;               /* 0: none */
-    struct loci_node *node;             /* a copy, and behind it what makes it faster to search: */
+    size_t room;                        /* bytes of the copy: */
+    union {
+        void *value;
+        struct loci_node *node;         /* and behind it what makes it faster to search: */
+    };
     size_t skip;                        /* bytes that all its keys but the first one share; */
     const uint64_t *head;               /* the eight bytes of each key that follow, as a number, */
     const loco_object_t *child;         /* and its handle */
@@ -90,9 +95,11 @@ enum loci_index_how {
 /* What kinds of index do each in their way. */
 struct loci_index_kind {
     const char *name;                   /* for the log */
-    /* The leaf of a key, to ix->node, and its object. */
+    /* The key that its entry has; NULL: itself. It is valid until the next call. */
+    loco_bytes_t (*place)(struct loci_index *ix, loco_bytes_t key);
+    /* The leaf of such a key, to `to`, and its object. */
     int (*find)(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
-                loco_object_t *leaf);
+                union loci_node_buffer *to, loco_object_t *leaf);
     /* Within a transaction: ix->node is what that leaf is to be. Entry number `changed` of it is
      * new or larger; or it has lost an entry. */
     int (*write)(struct loci_index *ix, loco_object_t leaf, unsigned changed);
@@ -104,6 +111,9 @@ struct loci_index_kind {
 int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
                     loco_object_t root, size_t leaf_bytes, size_t inner_bytes, size_t cached);
 void loci_index_close(struct loci_index *ix);
+/* The size of a node that an option says. */
+int loci_index_check_bytes(const struct loco_tx *tx, const char *call, const char *name,
+                           size_t bytes);
 
 /* Bytes that a node of that level may have before it is split. */
 static inline size_t loci_index_limit(const struct loci_index *ix, unsigned level)
@@ -134,6 +144,10 @@ const struct loci_cached *loci_index_cached(struct loci_index *ix, loco_object_t
 /* The way down from a node that has the key between its fences, or 0. */
 loco_object_t loci_cached_child(const struct loci_cached *c, loco_bytes_t key);
 void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node);
+/* The same of any value; NULL: there is no copy. */
+void *loci_index_cached_value(struct loci_index *ix, loco_object_t object);
+void loci_index_keep_value(struct loci_index *ix, loco_object_t object, const void *value,
+                           size_t len);
 void loci_index_forget(struct loci_index *ix, loco_object_t object);
 
 /* ---- index_find.c ---- */
@@ -240,6 +254,7 @@ enum loci_change_kind {
 struct loci_change {
     enum loci_change_kind change;
     loco_bytes_t key, value;            /* the new one */
+    loco_bytes_t placed;                /* the key that its entry has */
     loco_bytes_t expected;
     uint64_t by, before, number;        /* of LOCI_ADD: and the number that the value is */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Copies of nodes above the leaves, as they were at some time: hints, see index.h. Of one handle,
- * that is of one thread. A node is in the set of its object, or in none.
+/* Copies of nodes above the leaves, or of parts of a directory, as they were at some time: hints,
+ * see index.h. Of one handle, that is of one thread. A copy is in the set of its object, or in
+ * none.
  *
  * Keys are searched for by eight bytes of each, which are numbers in an array: those behind what
  * all keys of the node share, with zeros where a key ends. Of two keys with different numbers that
@@ -28,7 +29,7 @@ int loci_index_cache_open(struct loci_index *ix, size_t nodes)
 void loci_index_cache_close(struct loci_index *ix)
 {
     for (size_t i = 0; ix->cached != NULL && i < ix->sets * WAYS; i++)
-        free(ix->cached[i].node);
+        free(ix->cached[i].value);
     free(ix->cached);
 }
 
@@ -151,20 +152,46 @@ static size_t bytes_kept(const struct loci_node *node)
     return bytes + node->n * (sizeof(uint64_t) + sizeof(loco_object_t));
 }
 
-void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node)
+/* A place for so many bytes. NULL: there is none, and it is read again. */
+static struct loci_cached *reserve(struct loci_index *ix, loco_object_t object, size_t bytes)
 {
     struct loci_cached *c = place_for(ix, object);
-    size_t bytes = bytes_kept(node);
-    void *copy = c->node != NULL && bytes_kept(c->node) >= bytes ? c->node
-                 : realloc(c->node, bytes);
-    uint64_t *head;
+    void *copy = c->room >= bytes ? c->value : realloc(c->value, bytes);
 
     if (copy == NULL)
-        return;                 /* it is read again */
-    c->node = copy;
+        return NULL;
+    c->room = c->room >= bytes ? c->room : bytes;
+    c->value = copy;
     c->object = object;
+    return c;
+}
+
+void *loci_index_cached_value(struct loci_index *ix, loco_object_t object)
+{
+    const struct loci_cached *c = find(ix, object);
+
+    return c == NULL ? NULL : c->value;
+}
+
+void loci_index_keep_value(struct loci_index *ix, loco_object_t object, const void *value,
+                           size_t len)
+{
+    struct loci_cached *c = reserve(ix, object, len);
+
+    if (c != NULL)
+        memcpy(c->value, value, len);
+}
+
+void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node)
+{
+    size_t bytes = bytes_kept(node);
+    struct loci_cached *c = reserve(ix, object, bytes);
+    uint64_t *head;
+
+    if (c == NULL)
+        return;
     memcpy(c->node, node, loci_node_bytes(node));
-    head = (uint64_t *)(uintptr_t)((unsigned char *)copy + bytes) - 2 * (size_t)node->n;
+    head = (uint64_t *)(uintptr_t)((unsigned char *)c->value + bytes) - 2 * (size_t)node->n;
     c->head = head;
     c->child = head + node->n;
     make_heads(c);

@@ -39,6 +39,11 @@ int loci_index_check_key(const struct loci_index *ix, loco_bytes_t key)
     return check_size(ix, "key", key.len, LOCI_INDEX_KEY_MAX);
 }
 
+static loco_bytes_t place(struct loci_index *ix, loco_bytes_t key)
+{
+    return ix->kind->place == NULL ? key : ix->kind->place(ix, key);
+}
+
 /* ---- get ---- */
 
 /* LOCO_ERR_AGAIN: a value's object is of another key by now. */
@@ -48,7 +53,7 @@ static int get_by_leaf(struct loci_index *ix, enum loci_index_how how, loco_byte
     const struct loci_node *leaf = &ix->node->node;
     loco_object_t object;
     bool found;
-    int status = ix->kind->find(ix, how, key, &object);
+    int status = ix->kind->find(ix, how, key, ix->node, &object);
     unsigned i;
 
     if (status != LOCO_OK)
@@ -84,6 +89,7 @@ int loci_index_get_in(struct loci_index *ix, enum loci_index_how how, loco_bytes
 {
     int status;
 
+    key = place(ix, key);
     do
         status = get_once(ix, how, key, value);
     while (status == LOCO_ERR_AGAIN && how == LOCI_INDEX_PEEK);
@@ -145,15 +151,15 @@ static int decide(struct loci_change *c, const loco_bytes_t *old)
 static int change_apart(struct loci_index *ix, struct loci_change *c, loco_object_t object)
 {
     loco_bytes_t old;
-    int status = loci_apart_read(ix, LOCI_INDEX_ALONE, object, c->key, &old);
+    int status = loci_apart_read(ix, LOCI_INDEX_ALONE, object, c->placed, &old);
 
     if (status == LOCO_ERR_NOT_FOUND) {
-        loci_apart_note(ix, c->key, 0);
+        loci_apart_note(ix, c->placed, 0);
         return LOCO_ERR_AGAIN;
     }
     if (status == LOCO_OK)
         status = decide(c, &old);
-    return status != LOCO_OK ? status : loci_apart_write(ix, object, c->key, c->value);
+    return status != LOCO_OK ? status : loci_apart_write(ix, object, c->placed, c->value);
 }
 
 /* Whether it can be made where the value's object is known, without the leaf. */
@@ -185,17 +191,17 @@ static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_ob
     int status = LOCO_OK;
 
     if (apart) {
-        status = loci_apart_new(ix, c->key, c->value, &object);
+        status = loci_apart_new(ix, c->placed, c->value, &object);
         value = loco_bytes(&object, sizeof object);
     }
     if (status != LOCO_OK)
         return status;
     if (apart)
-        loci_apart_note(ix, c->key, object);
+        loci_apart_note(ix, c->placed, object);
     if (found)
         loci_node_replace(&ix->node->node, i, value, apart);
     else
-        loci_node_insert(&ix->node->node, i, c->key, value, apart);
+        loci_node_insert(&ix->node->node, i, c->placed, value, apart);
     return ix->kind->write(ix, leaf, i);
 }
 
@@ -205,15 +211,15 @@ static int change_by_leaf(struct loci_index *ix, struct loci_change *c)
     loco_object_t object;
     loco_bytes_t old;
     bool found;
-    int status = ix->kind->find(ix, LOCI_INDEX_ALONE, c->key, &object);
+    int status = ix->kind->find(ix, LOCI_INDEX_ALONE, c->placed, ix->node, &object);
     unsigned i;
 
     if (status != LOCO_OK)
         return status;
-    i = loci_node_find(leaf, c->key, &found);
+    i = loci_node_find(leaf, c->placed, &found);
     if (found && loci_node_is_apart(leaf, i) && may_be_apart(c)) {
         object = loci_node_handle(leaf, i);
-        loci_apart_note(ix, c->key, object);
+        loci_apart_note(ix, c->placed, object);
         return change_apart(ix, c, object);
     }
     if (found)
@@ -227,9 +233,11 @@ static int change_by_leaf(struct loci_index *ix, struct loci_change *c)
 
 int loci_index_change_in(struct loci_index *ix, struct loci_change *c)
 {
-    loco_object_t object = may_be_apart(c) ? loci_apart_recall(ix, c->key) : 0;
+    loco_object_t object;
     int status = LOCO_ERR_AGAIN;
 
+    c->placed = place(ix, c->key);
+    object = may_be_apart(c) ? loci_apart_recall(ix, c->placed) : 0;
     if (object != 0)
         status = change_apart(ix, c, object);
     if (status == LOCO_ERR_AGAIN)

@@ -12,7 +12,7 @@
 
 static size_t begin_of(const struct loci_node *node, unsigned i)
 {
-    return i > 0 ? node->end[i - 1] : node->low + (loci_node_has_high(node) ? node->high : 0u);
+    return i > 0 ? node->end[i - 1] : loci_node_fences(node);
 }
 
 static unsigned key_word(const struct loci_node *node, unsigned i)
@@ -280,16 +280,22 @@ static void cut(struct loci_node *node, unsigned n)
     memmove(heap_of(node), heap, end);
 }
 
-void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right)
+void loci_node_split_at(struct loci_node *node, unsigned at, loco_bytes_t fence,
+                        struct loci_node *right)
 {
     loco_bytes_t high = loci_node_has_high(node) ? loci_node_high(node) : loco_bytes(NULL, 0);
 
-    loci_node_make(right, node->tree, node->level, separator(node, at),
+    loci_node_make(right, node->tree, node->level, fence,
                    loci_node_has_high(node) ? &high : NULL, node->right);
     append(right, node, at);
     cut(node, at);
     high = loci_node_low(right);
     set_high(node, &high);
+}
+
+void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right)
+{
+    loci_node_split_at(node, at, separator(node, at), right);
 }
 
 void loci_node_extend(struct loci_node *node, const struct loci_node *right, uint64_t link)

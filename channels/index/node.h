@@ -20,7 +20,7 @@
 #include <loco/bytes.h>
 
 #define LOCI_NODE_MAGIC UINT32_C(0x4c6e6f64)
-#define LOCI_NODE_KEY_MAX 1024u         /* bytes of a key */
+#define LOCI_NODE_KEY_MAX 1032u         /* bytes of a key */
 #define LOCI_NODE_INLINE_MAX 104u       /* and of a value in a leaf: others have their own object */
 #define LOCI_NODE_BYTES_MAX 16384u      /* that one may have before it is split, */
 #define LOCI_NODE_ENTRIES_MIN 4         /* and entries that it may have in any case, less one */
@@ -66,6 +66,12 @@ static inline const unsigned char *loci_node_heap(const struct loci_node *node)
 static inline bool loci_node_has_high(const struct loci_node *node)
 {
     return node->high != LOCI_NODE_NO_HIGH;
+}
+
+/* Bytes of both. */
+static inline size_t loci_node_fences(const struct loci_node *node)
+{
+    return node->low + (loci_node_has_high(node) ? node->high : 0u);
 }
 
 static inline loco_bytes_t loci_node_low(const struct loci_node *node)
@@ -152,6 +158,9 @@ unsigned loci_node_split_point(const struct loci_node *node, unsigned changed);
 /* Those from number `at` on, 1 or above, go to a new node `right`. The caller puts its handle into
  * the link of the old one. */
 void loci_node_split(struct loci_node *node, unsigned at, struct loci_node *right);
+/* The same, with that fence between them. */
+void loci_node_split_at(struct loci_node *node, unsigned at, loco_bytes_t fence,
+                        struct loci_node *right);
 /* It ends where `right` ends, and has that link: its right neighbour, with no entries that are to
  * stay, is taken out. */
 void loci_node_extend(struct loci_node *node, const struct loci_node *right, uint64_t link);

@@ -7,21 +7,19 @@
 
 #include <stdlib.h>
 
-#include "observe/mistake.h"
 #include "tree.h"
 
 #define LEAF_BYTES 512u
 #define INNER_BYTES 2048u
 #define CACHED 4096u
-#define BYTES_MIN 64u
 
 _Static_assert(LOCO_TREE_KEY_MAX == LOCI_INDEX_KEY_MAX, "keys");
 _Static_assert(LOCO_TREE_VALUE_MAX == LOCI_INDEX_VALUE_MAX, "values");
 
 static int find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t key,
-                loco_object_t *leaf)
+                union loci_node_buffer *to, loco_object_t *leaf)
 {
-    return loci_index_find(ix, how, key, 0, ix->node, leaf);
+    return loci_index_find(ix, how, key, 0, to, leaf);
 }
 
 static loco_object_t guess(struct loci_index *ix, loco_bytes_t key)
@@ -71,22 +69,15 @@ static int look_or_make(loco_tx_t *tx, void *arg)
     return loci_node_is(node, len, ix->id) && node->level > 0 ? LOCO_OK : LOCO_ERR_MISMATCH;
 }
 
-static int check_bytes(const struct loco_store *s, const char *name, size_t bytes)
-{
-    return bytes >= BYTES_MIN && bytes <= LOCI_NODE_BYTES_MAX ? LOCO_OK
-           : loci_bad_arg(s->rt, "loco_tree_open", s->ep->name, name, (long long)bytes,
-                          "%u to %u", BYTES_MIN, LOCI_NODE_BYTES_MAX);
-}
-
 static int init(struct loco_tree *tree, loco_tx_t *tx, loco_object_t root,
                 const loco_tree_options_t *o)
 {
     size_t leaf_bytes = o->leaf_bytes == 0 ? LEAF_BYTES : o->leaf_bytes;
     size_t inner_bytes = o->inner_bytes == 0 ? INNER_BYTES : o->inner_bytes;
-    int status = check_bytes(tx->s, "leaf_bytes", leaf_bytes);
+    int status = loci_index_check_bytes(tx, "loco_tree_open", "leaf_bytes", leaf_bytes);
 
     if (status == LOCO_OK)
-        status = check_bytes(tx->s, "inner_bytes", inner_bytes);
+        status = loci_index_check_bytes(tx, "loco_tree_open", "inner_bytes", inner_bytes);
     if (status == LOCO_OK)
         status = loci_index_open(&tree->index, &tree_kind, tx, root, leaf_bytes, inner_bytes,
                                  o->cached == 0 ? CACHED : o->cached);

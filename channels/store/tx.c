@@ -402,6 +402,32 @@ int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_obj
 
 /* ---- the end ---- */
 
+void loci_tx_add_sequel(struct loco_tx *tx, struct loci_sequel *sequel)
+{
+    sequel->next = tx->sequels;
+    tx->sequels = sequel;
+}
+
+void loci_tx_remove_sequel(struct loco_tx *tx, const struct loci_sequel *sequel)
+{
+    for (struct loci_sequel **at = &tx->sequels; *at != NULL; at = &(*at)->next)
+        if (*at == sequel) {
+            *at = sequel->next;
+            return;
+        }
+}
+
+/* Their own commits run none. */
+static void run_sequels(struct loco_tx *tx)
+{
+    struct loci_sequel *all = tx->sequels;
+
+    tx->sequels = NULL;
+    for (struct loci_sequel *e = all; e != NULL; e = e->next)
+        e->run(e);
+    tx->sequels = all;
+}
+
 int loco_tx_commit(loco_tx_t *tx)
 {
     int status = loci_tx_check_open(tx);
@@ -420,6 +446,8 @@ int loco_tx_commit(loco_tx_t *tx)
     if (traced)
         loci_store_trace_end(tx->s, status);
     loco_tx_abort(tx);          /* of what is committed nothing is left to undo */
+    if (status == LOCO_OK && tx->sequels != NULL)
+        run_sequels(tx);
     return status;
 }
 

@@ -38,6 +38,13 @@ struct loci_hint {
 };
 #define LOCI_TX_HINT_BITS 16    /* so many are kept: memory is touched as far as they are used */
 
+/* Work of a handle that waits until a transaction has been committed, and none is under way. */
+struct loci_sequel {
+    void (*run)(struct loci_sequel *sequel);            /* it may make transactions itself */
+    void *arg;
+    struct loci_sequel *next;
+};
+
 #define LOCI_TX_HASH 2048u      /* a power of two, above LOCO_TX_READS_MAX */
 #define LOCI_TX_FEW 12          /* items that are searched one by one */
 
@@ -73,6 +80,7 @@ struct loco_tx {
     uint64_t beat_slot, heartbeat;
     int64_t beat_every, beat_at;        /* ns; the next one's time, 0: not known yet */
     struct loco_tx *next;       /* in the store's list */
+    struct loci_sequel *sequels;
 };
 
 /* ---- tx.c ---- */
@@ -100,6 +108,9 @@ static inline bool loci_tx_is_hot(const struct loco_tx *tx, loco_object_t object
 {
     return tx->met_weight >= LOCI_TX_HOT && tx->met == object;
 }
+/* After each commit that succeeds, until it is taken back. */
+void loci_tx_add_sequel(struct loco_tx *tx, struct loci_sequel *sequel);
+void loci_tx_remove_sequel(struct loco_tx *tx, const struct loci_sequel *sequel);
 /* That item was given out. */
 void loci_tx_mark_read(struct loco_tx *tx, struct loci_item *item);
 

@@ -39,6 +39,7 @@
 #include <loco/bytes.h>
 #include <loco/fence.h>
 #include <loco/fork.h>
+#include <loco/hash.h>
 #include <loco/kvstore.h>
 #include <loco/log.h>
 #include <loco/owned_var.h>

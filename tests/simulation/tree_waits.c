@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How often calls on trees wait for the network, one time after the other: what they take in
- * virtual time, in round trips, where a trip is all that takes time. TAP. */
+/* How often calls on trees and hash tables wait for the network, one time after the other: what
+ * they take in virtual time, in round trips, where a trip is all that takes time. TAP. */
 #include "config.h"
 
 #include <stdio.h>
@@ -25,6 +25,7 @@ struct run {
     loco_store_t *store;
     loco_tx_t *tx;
     loco_tree_t *tree;
+    loco_hash_t *hash;
     int64_t trip;
     int status;                 /* the first that was not LOCO_OK */
 };
@@ -168,7 +169,76 @@ static int reopen(struct run *r)
                             &(loco_tree_options_t){ .leaf_bytes = 128 }, &r->tree);
 }
 
+/* ---- calls on a table ---- */
+
+static int reopen_hash(struct run *r)
+{
+    loco_hash_close(r->hash);
+    r->hash = NULL;
+    return loco_hash_open(r->tx, loco_store_root(r->store, 1),
+                          &(loco_hash_options_t){ .leaf_bytes = 256 }, &r->hash);
+}
+
+static int hash_get(struct run *r, uint64_t key)
+{
+    unsigned char bytes[8], value[8];
+    size_t len;
+
+    return loco_hash_get(r->hash, loco_key64(key, bytes), value, sizeof value, &len);
+}
+
+static int hash_update(struct run *r, uint64_t key)
+{
+    unsigned char bytes[8];
+
+    return loco_hash_update(r->hash, loco_key64(key, bytes), loco_text("another."));
+}
+
+static int hash_get_many(struct run *r)
+{
+    unsigned char bytes[MANY][8], values[MANY][8];
+    loco_bytes_t keys[MANY];
+    int statuses[MANY];
+    size_t lens[MANY];
+
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = loco_key64(i, bytes[i]);
+    return loco_hash_get_many(r->hash, MANY, keys, values, sizeof values[0], lens, statuses);
+}
+
+/* The directory knows all leaves by then. */
+static int hash_fill(struct run *r)
+{
+    int status = reopen_hash(r);
+
+    for (uint64_t i = 0; i < 6 * KEYS && status == LOCO_OK; i++) {
+        unsigned char bytes[8];
+
+        status = i < KEYS ? loco_hash_put(r->hash, loco_key64(i, bytes), loco_text("a value."))
+                 : hash_get(r, i % KEYS);
+    }
+    return status;
+}
+
 /* ---- what is counted ---- */
+
+/* A word of an object that this handle for transactions has seen before spares a wait. */
+static void table(struct run *r)
+{
+    WAITS(r, 2, reopen_hash(r), "to open a table: its root was never seen");
+    WAITS(r, 4, hash_get(r, 0), "a get: a part of the directory and a leaf, neither was ever seen");
+    WAITS(r, 1, hash_get(r, 0), "the same again");
+    (void)hash_update(r, 0);            /* it takes memory for leaves of that size */
+    WAITS(r, 2, hash_update(r, 0), "an update of it");
+    WAITS(r, 1, hash_get(r, 0), "to get what it was given");
+    WAITS(r, 1, reopen_hash(r), "to open it again");
+    WAITS(r, 2, hash_get(r, 0), "a get with no copy of the directory, of what was seen before");
+    for (uint64_t key = 0; key < KEYS; key++)
+        (void)hash_get(r, key);
+    for (uint64_t key = 1; key < KEYS; key += 7)
+        WAITS(r, 1, hash_get(r, key), "a key of the table");
+    WAITS(r, 1, hash_get_many(r), "three keys of the table");
+}
 
 static void single_keys(struct run *r)
 {
@@ -205,7 +275,7 @@ static void scans(struct run *r)
 
 /* ---- the run ---- */
 
-static int fill(struct run *r)
+static int fill_tree(struct run *r)
 {
     int status = reopen(r);
 
@@ -215,6 +285,13 @@ static int fill(struct run *r)
         status = loco_tree_put(r->tree, loco_key64(i, bytes), loco_text("a value."));
     }
     return status;
+}
+
+static int fill(struct run *r)
+{
+    int status = fill_tree(r);
+
+    return status == LOCO_OK ? hash_fill(r) : status;
 }
 
 /* A client's first commit of several objects also finds out what its log slot holds. */
@@ -229,7 +306,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 {
     static const int hosts[] = { HOST };
     const loco_store_options_t options = {
-        .bytes = 1 << 16, .roots = 1, .hosts = hosts, .nhosts = 1, .threads = 1,
+        .bytes = 1 << 16, .roots = 2, .hosts = hosts, .nhosts = 1, .threads = 1,
     };
     struct run r = *(const struct run *)arg;
     int64_t turn = INT64_C(1000000000);
@@ -246,8 +323,10 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
         single_keys(&r);
         many_keys(&r);
         scans(&r);
+        table(&r);
     }
     loci_sim_sleep(4 * turn - loci_sim_time());
+    loco_hash_close(r.hash);
     loco_tree_close(r.tree);
     loco_tx_close(r.tx);
     loco_store_destroy(r.store);

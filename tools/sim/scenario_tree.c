@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Threads of all processes do all that can be done with the keys of a tree whose nodes are so small
- * that they are split and taken out all the time. Each key's history is that of a key in a map,
- * scans included: a scan looks up all keys that it passes. Transactions find twins equal. A process
- * that stops leaves a whole tree. */
+/* Threads of all processes do all that can be done with the keys of a tree, or of a hash table,
+ * whose nodes are so small that they are split and taken out all the time. Each key's history is
+ * that of a key in a map, scans included: a scan looks up all keys that it passes. Transactions
+ * find twins equal. A process that stops leaves a whole tree.
+ *
+ * The hashes of a table are whole at times; at others only some of their bits are not zero, so that
+ * keys meet, or their leaves differ in bits that the directory has not. */
 
 #include "config.h"
 
 #include "scenario_tree.h"
+
+#include "hash_survey.h"
 
 static void choose_hosts(struct tree_state *s, int processes)
 {
@@ -22,6 +27,16 @@ static void choose_hosts(struct tree_state *s, int processes)
     s->options.nhosts = n;
 }
 
+static void choose_hash(struct tree_state *s)
+{
+    static const uint64_t masks[] = { UINT64_MAX, UINT64_MAX, UINT64_C(3) << 62, UINT64_C(7) << 57,
+                                      5, UINT64_C(0x9000000000000003) };
+
+    s->hash = (loco_hash_options_t){ .leaf_bytes = s->tree.leaf_bytes, .cached = s->tree.cached };
+    s->grows = loci_sim_draw(4) == 0;
+    sim_hash_mask(masks[loci_sim_draw(sizeof masks / sizeof masks[0])]);
+}
+
 static void choose(struct tree_state *s, const struct sim_run *run)
 {
     if (s->drawn)
@@ -34,6 +49,8 @@ static void choose(struct tree_state *s, const struct sim_run *run)
                                      .inner_bytes = 64 + 16 * loci_sim_draw(6),
                                      .cached = 1 + loci_sim_draw(3) * 8 };
     choose_hosts(s, run->processes);
+    if (s->hashed)
+        choose_hash(s);
 }
 
 /* ---- what threads do ---- */
@@ -69,7 +86,7 @@ static int some_scan(struct tree_client *c)
 {
     uint64_t keys = tree_keys(c->u->s), from = loci_sim_draw((uint32_t)keys);
 
-    if (loci_sim_draw(2) == 0)
+    if (c->u->s->hashed || loci_sim_draw(2) == 0)
         return tree_scan(c, 0, keys, 0);
     return tree_scan(c, from, from + loci_sim_draw((uint32_t)(keys - from + 1)),
                      loci_sim_draw(3) == 0 ? 1 + loci_sim_draw(4) : 0);
@@ -156,6 +173,15 @@ static int begin(struct sim_run *run)
     return 0;
 }
 
+static int begin_hash(struct sim_run *run)
+{
+    int status = begin(run);
+
+    if (status == 0)
+        ((struct tree_state *)run->state)->hashed = true;
+    return status;
+}
+
 static int end(struct sim_run *run)
 {
     return sim_check_history(&((struct tree_state *)run->state)->history, LINEAR_MAP);
@@ -232,4 +258,13 @@ const struct sim_scenario sim_scenario_tree = {
     .begin = begin, .body = body, .end = end, .free = drop,
     .scale_setup = scale_setup, .scale_once = scale_once, .scale_done = scale_done,
     .scale_theory = "2 reads per process",
+};
+
+extern const struct sim_scenario sim_scenario_hash;
+const struct sim_scenario sim_scenario_hash = {
+    .name = "hash",
+    .about = "changes, lookups, scans and transactions of keys in a hash table of very small "
+             "leaves: each key is linearizable, twins are equal, leaves and directory are whole",
+    .processes = 3, .threads = 2, .rounds = 5, .processes_min = 1,
+    .begin = begin_hash, .body = body, .end = end, .free = drop,
 };

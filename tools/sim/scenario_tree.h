@@ -4,12 +4,14 @@
 
 #include "scenario_util.h"
 
+#include <loco/hash.h>
 #include <loco/tree.h>
 
 #include "linear.h"
 
 /* Between scenario_tree.c, which says what threads do, scenario_tree_calls.c, which calls the tree
- * and keeps the history, and scenario_tree_end.c, which looks at all nodes at the end.
+ * and keeps the history, and scenario_tree_end.c, which looks at all nodes at the end. All of them
+ * do the same with hash tables; scenario_tree_map.c calls either.
  *
  * A value is a number that no other value in the run has, and as many bytes more as it says. Some
  * keys are twins: transactions alone change them, both at once and to the same value. */
@@ -31,6 +33,9 @@ struct tree_state {
     int host[2];
     loco_store_options_t options;
     loco_tree_options_t tree;
+    bool hashed;                        /* all of it is about a hash table; */
+    loco_hash_options_t hash;
+    bool grows;                         /* nothing is removed from it */
     struct loci_history history;
 };
 
@@ -47,7 +52,8 @@ struct tree_client {
     struct tree_user *u;
     int name;                           /* in the history */
     loco_tx_t *tx;
-    loco_tree_t *tree;
+    loco_tree_t *tree;                  /* or */
+    loco_hash_t *hash;
     uint64_t made;                      /* values so far */
     uint64_t seen[TREE_KEYS_MAX];       /* that a key had when it was looked at last */
 };
@@ -92,6 +98,25 @@ int tree_scan(struct tree_client *c, uint64_t from, uint64_t to, uint64_t limit)
 int tree_tx_twins(struct tree_client *c);
 int tree_tx_look(struct tree_client *c);
 int tree_tx_many(struct tree_client *c);
+
+/* ---- scenario_tree_map.c: the client's tree or table ---- */
+
+int map_open(struct tree_client *c);
+void map_close(struct tree_client *c);
+int map_get(struct tree_client *c, loco_bytes_t key, void *value, size_t room, size_t *len);
+int map_put(struct tree_client *c, loco_bytes_t key, loco_bytes_t value);
+int map_insert(struct tree_client *c, loco_bytes_t key, loco_bytes_t value);
+int map_update(struct tree_client *c, loco_bytes_t key, loco_bytes_t value);
+int map_delete(struct tree_client *c, loco_bytes_t key);
+int map_compare_set(struct tree_client *c, loco_bytes_t key, loco_bytes_t expected,
+                    loco_bytes_t desired);
+int map_get_many(struct tree_client *c, size_t n, const loco_bytes_t *keys, void *values,
+                 size_t room, size_t *lens, int *statuses);
+int map_put_many(struct tree_client *c, size_t n, const loco_bytes_t *keys,
+                 const loco_bytes_t *values);
+/* Of a table, all: `from`, `to` and `limit` are for trees. */
+int map_scan(struct tree_client *c, const loco_bytes_t *from, const loco_bytes_t *to,
+             uint64_t limit, loco_tree_visit_fn *visit, void *ctx);
 
 /* What the last of those that live finds: by one of them. */
 int tree_end(struct tree_user *u);

@@ -98,13 +98,12 @@ int tree_open(struct tree_user *u, int thread, struct tree_client *c)
 {
     *c = (struct tree_client){ .u = u, .name = loci_history_client(u->rank, thread) };
     PASS(told(c, loco_tx_open(u->store, &c->tx), "open a handle"));
-    return told(c, loco_tree_open(c->tx, loco_store_root(u->store, 1), &u->s->tree, &c->tree),
-                "open");
+    return told(c, map_open(c), "open");
 }
 
 void tree_close(struct tree_client *c)
 {
-    loco_tree_close(c->tree);
+    map_close(c);
     loco_tx_close(c->tx);
 }
 
@@ -144,7 +143,7 @@ int tree_insert(struct tree_client *c, uint64_t key)
     unsigned char k[TREE_KEY_BYTES], v[TREE_VALUE_BYTES];
     uint64_t number = tree_make(c);
     int at = called(c, LINEAR_INSERT, key, number, 0);
-    int status = loco_tree_insert(c->tree, tree_key(c->u->s, key, k), tree_value(number, v));
+    int status = map_insert(c, tree_key(c->u->s, key, k), tree_value(number, v));
 
     return returned(c, at, status, LOCO_ERR_EXISTS, 0, "insert");
 }
@@ -154,7 +153,7 @@ int tree_put(struct tree_client *c, uint64_t key)
     unsigned char k[TREE_KEY_BYTES], v[TREE_VALUE_BYTES];
     uint64_t number = tree_make(c);
     int at = called(c, LINEAR_PUT, key, number, 0);
-    int status = loco_tree_put(c->tree, tree_key(c->u->s, key, k), tree_value(number, v));
+    int status = map_put(c, tree_key(c->u->s, key, k), tree_value(number, v));
 
     return returned(c, at, status, LOCO_OK, 0, "put");
 }
@@ -164,7 +163,7 @@ int tree_update(struct tree_client *c, uint64_t key)
     unsigned char k[TREE_KEY_BYTES], v[TREE_VALUE_BYTES];
     uint64_t number = tree_make(c);
     int at = called(c, LINEAR_UPDATE, key, number, 0);
-    int status = loco_tree_update(c->tree, tree_key(c->u->s, key, k), tree_value(number, v));
+    int status = map_update(c, tree_key(c->u->s, key, k), tree_value(number, v));
 
     return returned(c, at, status, LOCO_ERR_NOT_FOUND, 0, "update");
 }
@@ -172,9 +171,13 @@ int tree_update(struct tree_client *c, uint64_t key)
 int tree_delete(struct tree_client *c, uint64_t key)
 {
     unsigned char k[TREE_KEY_BYTES];
-    int at = called(c, LINEAR_DELETE, key, 0, 0);
+    int at;
 
-    return returned(c, at, loco_tree_delete(c->tree, tree_key(c->u->s, key, k)),
+    if (c->u->s->grows)
+        return tree_put(c, key);
+    at = called(c, LINEAR_DELETE, key, 0, 0);
+
+    return returned(c, at, map_delete(c, tree_key(c->u->s, key, k)),
                     LOCO_ERR_NOT_FOUND, 0, "delete");
 }
 
@@ -184,8 +187,8 @@ int tree_compare_set(struct tree_client *c, uint64_t key)
     unsigned char k[TREE_KEY_BYTES], v[TREE_VALUE_BYTES], was[TREE_VALUE_BYTES];
     uint64_t number = tree_make(c), expected = c->seen[key] != 0 ? c->seen[key] : 1;
     int at = called(c, LINEAR_COMPARE_SET, key, expected, number);
-    int status = loco_tree_compare_set(c->tree, tree_key(c->u->s, key, k),
-                                       tree_value(expected, was), tree_value(number, v));
+    int status = map_compare_set(c, tree_key(c->u->s, key, k), tree_value(expected, was),
+                                 tree_value(number, v));
 
     if (status == LOCO_ERR_DIFFERS) {
         forget(c, at);
@@ -201,7 +204,7 @@ static int fetch(struct tree_client *c, uint64_t key, int *status, uint64_t *num
     size_t len = 0;
 
     *number = 0;
-    *status = loco_tree_get(c->tree, tree_key(c->u->s, key, k), v, sizeof v, &len);
+    *status = map_get(c, tree_key(c->u->s, key, k), v, sizeof v, &len);
     if (*status != LOCO_OK)
         return SIM_FINE;
     WANT(len <= sizeof v, "p%d gets a value of %zu bytes", c->u->rank, len);
@@ -252,7 +255,7 @@ int tree_get_many(struct tree_client *c)
         keys[i] = tree_key(c->u->s, key[i], k[i]);
         at[i] = called(c, LINEAR_LOOKUP, key[i], 0, 0);
     }
-    status = loco_tree_get_many(c->tree, n, keys, v, sizeof v[0], lens, statuses);
+    status = map_get_many(c, n, keys, v, sizeof v[0], lens, statuses);
     if (status != LOCO_OK)
         return told(c, status, "get_many") == SIM_WRONG ? SIM_WRONG : SIM_FINE;
     for (unsigned i = 0; i < n; i++) {
@@ -281,7 +284,7 @@ int tree_put_many(struct tree_client *c)
         values[i] = tree_value(number, v[i]);
         at[i] = called(c, LINEAR_PUT, key, number, 0);
     }
-    status = loco_tree_put_many(c->tree, n, keys, values);
+    status = map_put_many(c, n, keys, values);
     for (unsigned i = 0; i < n; i++)
         PASS(returned(c, at[i], status, LOCO_OK, 0, "put_many"));
     return SIM_FINE;
@@ -311,7 +314,11 @@ static int visit(void *ctx, loco_bytes_t key, loco_bytes_t value)
 
     if (!tree_key_number(s->c->u->s, key, &number))
         return loci_sim_fail("p%d scans a key that nobody has inserted", s->c->u->rank);
-    if (s->n > 0 && order(loco_bytes(s->last, s->last_len), key) * (s->back ? -1 : 1) >= 0)
+    if (s->number[number] != 0)
+        return loci_sim_fail("p%d scans key %llu twice", s->c->u->rank,
+                             (unsigned long long)number);
+    if (s->n > 0 && !s->c->u->s->hashed
+        && order(loco_bytes(s->last, s->last_len), key) * (s->back ? -1 : 1) >= 0)
         return loci_sim_fail("p%d scans key %llu out of order", s->c->u->rank,
                              (unsigned long long)number);
     if (tree_number(s->c, value, &s->number[number]) != SIM_FINE)
@@ -365,8 +372,8 @@ static int run_scan(struct scan *s, uint64_t from, uint64_t to, uint64_t limit)
     const struct tree_state *state = s->c->u->s;
     loco_bytes_t first = key_at(state, from, a), last = key_at(state, to, b);
 
-    return loco_tree_scan(s->c->tree, from == 0 ? NULL : &first,
-                          to == tree_keys(state) ? NULL : &last, limit, visit, s);
+    return map_scan(s->c, from == 0 ? NULL : &first, to == tree_keys(state) ? NULL : &last, limit,
+                    visit, s);
 }
 
 /* The same from the end to the begin, with a cursor that goes back and forth at times. */
@@ -424,7 +431,7 @@ int tree_scan(struct tree_client *c, uint64_t from, uint64_t to, uint64_t limit)
 
     for (uint64_t i = 0; i < tree_keys(c->u->s); i++)
         at[i] = called(c, LINEAR_LOOKUP, i, 0, 0);
-    status = limit == 0 && loci_sim_draw(3) == 0 ? run_back(&s, from, to)
+    status = limit == 0 && c->tree != NULL && loci_sim_draw(3) == 0 ? run_back(&s, from, to)
              : run_scan(&s, from, to, limit);
     if (status == SIM_WRONG)
         return SIM_WRONG;
@@ -461,8 +468,8 @@ static int change(struct changes *x, int i)
     unsigned char k[TREE_KEY_BYTES], v[TREE_VALUE_BYTES];
     loco_bytes_t key = tree_key(x->c->u->s, x->key[i], k);
     int status = x->number[i] != 0
-                 ? loco_tree_put(x->c->tree, key, tree_value(x->number[i], v))
-                 : loco_tree_delete(x->c->tree, key);
+                 ? map_put(x->c, key, tree_value(x->number[i], v))
+                 : map_delete(x->c, key);
 
     x->call[i].status = status == LOCO_OK;
     return status == LOCO_ERR_NOT_FOUND && x->number[i] == 0 ? SIM_FINE
@@ -535,7 +542,8 @@ int tree_tx_twins(struct tree_client *c)
 {
     struct changes x = { .c = c };
     unsigned pair = loci_sim_draw(TREE_TWINS);
-    uint64_t number = loci_sim_draw(3) == 0 ? 0 : tree_make(c);
+    bool removes = loci_sim_draw(3) == 0 && !c->u->s->grows;
+    uint64_t number = removes ? 0 : tree_make(c);
     int result;
 
     plan(&x, tree_twin(c->u->s, pair, 0), number);
@@ -555,7 +563,7 @@ int tree_tx_many(struct tree_client *c)
 {
     struct changes x = { .c = c };
     uint64_t first = loci_sim_draw((uint32_t)c->u->s->plain), n = 2 + loci_sim_draw(5);
-    bool removes = loci_sim_draw(2) == 0;
+    bool removes = loci_sim_draw(2) == 0 && !c->u->s->grows;
     int result;
 
     for (uint64_t key = first; key < first + n && key < c->u->s->plain; key++)
@@ -571,7 +579,7 @@ int tree_tx_many(struct tree_client *c)
 static int look(struct tree_client *c, struct scan *s)
 {
     const struct tree_state *state = c->u->s;
-    int status = loci_sim_draw(3) == 0 ? run_back(s, 0, tree_keys(state))
+    int status = c->tree != NULL && loci_sim_draw(3) == 0 ? run_back(s, 0, tree_keys(state))
                  : run_scan(s, 0, tree_keys(state), 0);
 
     if (status == SIM_WRONG)

@@ -9,6 +9,7 @@
 
 #include "scenario_tree.h"
 
+#include "hash_survey.h"
 #include "tree_survey.h"
 
 #define TRIES 10                        /* what the dead had begun may still come */
@@ -26,7 +27,32 @@ static int count(const struct tree_user *u, uint64_t objects, char why[SIM_TREE_
     return status;
 }
 
-static int survey(const struct tree_client *c)
+/* Each key once more, and all of them. */
+static int look_up_all(struct tree_client *c)
+{
+    for (uint64_t key = 0; key < tree_keys(c->u->s); key++)
+        PASS(tree_get(c, key));
+    return tree_scan(c, 0, tree_keys(c->u->s), 0);
+}
+
+static int survey_once(struct tree_client *c, uint64_t *objects, char why[SIM_TREE_WHY])
+{
+    return c->hash != NULL ? sim_hash_survey(c->hash, c->u->s->grows, objects, why)
+           : sim_tree_survey(c->tree, objects, why);
+}
+
+/* What the dead had begun comes; and look-ups make the directory of a table complete. */
+static void pass_time(struct tree_client *c)
+{
+    unsigned char bytes[TREE_KEY_BYTES];
+    size_t len;
+
+    loci_sim_sleep(PAUSE);
+    for (uint64_t i = 0; i < tree_keys(c->u->s) && c->hash != NULL; i++)
+        (void)map_get(c, tree_key(c->u->s, i, bytes), NULL, 0, &len);
+}
+
+static int survey(struct tree_client *c)
 {
     bool counts = sim_any_stopped(c->u->run) || loci_sim_draw(8) == 0;
     char why[SIM_TREE_WHY] = "";
@@ -35,25 +61,17 @@ static int survey(const struct tree_client *c)
     for (int i = 0; i < TRIES; i++) {
         uint64_t objects;
 
-        status = sim_tree_survey(c->tree, &objects, why);
+        status = survey_once(c, &objects, why);
         if (status == LOCO_OK && why[0] == '\0' && counts)
             status = count(c->u, objects, why);
         if (status == LOCO_ERR_PEER_DEAD && tree_host_died(c->u))
             return SIM_FINE;
         if (status == LOCO_OK && why[0] == '\0')
             return SIM_FINE;
-        loci_sim_sleep(PAUSE);
+        pass_time(c);
     }
     return loci_sim_fail("the tree is not whole: %s", status == LOCO_OK ? why
                          : loco_strerror(status));
-}
-
-/* Each key once more, and all of them. */
-static int look_up_all(struct tree_client *c)
-{
-    for (uint64_t key = 0; key < tree_keys(c->u->s); key++)
-        PASS(tree_get(c, key));
-    return tree_scan(c, 0, tree_keys(c->u->s), 0);
 }
 
 int tree_end(struct tree_user *u)

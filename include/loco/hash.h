@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_HASH_H
+#define LOCO_HASH_H
+
+#include <loco/bytes.h>
+#include <loco/tx.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup hash Hash tables: maps in a store, in no order
+ *
+ * A hash table is a map from keys to values, both byte strings (\ref bytes). It lives in a store
+ * (\ref store) and is found by one of its objects, a root of the store. Any number of tables and
+ * trees (\ref tree) share a store, and a transaction may change several of them, and objects
+ * besides.
+ *
+ *     loco_tx_open(store, &tx);
+ *     loco_hash_open(tx, loco_store_root(store, 2), NULL, &hash);
+ *     loco_hash_put(hash, loco_text("ada"), loco_text("+44 20 7946 0018"));
+ *     loco_tx_begin(tx);
+ *     loco_hash_get(hash, loco_text("ada"), text, sizeof text, &len);
+ *     loco_hash_delete(hash, loco_text("bob"));
+ *     status = loco_tx_commit(tx);
+ *
+ * Take a table where keys are looked up one by one, and a tree where they are wanted in order, or
+ * by ranges. A look-up in a table reads one object, whatever the number of entries is, once this
+ * handle knows the part of the directory that leads there, which is small: 8 bytes for a leaf, or
+ * some times that.
+ *
+ * A call is part of the transaction that is under way in the table's handle for transactions. If
+ * there is none, the call is a transaction by itself, which begins again after a conflict until it
+ * is done.
+ *
+ * | call                     | concurrent | blocks | when it has returned LOCO_OK |
+ * |--------------------------|------------|--------|------------------------------|
+ * | _open, _close            | the handle is of one thread, that of its transactions | open: reads | |
+ * | _get                     | the same   | a read, and another one where nothing is known | the value at some time during the call |
+ * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
+ * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
+ * | _scan                    | the same   | a read for each leaf | see there |
+ *
+ * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
+ * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
+ * has passed over, is not there either when it commits. An error of a change leaves the transaction
+ * as it was, but for conflicts and deaths: also LOCO_ERR_FULL in the middle of a leaf's split.
+ *
+ * All tables are linearizable: each call that is a transaction by itself takes effect at one
+ * instant between its begin and its return.
+ *
+ * A table grows a leaf at a time, and nobody waits for that: there is no rehashing. Where a call
+ * finds that the directory does not know of a leaf, it enters it once it is done itself, or after
+ * the commit of its transaction, by a short transaction more; what loco_tx_stats counts has these
+ * in it. The directory does not become smaller.
+ *
+ * A process that dies leaves the table whole: every change, splitting leaves included, is one
+ * transaction, and what the directory does not know is found all the same. LOCO_ERR_PEER_DEAD: a
+ * host of the store has died, and with it the leaf of that key, or what leads to it.
+ *
+ * Keys may be of any kind, numbers in a row for example: they are spread by SipHash, with a secret
+ * that each table draws, so that who chooses keys cannot choose ones that meet.
+ *
+ * Memory: a leaf of about `leaf_bytes` for every 8 to 15 entries of 16 bytes, in one object; a
+ * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
+ * that object alone, so that changes of neighbours do not meet. Leaves that lose their last entry
+ * are removed. The directory tells 16 million leaves apart; look-ups in a table with many more read
+ * several leaves, so give it a larger `leaf_bytes`.
+ *
+ * Source: a chain of leaves with links to the right (Lehman and Yao 1981) in the order of hashes,
+ * as in split-ordered lists (Shalev and Shavit 2006); its directory is that of extendible hashing
+ * (Fagin, Nievergelt, Pippenger, Strong 1979), taken as a hint. What it is for is that of RACE
+ * (Zuo et al., ATC 2021), which moves a part of its table at a time, under a lock.
+ * @{ */
+typedef struct loco_hash loco_hash_t;
+
+#define LOCO_HASH_KEY_MAX 1024          /**< bytes of a key, at most */
+#define LOCO_HASH_VALUE_MAX 64000       /**< bytes of a value, at most */
+
+/** How this handle uses a table. Zero is the default. Handles may have different ones. */
+typedef struct loco_hash_options {
+    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 512 */
+    size_t cached;          /**< parts of the directory that this handle keeps copies of, at least;
+                                 each leads to up to 256 leaves, and takes up to 2 KiB; 0: 1024 */
+} loco_hash_options_t;
+
+/** Use the table of that root, and make it if the root has no value. The handle is for the thread
+ * of `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is allowed.
+ * `options` may be NULL. Errors: LOCO_ERR_ARG (the options, or no object of the store),
+ * LOCO_ERR_STATE (a transaction is under way), LOCO_ERR_MISMATCH (the root has a value that is no
+ * table), LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_hash_open(loco_tx_t *tx, loco_object_t root, const loco_hash_options_t *options,
+                   loco_hash_t **hash);
+void loco_hash_close(loco_hash_t *hash);
+
+/** Copy the value of a key: at most `room` bytes; `*len` is its size. Errors: LOCO_ERR_NOT_FOUND,
+ * LOCO_ERR_SIZE (the key is longer than LOCO_HASH_KEY_MAX), LOCO_ERR_PEER_DEAD; within a
+ * transaction those of loco_tx_read_some. */
+int loco_hash_get(loco_hash_t *hash, loco_bytes_t key, void *value, size_t room, size_t *len);
+
+/** Give a key that value, whether it is there or not. Errors: LOCO_ERR_SIZE (of key or value),
+ * LOCO_ERR_FULL (no memory left at the hosts; within a transaction, LOCO_TX_WRITES_MAX, of which a
+ * change takes 1, and one more where a leaf is split, or removed, or a value has its own object),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+int loco_hash_put(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
+
+/** The same for a key that is not there: LOCO_ERR_EXISTS. */
+int loco_hash_insert(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
+
+/** And for one that is: LOCO_ERR_NOT_FOUND. */
+int loco_hash_update(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
+
+/** Remove a key. Errors: LOCO_ERR_NOT_FOUND, and those of loco_hash_put. */
+int loco_hash_delete(loco_hash_t *hash, loco_bytes_t key);
+
+/** Give a key the value `desired` if and only if it has the value `expected`. Errors:
+ * LOCO_ERR_DIFFERS, LOCO_ERR_NOT_FOUND, and those of loco_hash_put. */
+int loco_hash_compare_set(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t expected,
+                          loco_bytes_t desired);
+
+/** Add to a number: a value of 8 bytes, as the processor has it. A key that is not there gets the
+ * value `by`. `*before` is the number before, 0 if there was none; `before` may be NULL. Errors:
+ * LOCO_ERR_SIZE (its value has another size), and those of loco_hash_put. */
+int loco_hash_add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *before);
+
+/** `n` keys at once, all as of one instant: of the value of keys[i] at most `room` bytes are copied
+ * to `values` + i * `room`, its size goes to lens[i], and what loco_hash_get would have returned to
+ * statuses[i]. Returns LOCO_OK, also where keys are not there; on another error nothing is known of
+ * any. Faster than `n` calls: over a network up to 64 leaves are read in one wait where they were
+ * read before, in two where they were not. Errors: those of loco_hash_get but LOCO_ERR_NOT_FOUND,
+ * and of its transaction LOCO_ERR_FULL (LOCO_TX_READS_MAX: leaves, and values that have an object
+ * of their own). */
+int loco_hash_get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, void *values,
+                       size_t room, size_t *lens, int *statuses);
+
+/** Give `n` keys values, all at one instant or none: by itself it is one transaction. The same key
+ * may come twice; the later value stays. On an error nothing was changed, and a transaction that
+ * was under way is as it was before the call. The leaves are read together, as by
+ * loco_hash_get_many. Errors: those of loco_hash_put; LOCO_ERR_FULL where the keys are in more
+ * leaves than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
+int loco_hash_put_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys,
+                       const loco_bytes_t *values);
+
+/** Called with an entry; both strings are valid until it returns. Returns 0 to go on. It may call
+ * all functions on tables. */
+typedef int loco_hash_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
+
+/** Call visit(ctx, key, value) for all entries, in no order that means anything, until it returns
+ * another number than 0, which is returned then.
+ *
+ * Outside a transaction it sees the entries of one leaf as they were at one instant, and each leaf
+ * at a later one; a value that has an object of its own is as of a moment after that. A key that is
+ * there all the time is seen, once. Within a transaction all is of one instant, together with what
+ * else that reads; changes made by `visit` may be seen or not.
+ * Errors: LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction those of
+ * loco_tx_read_some. */
+int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
