@@ -122,6 +122,12 @@ part_examples() {
             example $placed kv_ycsb --store $store --mix a --records 1k --ops 1k --threads 2 --window 4
             example $placed kv_ycsb --store $store --mix d --records 1k --ops 1k --room 1k
         done
+        for store in loco tree; do
+            example $placed smallbank --store $store --accounts 1k --ops 500 --clients 2
+            example $placed tatp --store $store --subscribers 100 --ops 500 --clients 2
+        done
+        example $placed tpcc --items 100 --customers 30 --warehouses 3 --ops 100 --clients 2
+        example $placed word_index --check --prefix licens "$srcdir/LICENSE" "$srcdir/docs"
         example $placed task_queue --root 400 --threads 2 --capacity 16
         example $placed power_controller --pace steps --periods 20us,40us --time 2ms
         example $placed power_controller --periods 40us --time 1ms --slowdown 1000
