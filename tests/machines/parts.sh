@@ -35,6 +35,10 @@ check() {
         echo "not ok $number - $name, exit status $status" ;;
     esac
 }
+skip() { # NAME WHY
+    number=$((number + 1))
+    echo "ok $number - $1 # SKIP $2"
+}
 # Functions are commands of a shell of their own, so that they have a limit, too.
 check_function() { local name=$1 limit=$2; shift 2; check "$name" "$limit" bash -c "$*"; }
 
@@ -66,7 +70,14 @@ mpi() {
     local machines=$1 ranks=$2 program=$3 where
     shift 3
     where=$(hosts "$machines" "$ranks")
-    [ "$program" != spawn ] || where=$(hosts "$machines" 8)
+    if [ "$program" = spawn ]; then
+        where=$(hosts "$machines" 8)
+        # Without any window: the merge ends in "unable to reach each other", or never.
+        case $(mpirun --version) in *' 5.'*)
+            skip "MPI: spawn, $machines machines" "Open MPI 5.0 does not merge with children of another machine"
+            return ;;
+        esac
+    fi
     # Of a test that fails because a process is taken for dead, its output says why.
     check "MPI: $program $*, $machines machines, $ranks ranks on each" 1800 env \
         LOCO_LOG="${LOCO_LOG:-warn}" TL_RANKS="$((machines * ranks))" TL_REFUSED_IS_SKIP=shared \
