@@ -328,6 +328,72 @@ static int together_body(loco_runtime_t *rt, int rank, void *arg)
     return close_seat(rt, &s);
 }
 
+/* ---- many keys ---- */
+
+#define MANY 40u
+
+/* Values are numbers from `first` on; every third key was removed since, if `holes`. */
+static int are_there(loco_hash_t *hash, const loco_bytes_t *keys, uint64_t first, bool holes)
+{
+    uint64_t found[MANY];
+    size_t lens[MANY];
+    int statuses[MANY];
+
+    CHECK_OK(loco_hash_get_many(hash, MANY, keys, found, sizeof found[0], lens, statuses));
+    for (uint64_t i = 0; i < MANY; i++) {
+        CHECK_EQ(statuses[i], holes && i % 3 == 0 ? LOCO_ERR_NOT_FOUND : LOCO_OK);
+        CHECK(statuses[i] != LOCO_OK || (lens[i] == sizeof found[0] && found[i] == first + i));
+    }
+    return 0;
+}
+
+static int put_all(loco_hash_t *hash, const loco_bytes_t *keys, uint64_t first)
+{
+    loco_bytes_t values[MANY];
+    uint64_t number[MANY];
+
+    for (uint64_t i = 0; i < MANY; i++) {
+        number[i] = first + i;
+        values[i] = loco_bytes(&number[i], sizeof number[i]);
+    }
+    CHECK_OK(loco_hash_put_many(hash, MANY, keys, values));
+    return 0;
+}
+
+static int many(struct seat *s)
+{
+    static unsigned char bytes[MANY][8], large[LOCO_HASH_KEY_MAX + 1];
+    loco_bytes_t keys[MANY];
+
+    for (uint64_t i = 0; i < MANY; i++)
+        keys[i] = loco_key64(i, bytes[i]);
+    CHECK_EQ(put_all(s->hash, keys, 100) + are_there(s->hash, keys, 100, false), 0);
+    CHECK_OK(loco_tx_begin(s->tx));
+    CHECK_EQ(put_all(s->hash, keys, 500) + are_there(s->hash, keys, 500, false), 0);
+    for (uint64_t i = 0; i < MANY; i += 3)
+        CHECK_OK(loco_hash_delete(s->hash, keys[i]));
+    CHECK_EQ(are_there(s->hash, keys, 500, true), 0);
+    loco_tx_abort(s->tx);
+    CHECK_EQ(are_there(s->hash, keys, 100, false), 0);
+    for (uint64_t i = 0; i < MANY; i += 3)
+        CHECK_OK(loco_hash_delete(s->hash, keys[i]));
+    CHECK_EQ(are_there(s->hash, keys, 100, true), 0);
+    CHECK_OK(loco_hash_get_many(s->hash, 0, keys, NULL, 0, NULL, NULL));
+    keys[MANY - 1] = loco_bytes(large, sizeof large);
+    CHECK_EQ(loco_hash_put_many(s->hash, MANY, keys, keys), LOCO_ERR_SIZE);
+    return 0;
+}
+
+static int many_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct seat s;
+
+    CHECK_EQ(open_seat(rt, arg, &s), 0);
+    if (rank == 0)
+        CHECK_EQ(many(&s), 0);
+    return close_seat(rt, &s);
+}
+
 /* ---- scans ---- */
 
 /* Each entry is looked up, and another scan begun, while one is under way. */
@@ -394,6 +460,12 @@ Test(hash, does_as_an_array_does, .timeout = RUN_SECONDS)
 Test(hash, all_add_and_move, .timeout = RUN_SECONDS)
 {
     on_both(3, together_body, &small);
+}
+
+Test(hash, many, .timeout = RUN_SECONDS)
+{
+    on_both(2, many_body, NULL);
+    on_both(1, many_body, &small_leaves);
 }
 
 Test(hash, scans, .timeout = RUN_SECONDS)
