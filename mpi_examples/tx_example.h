@@ -14,7 +14,7 @@
 /* What there is to choose from with --store; the first is the default. Ends with NULL. */
 extern const struct tx_backend *const tx_backends[];
 
-extern const struct tx_backend tx_loco, tx_tree;
+extern const struct tx_backend tx_loco, tx_tree, tx_hash;
 
 /* main() of a workload. */
 int tx_example(int argc, char **argv, const struct tx_workload *w);

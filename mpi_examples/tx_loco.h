@@ -6,6 +6,7 @@
 
 #include "tx_example.h"
 
+#include <loco/hash.h>
 #include <loco/mpi.h>
 #include <loco/tree.h>
 
@@ -21,6 +22,7 @@ struct tx_loco_session {
     const struct tx_loco *in;
     loco_tx_t *tx;
     loco_tree_t *tree[TX_MOST_TABLES];
+    loco_hash_t *hash[TX_MOST_TABLES];
 };
 
 void tx_loco_check(int status, const char *what);

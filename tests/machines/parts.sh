@@ -133,7 +133,7 @@ part_examples() {
             example $placed kv_ycsb --store $store --mix a --records 1k --ops 1k --threads 2 --window 4
             example $placed kv_ycsb --store $store --mix d --records 1k --ops 1k --room 1k
         done
-        for store in loco tree; do
+        for store in loco tree hash; do
             example $placed smallbank --store $store --accounts 1k --ops 500 --clients 2
             example $placed tatp --store $store --subscribers 100 --ops 500 --clients 2
         done
