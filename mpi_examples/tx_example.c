@@ -106,7 +106,8 @@ static void add_up(struct tally *t, const struct tx_call *call)
 static void each_row_of(struct job *job, const char *what, bool only_reads, tx_body_fn *body,
                         struct tally *t, struct tx_call *call, uint64_t from, uint64_t to)
 {
-    uint64_t step = (uint64_t)call->argument[0] * ROWS_AT_ONCE;
+    int rows = job->o->backend->rows_at_once;
+    uint64_t step = (uint64_t)call->argument[0] * (uint64_t)(rows > 0 ? rows : ROWS_AT_ONCE);
 
     for (uint64_t at = from; at < to; at += step) {
         call->key[0] = at;

@@ -103,6 +103,7 @@ struct tx_backend {
     const char *text;
     bool one_process;           /* its clients are threads of one rank */
     bool in_order;              /* load neighbours by one rank, not in turn by all */
+    int rows_at_once;           /* that it loads in one transaction; 0: 32 */
     const char *path;           /* what --at is to be, or NULL */
     const char *only;           /* the workload that it is for, or NULL */
 
