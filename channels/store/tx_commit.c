@@ -508,15 +508,21 @@ static void undo(struct commit *c)
 }
 
 /* What the living have made of the transaction where its log cannot be asked: the first of its
- * cells that is not owned any more says it. */
+ * cells says it that has its old word again, its new one, or another in place of that. (A word that
+ * came later may have followed either.) */
 static bool was_undone(struct commit *c)
 {
     for (int i = 0; i < c->n; i++) {
-        uint64_t word;
+        uint64_t word, old = c->item[i]->word;
 
-        if (!loci_host_is_lost(c->s, loci_object_host(c->item[i]->object))
-            && loci_cell_load(c->s, c->item[i]->object, &word) == LOCO_OK && word != c->owned)
-            return word == c->item[i]->word;
+        if (loci_host_is_lost(c->s, loci_object_host(c->item[i]->object))
+            || loci_cell_load(c->s, c->item[i]->object, &word) != LOCO_OK)
+            continue;
+        if (word == c->new[i])
+            return false;
+        if (word == old || (!loci_cell_is_owned(word)
+                            && loci_cell_version(word) == loci_cell_version(c->new[i])))
+            return true;
     }
     return false;
 }
