@@ -27,11 +27,15 @@ static void choose_hosts(struct tree_state *s, int processes)
     s->options.nhosts = n;
 }
 
+#define HASH_PLAIN_MAX 16u
+
 static void choose_hash(struct tree_state *s)
 {
     static const uint64_t masks[] = { UINT64_MAX, UINT64_MAX, UINT64_C(3) << 62, UINT64_C(7) << 57,
                                       5, UINT64_C(0x9000000000000003) };
 
+    /* Few, for where their hashes meet a look-up goes along all leaves. */
+    s->plain = s->plain < HASH_PLAIN_MAX ? s->plain : HASH_PLAIN_MAX;
     s->hash = (loco_hash_options_t){ .leaf_bytes = s->tree.leaf_bytes, .cached = s->tree.cached };
     s->grows = loci_sim_draw(4) == 0;
     sim_hash_mask(masks[loci_sim_draw(sizeof masks / sizeof masks[0])]);
