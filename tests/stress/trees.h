@@ -19,11 +19,16 @@ struct wood_key {
     _Atomic bool under_way;             /* that one has begun */
 };
 
-/* Of one process. Times are ns. */
+/* Between two returns, ns. */
+struct wood_pause {
+    int64_t longest, awake;             /* awake: without what it waited for a CPU */
+};
+
+/* Of one process. */
 struct wood_member {
     struct wood_key key[WOOD_KEYS];
     uint64_t calls;
-    int64_t pause[2];                   /* between two returns, the longest: before and after */
+    struct wood_pause pause[2];         /* before the moment, and after it */
 };
 
 struct wood {

@@ -6,6 +6,7 @@
 
 #include "trees.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ struct client {
     loco_store_t *store;
     loco_tx_t *tx;
     loco_tree_t *tree;
-    int rank, hosts;
+    int rank, hosts, schedstat;
     uint64_t random, made;
 };
 
@@ -74,29 +75,49 @@ static int some_changes(struct client *c)
     return 0;
 }
 
-static void note_pause(struct client *c, int64_t *last)
+/* What this thread has waited for a CPU, as the kernel says; 0: it does not. */
+static int64_t queued(const struct client *c)
 {
-    int64_t now = run_now(), moment = atomic_load(&c->wood->moment);
-    int64_t *longest = &c->me->pause[moment != 0 && now > moment];
+    long long wait = 0;
+    char text[64];
+    ssize_t n = c->schedstat < 0 ? -1 : pread(c->schedstat, text, sizeof text - 1, 0);
 
-    *longest = now - *last > *longest ? now - *last : *longest;
-    *last = now;
+    text[n > 0 ? n : 0] = '\0';
+    return sscanf(text, "%*d %lld", &wait) == 1 ? wait : 0;
+}
+
+struct stamp {
+    int64_t now, queued;
+};
+
+static void note_pause(struct client *c, struct stamp *last)
+{
+    struct stamp here = { run_now(), queued(c) };
+    int64_t moment = atomic_load(&c->wood->moment), took = here.now - last->now;
+    struct wood_pause *p = &c->me->pause[moment != 0 && here.now > moment];
+
+    p->longest = took > p->longest ? took : p->longest;
+    took -= here.queued - last->queued;
+    p->awake = took > p->awake ? took : p->awake;
+    *last = here;
 }
 
 static int work(struct client *c)
 {
-    int64_t last, until;
+    struct stamp last;
+    int64_t until;
 
+    c->schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     CHECK_EQ(run_await(&c->wood->go, 1), 0);
-    last = run_now();
-    for (;;) {
-        until = atomic_load(&c->wood->until);
-        if (until != 0 && last >= until)
-            return 0;
+    last = (struct stamp){ run_now(), queued(c) };
+    do {
         CHECK_EQ(some_changes(c), 0);
         c->me->calls++;
         note_pause(c, &last);
-    }
+        until = atomic_load(&c->wood->until);
+    } while (until == 0 || last.now < until);
+    close(c->schedstat);
+    return 0;
 }
 
 /* ---- what is left ---- */
