@@ -283,6 +283,27 @@ static void add_store(void)
             numbers[i].help);
 }
 
+static void add_index(void)
+{
+    static const struct {
+        const char *name, *help;
+    } numbers[LOCI_STATS_INDEXES] = {
+        [LOCI_STATS_LOOKUPS] = { "index_lookups", "Leaves of indexes that were looked up" },
+        [LOCI_STATS_STALE] = { "index_stale", "Times that a hint led to no such leaf" },
+        [LOCI_STATS_WALKED_RIGHT] = { "index_walked_right",
+            "Steps to a right neighbour, for a hint was old" },
+        [LOCI_STATS_AHEAD] = { "index_ahead", "Leaves that were read together with others" },
+        [LOCI_STATS_SPLITS] = { "index_splits", "Nodes that were split" },
+        [LOCI_STATS_REMOVED] = { "index_removed", "Nodes that were taken out, being empty" },
+        [LOCI_STATS_HOT] = { "index_hot",
+            "Entries that got an object of their own, for their leaf was hot" },
+    };
+
+    for (int i = 0; i < LOCI_STATS_INDEXES; i++)
+        add(numbers[i].name, MCA_BASE_PVAR_CLASS_COUNTER,
+            (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_INDEX + i), 0 }, numbers[i].help);
+}
+
 static void add_runtime(void)
 {
     static const char *const posts[LOCI_STATS_POSTS] = { "writes", "reads", "atomics" };
@@ -314,6 +335,7 @@ static void add_runtime(void)
         "Times that it was still registered with one");
     add_tcp();
     add_store();
+    add_index();
     add("windows_made", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_WINDOWS_MADE, 0 }, "Windows that were made");
     add("windows_alive", MCA_BASE_PVAR_CLASS_LEVEL, (struct value){ MAKE_ALIVE, 0, 0 },

@@ -38,6 +38,10 @@
  * believes in no copy. Likewise, by (d), who reads such a value's object does not ask the leaf
  * again. */
 
+#include <stddef.h>
+
+#include <loco/tree.h>
+
 #include "index/node.h"
 #include "store/tx.h"
 
@@ -83,6 +87,7 @@ struct loci_index {
     unsigned char fence[LOCI_NODE_KEY_MAX];
     unsigned char *apart;               /* a value with its head; NULL: none so far */
     struct loci_apart_note *note;       /* index_apart.c; NULL: none so far */
+    loco_tree_stats_t stats;
 };
 
 /* How nodes and values are read. */
@@ -114,6 +119,18 @@ void loci_index_close(struct loci_index *ix);
 /* The size of a node that an option says. */
 int loci_index_check_bytes(const struct loco_tx *tx, const char *call, const char *name,
                            size_t bytes);
+
+/* The runtime's number of it (LOCO_STATS), too, if that is wanted. */
+static inline void loci_index_count(struct loci_index *ix, enum loci_stats_index which, uint64_t n)
+{
+    uint64_t *number = (uint64_t *)(void *)&ix->stats + which;
+
+    *number += n;
+    loci_stat(ix->tx->s->rt, LOCI_STAT_INDEX + (int)which, n);
+}
+_Static_assert(offsetof(loco_tree_stats_t, hot) == 8 * LOCI_STATS_HOT
+               && sizeof(loco_tree_stats_t) == 8 * LOCI_STATS_INDEXES,
+               "numbers of the same order");
 
 /* Bytes that a node of that level may have before it is split. */
 static inline size_t loci_index_limit(const struct loci_index *ix, unsigned level)

@@ -90,6 +90,7 @@ int loci_index_ahead(struct loci_index *ix, enum loci_index_how how, const loco_
     }
     if (a->n > 0)
         status = loci_tx_read_far(ix->tx, a->far, a->n, a->room, how == LOCI_INDEX_PEEK);
+    loci_index_count(ix, LOCI_STATS_AHEAD, a->n);
     a->fresh = status == LOCO_OK;
     if (status != LOCO_OK)
         a->n = 0;

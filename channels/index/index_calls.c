@@ -185,7 +185,8 @@ static int remove_entry(struct loci_index *ix, loco_object_t leaf, unsigned i)
 static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_object_t leaf,
                      unsigned i, bool found)
 {
-    bool apart = c->value.len > ix->inline_bytes || (found && loci_tx_is_hot(ix->tx, leaf));
+    bool hot = found && loci_tx_is_hot(ix->tx, leaf);
+    bool apart = hot || c->value.len > ix->inline_bytes;
     loco_bytes_t value = c->value;
     loco_object_t object;
     int status = LOCO_OK;
@@ -198,6 +199,7 @@ static int set_entry(struct loci_index *ix, const struct loci_change *c, loco_ob
         return status;
     if (apart)
         loci_apart_note(ix, c->placed, object);
+    loci_index_count(ix, LOCI_STATS_HOT, hot);
     if (found)
         loci_node_replace(&ix->node->node, i, value, apart);
     else

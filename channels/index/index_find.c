@@ -129,8 +129,10 @@ static int walk(struct loci_index *ix, enum loci_index_how how, const struct loc
             return LOCO_ERR_AGAIN;
         if (side == 0 && to->node.level == level)
             return LOCO_OK;
-        if (side > 0)
+        if (side > 0) {
             loci_index_forget(ix, ix->parent);
+            loci_index_count(ix, LOCI_STATS_WALKED_RIGHT, 1);
+        }
         *object = next_of(&to->node, place, side);
         if (*object == 0)
             return LOCO_ERR_AGAIN;
@@ -152,6 +154,7 @@ static int find(struct loci_index *ix, enum loci_index_how how, const struct loc
 {
     bool others_write = how == LOCI_INDEX_PEEK || (how == LOCI_INDEX_ALONE && ix->own);
 
+    loci_index_count(ix, LOCI_STATS_LOOKUPS, level == 0);
     for (unsigned tries = 0; tries < TRIES; tries++) {
         int status = tries > 1 && !others_write ? from_root(ix, object)
                      : hint(ix, place, level, tries > 0, object);
@@ -160,6 +163,7 @@ static int find(struct loci_index *ix, enum loci_index_how how, const struct loc
             status = walk(ix, how, place, level, tries > 0 ? STEPS : STEPS_OLD, to, object);
         if (status != LOCO_ERR_AGAIN)
             return status;
+        loci_index_count(ix, LOCI_STATS_STALE, 1);
     }
     return loci_index_broken(ix);
 }

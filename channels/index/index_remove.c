@@ -90,6 +90,7 @@ static int extend(struct loci_index *ix, struct branch *b, unsigned level, loco_
     if (status == LOCO_OK)
         status = loco_tx_free(ix->tx, b->object[level]);
     loci_index_forget(ix, b->object[level]);
+    loci_index_count(ix, LOCI_STATS_REMOVED, 1);
     b->object[level] = left;
     return status;
 }
@@ -112,6 +113,7 @@ static int shrink(struct loci_index *ix)
         if (status != LOCO_OK)
             return status;
         loci_index_forget(ix, only);
+        loci_index_count(ix, LOCI_STATS_REMOVED, 1);
     }
     return loci_index_write_node(ix, ix->root, root);
 }

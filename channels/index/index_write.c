@@ -61,6 +61,7 @@ static int split(struct loci_index *ix, unsigned changed, loco_bytes_t *fence,
     struct loci_node *node = &ix->node->node;
     int status;
 
+    loci_index_count(ix, LOCI_STATS_SPLITS, 1);
     loci_node_split(node, loci_node_split_point(node, changed), &ix->right->node);
     *fence = keep_fence(ix, loci_node_low(&ix->right->node));
     status = new_node(ix, &ix->right->node, right);

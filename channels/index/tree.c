@@ -113,6 +113,11 @@ void loco_tree_close(loco_tree_t *tree)
     free(tree);
 }
 
+void loco_tree_stats(const loco_tree_t *tree, loco_tree_stats_t *stats)
+{
+    *stats = tree->index.stats;
+}
+
 /* ---- calls ---- */
 
 int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room, size_t *len)

@@ -182,6 +182,21 @@ int loco_tree_cursor_next(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_by
 /** The entry before; the cursor is before that then. After loco_tree_cursor_next it is the same
  * entry once more. Otherwise as that. */
 int loco_tree_cursor_prev(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
+
+/** What this handle has done with a tree. Numbers of changes count also where these were given up
+ * and made again, after conflicts. */
+typedef struct loco_tree_stats {
+    uint64_t lookups;       /**< leaves that were looked up by a key, */
+    uint64_t stale;         /**< times that what was known of the upper nodes led to no such leaf, */
+    uint64_t walked_right;  /**< and steps from a leaf or node to its right neighbour */
+    uint64_t ahead;         /**< leaves that were read together with others, over a network */
+    uint64_t splits;        /**< nodes that were split, */
+    uint64_t removed;       /**< and that were taken out, being empty */
+    uint64_t hot;           /**< entries that got an object of their own, for their leaf was hot */
+} loco_tree_stats_t;
+
+/** Fill in `*stats`. Local; by the thread of the handle. */
+void loco_tree_stats(const loco_tree_t *tree, loco_tree_stats_t *stats);
 /** @} */
 
 #ifdef __cplusplus

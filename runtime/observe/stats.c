@@ -15,7 +15,7 @@
 #include "observe.h"
 #include "wait.h"
 
-#define TEXT_MAX 10240          /* bytes of the table; each line is some 70 */
+#define TEXT_MAX 11264          /* bytes of the table; each line is some 70 */
 #define NAME_MAX_LEN 4096       /* bytes of a file name */
 
 const char *const loci_stats_op_names[LOCI_STATS_OPS] = {
@@ -43,6 +43,11 @@ static const char *const store_names[LOCI_STATS_STORES] = {
     "committed", "of one object, with no log", "that wrote nothing", "conflicts",
     "undone by others", "words put right for others", "undone of others", "values read again",
     "undone by scavenging", "blocks scavenged", "bytes scavenged", "places scavenged",
+};
+
+static const char *const index_names[LOCI_STATS_INDEXES] = {
+    "leaves looked up", "by a hint that led nowhere", "steps to the right", "leaves read ahead",
+    "nodes split", "nodes taken out", "hot entries moved",
 };
 
 uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path)
@@ -211,6 +216,8 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
               LOCI_STAT_FENCES, LOCI_STATS_FENCES);
     say_block(&t, rt, "transactions on stores", "number", store_names, LOCI_STAT_STORE,
               LOCI_STATS_STORES);
+    say_block(&t, rt, "indexes on stores", "number", index_names, LOCI_STAT_INDEX,
+              LOCI_STATS_INDEXES);
     say_posted(&t, rt);
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);

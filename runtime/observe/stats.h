@@ -81,6 +81,12 @@ enum loci_stats_store {
     LOCI_STATS_SCAVENGED_CELLS, LOCI_STATS_STORES
 };
 
+/* Indexes on stores: what loco_tree_stats_t has (loco/tree.h), in its order. */
+enum loci_stats_index {
+    LOCI_STATS_LOOKUPS, LOCI_STATS_STALE, LOCI_STATS_WALKED_RIGHT, LOCI_STATS_AHEAD,
+    LOCI_STATS_SPLITS, LOCI_STATS_REMOVED, LOCI_STATS_HOT, LOCI_STATS_INDEXES
+};
+
 /* Indices of the numbers; each block is indexed by the enum of its name. */
 enum loci_stat {
     LOCI_STAT_CALLS = 0,                                            /* that succeeded */
@@ -101,7 +107,8 @@ enum loci_stat {
     LOCI_STAT_REGISTRATIONS_KEPT,   /* needed, and there already */
     LOCI_STAT_TCP,
     LOCI_STAT_STORE = LOCI_STAT_TCP + LOCI_STATS_TCPS,
-    LOCI_STAT_COUNT = LOCI_STAT_STORE + LOCI_STATS_STORES
+    LOCI_STAT_INDEX = LOCI_STAT_STORE + LOCI_STATS_STORES,
+    LOCI_STAT_COUNT = LOCI_STAT_INDEX + LOCI_STATS_INDEXES
 };
 
 /* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */

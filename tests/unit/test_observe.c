@@ -15,6 +15,7 @@
 
 #include <loco/barrier.h>
 #include <loco/rw_lock.h>
+#include <loco/tree.h>
 #include <loco/tx.h>
 
 #include "move/rma.h"
@@ -300,6 +301,60 @@ Test(observe, stores)
     cr_assert_eq(count(trace, "\"ph\":\"B\""), count(trace, "\"ph\":\"E\""));
     free(table);
     free(trace);
+    free(files_read(&files, "trace", 1));
+    files_close(&files);
+}
+
+/* ---- indexes on stores ---- */
+
+#define KEYS 40u
+
+static int indexes(loco_runtime_t *rt, int rank, void *arg)
+{
+    const loco_store_options_t options = { .bytes = 1 << 20, .hosts = &one_host, .nhosts = 1 };
+    const loco_tree_options_t small = { .leaf_bytes = 128 };
+    unsigned char bytes[8], value[8];
+    loco_tree_stats_t stats;
+    loco_store_t *store;
+    loco_tree_t *tree;
+    loco_tx_t *tx;
+    size_t len;
+
+    (void)arg;
+    CHECK_OK(loco_store_create(rt, NULL, "objects", loco_everyone(rt), &options, &store));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(loco_tx_open(store, &tx));
+    CHECK_OK(loco_tree_open(tx, loco_store_root(store, 0), &small, &tree));
+    for (uint64_t i = 0; i < KEYS && rank == 0; i++)
+        CHECK_OK(loco_tree_put(tree, loco_key64(i, bytes), loco_text("a value.")));
+    for (uint64_t i = 0; i < KEYS && rank == 0; i++)
+        CHECK_OK(loco_tree_get(tree, loco_key64(i, bytes), value, sizeof value, &len));
+    for (uint64_t i = 0; i < KEYS && rank == 0; i++)
+        CHECK_OK(loco_tree_delete(tree, loco_key64(i, bytes)));
+    loco_tree_stats(tree, &stats);
+    CHECK_EQ(stats.lookups, rank == 0 ? 3 * KEYS : 0);
+    CHECK_EQ(stats.splits, stats.removed);
+    CHECK_OK(run_meet(rt));
+    loco_tree_close(tree);
+    loco_tx_close(tx);
+    loco_store_destroy(store);
+    return 0;
+}
+
+Test(observe, indexes)
+{
+    struct files files;
+    char *table;
+
+    files_open(&files, "1M");
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, files.settings, indexes, NULL), 0);
+    table = files_read(&files, "stats", 0);
+    cr_assert_eq(number_of(table, "leaves looked up"), 3 * KEYS, "%s", table);
+    cr_assert_geq(number_of(table, "nodes split"), KEYS / 5);
+    cr_assert_eq(number_of(table, "nodes taken out"), number_of(table, "nodes split"));
+    free(table);
+    free(files_read(&files, "stats", 1));
+    free(files_read(&files, "trace", 0));
     free(files_read(&files, "trace", 1));
     files_close(&files);
 }
