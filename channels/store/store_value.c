@@ -17,6 +17,9 @@
 #include "base/sum.h"
 #include "store_value.h"
 
+#define LINE 64u
+#define ASKED_MOST 1024u        /* bytes of a value that may be longer than it turns out to be */
+
 /* ---- classes ---- */
 
 /* Units; the last has room for the longest value. */
@@ -129,13 +132,25 @@ static bool is_still(const unsigned char *p, loco_object_t object, uint64_t what
            && loci_load64(p + offsetof(struct loci_block_header, what)) == what;
 }
 
+/* All lines of a value come at once, not the first one, which says its length, before the others. */
+static void ask_for(const unsigned char *p, size_t room)
+{
+    size_t bytes = room < ASKED_MOST ? room : ASKED_MOST;
+
+    for (size_t at = LINE; at < bytes + LOCI_STORE_HEADER; at += LINE)
+        __builtin_prefetch(p + at);
+}
+
 int loci_block_copy(const struct loco_store *s, const unsigned char *blocks, loco_object_t object,
                     uint64_t word, void *value, size_t room, size_t *len)
 {
     const unsigned char *p = blocks + loci_block_at(loci_cell_block(word));
-    uint64_t what = loci_load64(p + offsetof(struct loci_block_header, what));
-    size_t n = what & UINT32_MAX;
+    uint64_t what;
+    size_t n;
 
+    ask_for(p, room);
+    what = loci_load64(p + offsetof(struct loci_block_header, what));
+    n = what & UINT32_MAX;
     if (!is_still(p, object, what) || what >> 32 != loci_cell_version(word)
         || n > LOCO_STORE_VALUE_MAX || !loci_block_is(s, word, loci_image_len(n)))
         return LOCO_ERR_AGAIN;
