@@ -3,7 +3,7 @@
 #include "kv_rivals.h"
 
 const struct kv_backend *const kv_backends[] = {
-    &kv_loco, &kv_mpi, &kv_tree, &kv_redis, &kv_redis_sorted, &kv_memcached,
+    &kv_loco, &kv_mpi, &kv_tree, &kv_hash, &kv_redis, &kv_redis_sorted, &kv_memcached,
 #ifdef LOCO_HAVE_LMDB
     &kv_lmdb,
 #endif

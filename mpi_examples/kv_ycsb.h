@@ -98,7 +98,7 @@ struct kv_backend {
 /* Those that the program has, the default first; ends with NULL. */
 extern const struct kv_backend *const kv_backends[];
 
-extern const struct kv_backend kv_loco, kv_mpi, kv_tree;
+extern const struct kv_backend kv_hash, kv_loco, kv_mpi, kv_tree;
 
 /* ---- Results ---- */
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The store as a LOCO tree: an ordered map in the objects of a store of all ranks. */
+/* The store as an index of LOCO in the objects of a store of all ranks: a tree, or a hash table. */
 #include "kv_ycsb.h"
 
+#include <loco/hash.h>
 #include <loco/mpi.h>
 #include <loco/tree.h>
 
@@ -15,7 +16,17 @@ enum {
     LEAF_SHARE = 64,        /* of an entry in what its leaf has beside entries */
 };
 
+/* What both have; a handle is the one or the other. */
+struct calls {
+    int (*open)(loco_tx_t *tx, loco_object_t root, void **index);
+    void (*close)(void *index);
+    int (*get)(void *index, loco_bytes_t key, void *value, size_t room, size_t *len);
+    int (*insert)(void *index, loco_bytes_t key, loco_bytes_t value);
+    int (*update)(void *index, loco_bytes_t key, loco_bytes_t value);
+};
+
 struct store {
+    const struct calls *calls;
     loco_runtime_t *rt;
     loco_store_t *store;
     size_t key_bytes, value_bytes;
@@ -24,8 +35,73 @@ struct store {
 struct session {
     const struct store *in;
     loco_tx_t *tx;
-    loco_tree_t *tree;
+    void *index;
 };
+
+/* ---- The calls ---- */
+
+static int tree_open(loco_tx_t *tx, loco_object_t root, void **index)
+{
+    loco_tree_t *tree = NULL;
+    int status = loco_tree_open(tx, root, NULL, &tree);
+
+    *index = tree;
+    return status;
+}
+
+static void tree_close(void *index)
+{
+    loco_tree_close(index);
+}
+
+static int tree_get(void *index, loco_bytes_t key, void *value, size_t room, size_t *len)
+{
+    return loco_tree_get(index, key, value, room, len);
+}
+
+static int tree_insert(void *index, loco_bytes_t key, loco_bytes_t value)
+{
+    return loco_tree_insert(index, key, value);
+}
+
+static int tree_update(void *index, loco_bytes_t key, loco_bytes_t value)
+{
+    return loco_tree_update(index, key, value);
+}
+
+static int hash_open(loco_tx_t *tx, loco_object_t root, void **index)
+{
+    loco_hash_t *hash = NULL;
+    int status = loco_hash_open(tx, root, NULL, &hash);
+
+    *index = hash;
+    return status;
+}
+
+static void hash_close(void *index)
+{
+    loco_hash_close(index);
+}
+
+static int hash_get(void *index, loco_bytes_t key, void *value, size_t room, size_t *len)
+{
+    return loco_hash_get(index, key, value, room, len);
+}
+
+static int hash_insert(void *index, loco_bytes_t key, loco_bytes_t value)
+{
+    return loco_hash_insert(index, key, value);
+}
+
+static int hash_update(void *index, loco_bytes_t key, loco_bytes_t value)
+{
+    return loco_hash_update(index, key, value);
+}
+
+static const struct calls of_tree = { tree_open, tree_close, tree_get, tree_insert, tree_update };
+static const struct calls of_hash = { hash_open, hash_close, hash_get, hash_insert, hash_update };
+
+/* ---- The store ---- */
 
 static void check(int status, const char *what)
 {
@@ -51,10 +127,11 @@ static void *open_store(const struct kv_options *o, uint64_t most, uint64_t all)
     (void)most;
     if (s == NULL)
         ex_abort("no memory for the store");
+    s->calls = o->backend->ordered ? &of_tree : &of_hash;
     s->key_bytes = (size_t)o->key_bytes;
     s->value_bytes = (size_t)o->value_bytes;
     check(loco_runtime_open_mpi(MPI_COMM_WORLD, &s->rt), "loco_runtime_open_mpi");
-    check(loco_store_create(s->rt, "kv_ycsb", "tree", loco_everyone(s->rt), &options, &s->store),
+    check(loco_store_create(s->rt, "kv_ycsb", "index", loco_everyone(s->rt), &options, &s->store),
           "loco_store_create");
     check(loco_runtime_wait_ready(s->rt, LOCO_FOREVER), "loco_runtime_wait_ready");
     return s;
@@ -80,8 +157,8 @@ static void *attach(void *store, int window)
         ex_abort("no memory for a session");
     c->in = store;
     check(loco_tx_open(c->in->store, &c->tx), "loco_tx_open");
-    check(loco_tree_open(c->tx, loco_store_root(c->in->store, 0), NULL, &c->tree),
-          "loco_tree_open");
+    check(c->in->calls->open(c->tx, loco_store_root(c->in->store, 0), &c->index),
+          "opening the index");
     return c;
 }
 
@@ -89,7 +166,7 @@ static void detach(void *session)
 {
     struct session *c = session;
 
-    loco_tree_close(c->tree);
+    c->in->calls->close(c->index);
     loco_tx_close(c->tx);
     free(c);
 }
@@ -109,16 +186,16 @@ static int call(struct session *c, struct kv_op *op)
 
     switch (op->kind) {
     case KV_READ:
-        status = loco_tree_get(c->tree, key, op->value, c->in->value_bytes, &len);
+        status = c->in->calls->get(c->index, key, op->value, c->in->value_bytes, &len);
         if (status == LOCO_OK && len != c->in->value_bytes)
             ex_abort("a value has %zu bytes", len);
         return status;
     case KV_UPDATE:
-        return loco_tree_update(c->tree, key, value);
+        return c->in->calls->update(c->index, key, value);
     case KV_SCAN:
-        return loco_tree_scan(c->tree, &key, NULL, op->limit, visit, op);
+        return loco_tree_scan(c->index, &key, NULL, op->limit, visit, op);
     default:
-        return loco_tree_insert(c->tree, key, value);
+        return c->in->calls->insert(c->index, key, value);
     }
 }
 
@@ -130,7 +207,7 @@ static bool start(void *session, struct kv_op *op)
     case LOCO_OK: op->result = KV_DONE; break;
     case LOCO_ERR_NOT_FOUND: op->result = KV_MISSING; break;
     case LOCO_ERR_EXISTS: op->result = KV_EXISTS; break;
-    default: check(status, "an operation of the tree");
+    default: check(status, "an operation of the index");
     }
     return true;
 }
@@ -146,6 +223,18 @@ const struct kv_backend kv_tree = {
     .text = "an ordered map of LOCO, loco_tree, in a store of all ranks",
     .names = true,
     .ordered = true,
+    .open = open_store,
+    .close = close_store,
+    .attach = attach,
+    .detach = detach,
+    .start = start,
+    .finish = finish,
+};
+
+const struct kv_backend kv_hash = {
+    .name = "hash",
+    .text = "a hash table of LOCO, loco_hash, likewise",
+    .names = true,
     .open = open_store,
     .close = close_store,
     .attach = attach,
