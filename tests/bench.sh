@@ -59,6 +59,11 @@ status 0 "transactions beside those without a log" '^bank-price *unlogged *[0-9.
 status 0 "a tree beside other stores" '^tree *e *24x100 *tree *[0-9.]*[1-9]' \
     "$srcdir/bench/index_compare" --build "$builddir" --index tree --mixes a,e --rounds 1 \
     --seconds 0.1 --records 1000
+status 0 "a tree in virtual time" '^4 clients: [1-9]' \
+    "$builddir/bench/index_sim" --clients 4 --keys 500 --time 0.1
+status 0 "the same, in place" '^4 clients: [1-9]' \
+    "$builddir/bench/index_sim" --clients 4 --keys 500 --time 0.1 --in-place
+status 0 "the memory of a tree" 'bytes per key' "$builddir/bench/index_memory" --keys 3000 --updates 3000
 status 2 "no such mix" "mixes takes" "$srcdir/bench/index_compare" --build "$builddir" --mixes g
 status 0 "commits of SmallBank around a death" '^killed *milliseconds without a commit .*[0-9] % before' \
     "$srcdir/bench/deaths_plot" --build "$builddir" --rounds 2 --output "$work/deaths"
