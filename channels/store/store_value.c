@@ -132,7 +132,7 @@ static bool is_still(const unsigned char *p, loco_object_t object, uint64_t what
            && loci_load64(p + offsetof(struct loci_block_header, what)) == what;
 }
 
-/* All lines of a value come at once, not the first one, which says its length, before the others. */
+/* All lines of a value at once; else the first one, which says its length, is waited for. */
 static void ask_for(const unsigned char *p, size_t room)
 {
     size_t bytes = room < ASKED_MOST ? room : ASKED_MOST;
