@@ -187,7 +187,7 @@ int loco_tree_cursor_prev(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_by
  * and made again, after conflicts. */
 typedef struct loco_tree_stats {
     uint64_t lookups;       /**< leaves that were looked up by a key, */
-    uint64_t stale;         /**< times that what was known of the upper nodes led to no such leaf, */
+    uint64_t stale;         /**< times that what was known of upper nodes led to no such leaf, */
     uint64_t walked_right;  /**< and steps from a leaf or node to its right neighbour */
     uint64_t ahead;         /**< leaves that were read together with others, over a network */
     uint64_t splits;        /**< nodes that were split, */
