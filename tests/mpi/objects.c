@@ -132,8 +132,9 @@ static void first_handlers(int flavor)
     tl_true(MPI_Win_allocate_shared((MPI_Aint)1 << 56, 1, MPI_INFO_NULL, comm, &base, &win)
             != MPI_SUCCESS, "64 PiB were allocated");
     tl_eq(comm_saw.calls, 1, "calls of the communicator's handler");
-    tl_eq(comm_saw.class, tl_one_machine() ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED,
-          "the class that it saw");
+    /* Of a window that no component makes, 4.1 and 5.0 themselves say the second and third. */
+    tl_true(comm_saw.class == (tl_one_machine() ? MPI_ERR_NO_MEM : MPI_ERR_RMA_SHARED)
+            || (!tl_one_machine() && comm_saw.class == MPI_ERR_INTERN), "the class that it saw");
     MPI_Comm_free(&comm);
 }
 
