@@ -281,6 +281,7 @@ struct loco_runtime {
 
     pthread_mutex_t poller_lock;    /* threads/poller.c */
     struct loci_poller *poller;     /* NULL: no channel needs one */
+    _Atomic(struct loci_thread *) poller_self;  /* its thread, while it runs */
 
     struct loci_service *service;   /* service.c */
     struct loci_names *names;       /* names.c */

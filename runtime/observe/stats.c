@@ -50,6 +50,11 @@ static const char *const index_names[LOCI_STATS_INDEXES] = {
     "nodes split", "nodes taken out", "hot entries moved",
 };
 
+static const char *const multicast_names[LOCI_STATS_MULTICASTS] = {
+    "messages sent", "in batches", "nulls", "in batches", "looks that received",
+    "messages delivered", "in batches", "pushes", "times no slot was free",
+};
+
 uint64_t loci_stats_path_calls(const loci_counter *stats, enum loci_stats_path path)
 {
     static const unsigned char path_of[LOCI_STATS_OPS] = {
@@ -218,6 +223,8 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
               LOCI_STATS_STORES);
     say_block(&t, rt, "indexes on stores", "number", index_names, LOCI_STAT_INDEX,
               LOCI_STATS_INDEXES);
+    say_block(&t, rt, "multicasts", "number", multicast_names, LOCI_STAT_MULTICAST,
+              LOCI_STATS_MULTICASTS);
     say_posted(&t, rt);
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);

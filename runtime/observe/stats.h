@@ -87,6 +87,14 @@ enum loci_stats_index {
     LOCI_STATS_SPLITS, LOCI_STATS_REMOVED, LOCI_STATS_HOT, LOCI_STATS_INDEXES
 };
 
+/* Multicasts, all together, added when one is destroyed: as loco_multicast_stats_t has them
+ * (loco/multicast.h). */
+enum loci_stats_multicast {
+    LOCI_STATS_SENT, LOCI_STATS_SEND_BATCHES, LOCI_STATS_NULLS, LOCI_STATS_NULL_BATCHES,
+    LOCI_STATS_RECEIVE_BATCHES, LOCI_STATS_DELIVERED, LOCI_STATS_DELIVER_BATCHES,
+    LOCI_STATS_PUSHES, LOCI_STATS_SLOTS_FULL, LOCI_STATS_MULTICASTS
+};
+
 /* Indices of the numbers; each block is indexed by the enum of its name. */
 enum loci_stat {
     LOCI_STAT_CALLS = 0,                                            /* that succeeded */
@@ -108,7 +116,8 @@ enum loci_stat {
     LOCI_STAT_TCP,
     LOCI_STAT_STORE = LOCI_STAT_TCP + LOCI_STATS_TCPS,
     LOCI_STAT_INDEX = LOCI_STAT_STORE + LOCI_STATS_STORES,
-    LOCI_STAT_COUNT = LOCI_STAT_INDEX + LOCI_STATS_INDEXES
+    LOCI_STAT_MULTICAST = LOCI_STAT_INDEX + LOCI_STATS_INDEXES,
+    LOCI_STAT_COUNT = LOCI_STAT_MULTICAST + LOCI_STATS_MULTICASTS
 };
 
 /* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */

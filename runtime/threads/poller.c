@@ -281,6 +281,7 @@ static void poll(void *arg)
     };
     unsigned rounds = 0;
 
+    atomic_store_explicit(&p->rt->poller_self, loci_self(p->rt), memory_order_relaxed);
     while (!atomic_load_explicit(&p->stops, memory_order_acquire)) {
         p->found = false;
         loci_wait(p->rt, &why, has_served, p);
@@ -289,6 +290,7 @@ static void poll(void *arg)
         else
             loci_wait_round(p->rt, &rounds);
     }
+    atomic_store_explicit(&p->rt->poller_self, NULL, memory_order_relaxed);
 }
 
 /* ---- its life, under the lock ---- */
@@ -418,6 +420,13 @@ void loci_poller_remove(struct loci_polled *e)
 }
 
 /* ---- for channels ---- */
+
+bool loci_poller_is_self(struct loco_runtime *rt)
+{
+    struct loci_thread *poller = atomic_load_explicit(&rt->poller_self, memory_order_relaxed);
+
+    return poller != NULL && poller == loci_self(rt);
+}
 
 uint32_t loci_polled_number(const struct loci_polled *e)
 {

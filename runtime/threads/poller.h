@@ -50,6 +50,9 @@ int loci_poller_add(struct loco_runtime *rt, const struct loci_polled_ops *ops, 
  * round of the poller at most, and not where that sleeps. NULL is allowed. */
 void loci_poller_remove(struct loci_polled *polled);
 
+/* Whether this thread is the runtime's poller: for calls that would wait for what it does. */
+bool loci_poller_is_self(struct loco_runtime *rt);
+
 /* What it is rung for with: loci_ring_for(). Never 0. */
 uint32_t loci_polled_number(const struct loci_polled *polled);
 void loci_polled_begin(struct loci_polled *polled);

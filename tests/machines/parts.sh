@@ -188,7 +188,7 @@ part_contract() {
 }
 
 # TESTS picks some by their names, as "test_queue locks".
-channel_tests="unit/test_atomic_var unit/test_barrier unit/test_endpoint unit/test_kvstore
+channel_tests="unit/test_atomic_var unit/test_barrier unit/test_endpoint unit/test_kvstore unit/test_multicast
     unit/test_owned_var unit/test_queue unit/test_queue_deaths unit/test_reduce unit/test_region
     unit/test_ringbuffer unit/test_rw_lock unit/test_sst unit/test_ticket_lock unit/test_window unit/test_window_acc
     unit/test_window_active unit/test_window_deferred unit/test_window_dynamic unit/test_window_gather

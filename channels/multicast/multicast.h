@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_MULTICAST_H
+#define LOCI_MULTICAST_H
+
+/* Shared by the files of this folder. multicast.c says how a multicast works: memory, counters,
+ * order, sleep. */
+
+#include <pthread.h>
+
+#include <loco/multicast.h>
+
+#include "move/rma.h"
+#include "multicast_parts.h"
+#include "names/endpoint.h"
+#include "observe/counters.h"
+#include "threads/poller.h"
+
+/* Words of a row, by their index. Written by the member whose row it is. */
+enum {
+    LOCI_MC_COMMITTED,      /* numbers that it has given: messages and nulls */
+    LOCI_MC_LAST,           /* the number after its last message's */
+    LOCI_MC_RECEIVED,       /* places of the total order before this one have been received */
+    LOCI_MC_DELIVERED,      /* the same, delivered; unordered: a word for each sender, numbers */
+    LOCI_MC_WORDS           /* of an ordered multicast */
+};
+
+enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
+
+#define LOCI_MC_LINE ((size_t)128)          /* lines are fetched in pairs */
+#define LOCI_MC_HEADER ((size_t)16)         /* of a slot */
+#define LOCI_MC_IMAGES 8u                   /* rows under way at a time */
+/* A member's word of sleep: what to ring with, below whether it sleeps. The lower half never
+ * changes once it is not 0: so it is there when the upper one is, also where words come in parts.
+ */
+#define LOCI_MC_SLEEPS (UINT64_C(1) << 56)
+#define LOCI_MC_BATCH 128           /* messages that a handler is given at a time, at most */
+
+/* A sender, as its messages are read here. Of whoever delivers, but `ring`. */
+struct loci_mc_sender {
+    int rank;
+    const unsigned char *ring;
+    uint64_t at;                    /* the slot of its next message */
+    _Atomic uint64_t next;          /* unordered: the number of that */
+};
+
+/* What is posted and may not be complete yet: up to these counts. */
+struct loci_mc_posts {
+    loco_ack_t ack;
+    uint64_t messages, images;
+};
+
+/* What this process did. Each is written by one thread at a time. */
+struct loci_mc_counts {
+    loci_counter passes;            /* that changed something */
+    loci_counter sent, send_batches, nulls, null_batches;
+    loci_counter receive_batches;   /* passes that received something */
+    loci_counter delivered, deliver_batches;
+    loci_counter pushes, full;
+};
+
+struct loco_multicast {
+    struct loco_runtime *rt;
+    struct loci_endpoint *ep;
+    int size, rank;
+    int nsenders, mine;             /* mine: index of this process among the senders, or -1 */
+    uint64_t slots;
+    size_t slot_bytes, stride;      /* of what a message has, and of a slot */
+    int flags;
+    bool in_place;                  /* all members map all memory */
+    bool *is_sender;                /* by rank */
+    uint64_t first;                 /* number of each sender's first message: 0, but for tests */
+    int words;                      /* of a row */
+    loco_multicast_handler_t *handler;
+    void *handler_arg;
+    struct loci_polled *polled;     /* with a handler */
+    struct loci_mc_sender *sender;
+    const unsigned char **row;      /* by rank: where it is read */
+    _Atomic bool started;           /* all members are known, and what can be mapped is */
+    _Atomic int failed;             /* a status: it has ended */
+
+    /* Threads that send. */
+    unsigned char *own;             /* this process's ring */
+    _Atomic uint64_t *ready;        /* by slot: {which message is ready; bytes} */
+    _Alignas(128) _Atomic uint64_t reserved;    /* messages that have a slot */
+    _Alignas(128) _Atomic uint64_t limit;       /* that may have */
+    _Atomic uint64_t stable;        /* that all members have delivered */
+    _Atomic uint64_t committed;     /* that have a number */
+
+    /* A pass; under the lock. */
+    _Alignas(128) pthread_mutex_t lock;
+    _Atomic uint64_t *seen;         /* [rank * words + word]: the rows, as of the last pass */
+    uint64_t given, last;           /* COMMITTED and LAST of this process, to be pushed */
+    uint64_t committed_at;          /* the slot of the next message */
+    uint64_t target;                /* numbers that it has to give, by nulls if need be, */
+    uint64_t planned;               /* as of the last message of the others with this number */
+    bool silent;                    /* the last number given was a null, or none was */
+    uint64_t *made;                 /* the own row, as it is to be */
+    _Atomic unsigned deaths;        /* those of the runtime when last looked at */
+    struct loci_thread *poster;     /* whose operations are in `posts` */
+    struct loci_mc_posts posts[2];  /* older and newer ones */
+    uint64_t done, images_done;     /* complete: of messages, of rows */
+    uint64_t posted, images;        /* posted: the same */
+    int sleepers;                   /* threads that have announced that they sleep */
+    uint64_t *snapshot;             /* rows of the others, as they have them */
+
+    /* Whoever delivers: the poller, or the thread that polls. */
+    _Alignas(128) _Atomic uint64_t deliverable;     /* by a pass: places before this one */
+    _Atomic uint64_t shown;         /* the next place, */
+    uint64_t round;                 /* the number that is there, */
+    int turn;                       /* of that sender */
+    _Atomic uint64_t shown_end;     /* the place after the last message that was handed out */
+    _Atomic(struct loci_thread *) polls;    /* without a handler: the last thread that did */
+    _Atomic uint64_t *delivered;    /* DELIVERED: one, or unordered one for each sender */
+    unsigned char *copies;          /* LOCO_MULTICAST_COPY: of so many messages */
+    int copied;
+    bool told;                      /* the handler has been told of the end */
+
+    _Atomic int waiters;            /* threads of this process that sleep until something changes */
+    _Atomic bool dozes;             /* the poller does, and is to be called */
+    struct loci_mc_counts counts;
+    loci_counter *slowest;          /* by rank: slots were awaited that it had not delivered */
+};
+
+static inline void loci_mc_count(loci_counter *counter, uint64_t n)
+{
+#ifdef LOCO_SIM
+    *counter += n;
+#else
+    atomic_store_explicit(counter, LOCI_COUNTED(*counter) + n, memory_order_relaxed);
+#endif
+}
+
+static inline bool loci_mc_is_ordered(const struct loco_multicast *m)
+{
+    return (m->flags & LOCO_MULTICAST_UNORDERED) == 0;
+}
+
+static inline uint64_t loci_mc_seen(const struct loco_multicast *m, int rank, int word)
+{
+    return atomic_load_explicit(&m->seen[rank * m->words + word], memory_order_relaxed);
+}
+
+static inline int loci_mc_status(const struct loco_multicast *m)
+{
+    return atomic_load_explicit(&m->failed, memory_order_acquire);
+}
+
+/* ---- memory ---- */
+
+static inline size_t loci_mc_row_stride(const struct loco_multicast *m)
+{
+    return ((size_t)m->words * 8 + LOCI_MC_LINE - 1) / LOCI_MC_LINE * LOCI_MC_LINE;
+}
+
+/* Offsets in the region of rows. Whether a member sleeps is on a line of its own: those who send
+ * look at it each time, and it hardly ever changes. */
+static inline uint64_t loci_mc_row_at(const struct loco_multicast *m, int rank)
+{
+    return (uint64_t)rank * loci_mc_row_stride(m);
+}
+
+static inline uint64_t loci_mc_asleep_at(const struct loco_multicast *m, int rank)
+{
+    return loci_mc_row_at(m, m->size) + (uint64_t)rank * LOCI_MC_LINE;
+}
+
+static inline uint64_t loci_mc_image_at(const struct loco_multicast *m, uint64_t image)
+{
+    return loci_mc_asleep_at(m, m->size) + image % LOCI_MC_IMAGES * loci_mc_row_stride(m);
+}
+
+static inline uint64_t loci_mc_ring_bytes(const struct loco_multicast *m)
+{
+    return m->slots * m->stride;
+}
+
+/* Where not all is in place: behind all that, a ring for each sender. */
+static inline uint64_t loci_mc_ring_at(const struct loco_multicast *m, int sender)
+{
+    return loci_mc_asleep_at(m, m->size) + LOCI_MC_IMAGES * loci_mc_row_stride(m)
+           + (uint64_t)sender * loci_mc_ring_bytes(m);
+}
+
+static inline struct loci_mem *loci_mc_rows(struct loco_multicast *m, int rank)
+{
+    return loci_endpoint_mem(m->ep, rank, LOCI_MC_ROWS);
+}
+
+/* ---- slots ---- */
+
+/* A slot begins with two words: {the message's number + 1} and {bytes, a check of the former}. */
+static inline uint64_t loci_mc_check(uint64_t stamp)
+{
+    stamp = (stamp ^ stamp >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+    return stamp >> 32 << 32;
+}
+
+/* Whether message `number` is in this slot, which is looked at only if that number was given. What
+ * is there may be changing, to a later message. */
+static inline bool loci_mc_slot_has(const unsigned char *slot, uint64_t number, uint64_t *bytes)
+{
+    uint64_t word;
+
+    if (loci_load64(slot) != number + 1)
+        return false;
+    word = loci_load64(slot + 8);
+    *bytes = word & 0xffffffff;
+    return (word & ~UINT64_C(0xffffffff)) == loci_mc_check(number + 1);
+}
+
+/* What says that message `count` is ready: in the upper half of its slot's word in `ready`. */
+static inline uint64_t loci_mc_ready(uint64_t count)
+{
+    return UINT64_C(1) << 63 | (count & 0x7fffffff) << 32;
+}
+
+static inline uint64_t loci_mc_ready_of(uint64_t word)
+{
+    return word & ~UINT64_C(0xffffffff);
+}
+
+/* ---- multicast_pass.c ---- */
+
+/* See what the others have done, give numbers to what is ready, and nulls, and tell the others;
+ * unless another thread is at it, who then does so for what was ready before the call, too. `wait`:
+ * for the network to take what is posted, if need be. */
+enum loci_mc_passed { LOCI_MC_NOTHING, LOCI_MC_SOME, LOCI_MC_BUSY };
+enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait);
+/* Whether a pass has something to do; from any thread. */
+bool loci_mc_has_news(const struct loco_multicast *m);
+/* Give the lock back; then have told what threads of this process brought about meanwhile, who
+ * found it taken. */
+void loci_mc_unlock(struct loco_multicast *m);
+void loci_mc_tell(struct loco_multicast *m);
+/* All members are known: map what can be mapped. False: not yet. Under the lock. */
+bool loci_mc_start(struct loco_multicast *m);
+bool loci_mc_knows_all(const struct loco_multicast *m);
+
+/* ---- multicast_push.c; under the lock ---- */
+
+/* Whether the own row may be pushed: an image of it is free. LOCO_ERR_AGAIN: not yet; or what
+ * became of what was posted. */
+int loci_mc_may_push(struct loco_multicast *m, bool wait);
+/* Nothing of what was posted is under way any more. */
+int loci_mc_finish(struct loco_multicast *m);
+/* Messages up to m->committed, then the row, to all. */
+int loci_mc_push(struct loco_multicast *m, const uint64_t *row);
+/* This thread posts from now on. */
+int loci_mc_take_posting(struct loco_multicast *m);
+/* Wake those who said that they sleep, for what was pushed. */
+void loci_mc_ring_all(struct loco_multicast *m);
+
+/* ---- multicast_deliver.c ---- */
+
+/* Up to `max` messages, in order, from where the last call ended. */
+int loci_mc_collect(struct loco_multicast *m, loco_delivery_t *messages, int max);
+/* What was handed out is delivered. */
+void loci_mc_release(struct loco_multicast *m);
+/* Whether this process has something to deliver, or to release; from any thread. */
+bool loci_mc_is_behind(const struct loco_multicast *m);
+extern const struct loci_polled_ops loci_mc_polled_ops;
+
+/* ---- multicast_sleep.c ---- */
+
+/* A thread of this process that waits for what others do (struct loci_reason, `announce`). */
+void loci_mc_announce(struct loco_multicast *m, int change);
+/* Without a handler, or by the poller: those who push are to ring. */
+void loci_mc_announce_to_all(struct loco_multicast *m, int change);
+/* Something has changed here: threads of this process that wait for it look. */
+void loci_mc_wake_waiters(struct loco_multicast *m);
+
+#endif

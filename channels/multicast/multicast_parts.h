@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_MULTICAST_PARTS_H
+#define LOCI_MULTICAST_PARTS_H
+
+/* Parts of a multicast that can be left out, to see what each gains. The library has them all: they
+ * are constants there. Where LOCO_MULTICAST_PARTS is defined, for the simulator and for benchmarks,
+ * they are a variable, which is set before the first multicast is made, and then stays as it is.
+ *
+ *   SEND      a pass sends all that is ready; else one message
+ *   RECEIVE   a pass receives all that came; else one number of each sender, told by a push each
+ *   DELIVER   a pass delivers all that may be; else one message
+ *   NULLS     silent senders give numbers away; else what is sent waits for them
+ *
+ * What is left without any of them is slow, and right as long as all senders send alike. */
+
+#include <stdbool.h>
+
+#include <loco/multicast.h>
+
+enum loci_multicast_part {
+    LOCI_MC_SEND = 1, LOCI_MC_RECEIVE = 2, LOCI_MC_DELIVER = 4, LOCI_MC_NULLS = 8,
+    LOCI_MC_ALL = 15
+};
+
+#if defined LOCO_SIM && !defined LOCO_MULTICAST_PARTS
+#define LOCO_MULTICAST_PARTS
+#endif
+
+#ifdef LOCO_MULTICAST_PARTS
+extern unsigned loci_multicast_parts;
+static inline bool loci_mc_has(enum loci_multicast_part part)
+{
+    return (loci_multicast_parts & part) != 0;
+}
+#else
+static inline bool loci_mc_has(enum loci_multicast_part part)
+{
+    (void)part;
+    return true;
+}
+#endif
+
+/* A multicast whose numbers begin with `first`: for tests, of more than 2^32 of them. */
+int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *name,
+                          const loco_group_t *group, const loco_multicast_options_t *options,
+                          uint64_t first, loco_multicast_t **m);
+
+#endif

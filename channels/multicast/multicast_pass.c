@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Multicasts: a pass. See multicast.c for the order of its steps. */
+
+#include "config.h"
+
+#include "multicast.h"
+#include "wait.h"
+
+#ifdef LOCO_MULTICAST_PARTS
+unsigned loci_multicast_parts = LOCI_MC_ALL;
+#endif
+
+/* ---- the beginning ---- */
+
+bool loci_mc_knows_all(const struct loco_multicast *m)
+{
+    for (int rank = 0; rank < m->size; rank++)
+        if (!loci_endpoint_knows(m->ep, rank))
+            return false;
+    return true;
+}
+
+/* A member's rows and ring. Only where all is in place does it matter whether that can be done;
+ * elsewhere what is not mapped is posted to. It is done once, here: both ways to one member beside
+ * each other would have no order. */
+static bool map_member(struct loco_multicast *m, int rank)
+{
+    if (rank == m->rank)
+        return true;
+    if (loci_mem_map_soon(m->rt, loci_mc_rows(m, rank)) == NULL && m->in_place)
+        return false;
+    return !m->in_place || !m->is_sender[rank]
+           || loci_mem_map_soon(m->rt, loci_endpoint_mem(m->ep, rank, LOCI_MC_RING)) != NULL;
+}
+
+static const unsigned char *ring_of(struct loco_multicast *m, int i)
+{
+    const struct loci_mem *rows = loci_mc_rows(m, m->rank);
+
+    return m->in_place
+           ? loci_mem_ptr(loci_endpoint_mem(m->ep, m->sender[i].rank, LOCI_MC_RING))
+           : loci_mem_ptr(rows) + loci_mc_ring_at(m, i);
+}
+
+bool loci_mc_start(struct loco_multicast *m)
+{
+    if (!loci_mc_knows_all(m))
+        return false;
+    for (int rank = 0; rank < m->size; rank++)
+        if (!map_member(m, rank))
+            return false;
+    for (int rank = 0; rank < m->size; rank++)
+        m->row[rank] = loci_mem_ptr(loci_mc_rows(m, m->in_place ? rank : m->rank))
+                       + loci_mc_row_at(m, rank);
+    for (int i = 0; i < m->nsenders; i++)
+        m->sender[i].ring = ring_of(m, i);
+    /* Release: who finds that it has begun finds these. */
+    atomic_store_explicit(&m->started, true, memory_order_release);
+    return true;
+}
+
+static bool is_started(const struct loco_multicast *m)
+{
+    return atomic_load_explicit(&m->started, memory_order_acquire);
+}
+
+/* ---- what the others have done ---- */
+
+static void see(struct loco_multicast *m, int rank, int word, uint64_t value)
+{
+    atomic_store_explicit(&m->seen[rank * m->words + word], value, memory_order_relaxed);
+}
+
+/* What a pass takes of a word. */
+static uint64_t taken(int word, uint64_t seen, uint64_t now)
+{
+    return word != LOCI_MC_COMMITTED || loci_mc_has(LOCI_MC_RECEIVE) ? now : seen + 1;
+}
+
+/* A word that comes in parts may seem to be less than it was, never more than it is: words only
+ * grow, and their low bytes come first. */
+static bool see_word(struct loco_multicast *m, int rank, int word)
+{
+    uint64_t seen = loci_mc_seen(m, rank, word), now = loci_load64(m->row[rank] + 8 * word);
+
+    if (now <= seen)
+        return false;
+    see(m, rank, word, taken(word, seen, now));
+    return true;
+}
+
+static bool see_rows(struct loco_multicast *m)
+{
+    bool received = false, changed = false;
+
+    for (int rank = 0; rank < m->size; rank++)
+        for (int word = 0; word < m->words && rank != m->rank; word++)
+            if (see_word(m, rank, word)) {
+                changed = true;
+                received = received || word == LOCI_MC_COMMITTED;
+            }
+    loci_mc_count(&m->counts.receive_batches, received);
+    return changed;
+}
+
+static int check_members(struct loco_multicast *m)
+{
+    unsigned deaths = atomic_load_explicit(&m->rt->deaths, memory_order_acquire);
+
+    if (deaths == atomic_load_explicit(&m->deaths, memory_order_relaxed))
+        return LOCO_OK;
+    for (int rank = 0; rank < m->size; rank++)
+        if (!loci_peer_alive(m->rt, m->ep->group.peer[rank]))
+            return LOCO_ERR_PEER_DEAD;
+    atomic_store_explicit(&m->deaths, deaths, memory_order_relaxed);
+    return LOCO_OK;
+}
+
+/* ---- slots that are free again ---- */
+
+/* The least of a word of all rows. */
+static uint64_t least(const struct loco_multicast *m, int word)
+{
+    uint64_t least = loci_mc_seen(m, 0, word);
+
+    for (int rank = 1; rank < m->size; rank++) {
+        uint64_t seen = loci_mc_seen(m, rank, word);
+
+        least = seen < least ? seen : least;
+    }
+    return least;
+}
+
+/* Whether message `count` of this process, of those before m->committed, is before `end`. */
+static bool is_before(const struct loco_multicast *m, uint64_t count, uint64_t end)
+{
+    uint64_t number = loci_load64(m->own + (count - m->first) % m->slots * m->stride) - 1;
+
+    return loci_mc_is_ordered(m)
+           ? number * (uint64_t)m->nsenders + (uint64_t)m->mine < end : number < end;
+}
+
+/* What all members have delivered, and the network has read, may be written to again. */
+static bool free_slots(struct loco_multicast *m)
+{
+    uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed);
+    uint64_t stable = atomic_load_explicit(&m->stable, memory_order_relaxed), was = stable, free;
+    uint64_t end = least(m, LOCI_MC_DELIVERED + (loci_mc_is_ordered(m) ? 0 : m->mine));
+
+    while (stable < committed && is_before(m, stable, end))
+        stable++;
+    atomic_store_explicit(&m->stable, stable, memory_order_release);
+    free = m->in_place || stable < m->done ? stable : m->done;
+    if (free + m->slots == atomic_load_explicit(&m->limit, memory_order_relaxed))
+        return stable != was;
+    /* Release: who takes such a slot writes after they have read. */
+    atomic_store_explicit(&m->limit, free + m->slots, memory_order_release);
+    return true;
+}
+
+/* ---- numbers ---- */
+
+/* Which of the slots taken is ready, or 0 bytes and false. */
+static bool is_ready(const struct loco_multicast *m, uint64_t count, uint64_t at, uint64_t *bytes)
+{
+    /* Acquire: pairs with the release of who has filled it. */
+    uint64_t word = atomic_load_explicit(&m->ready[at], memory_order_acquire);
+
+    *bytes = word & 0xffffffff;
+    return loci_mc_ready_of(word) == loci_mc_ready(count);
+}
+
+static bool has_ready(const struct loco_multicast *m)
+{
+    uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed), bytes;
+
+    return m->mine >= 0 && is_ready(m, committed, (committed - m->first) % m->slots, &bytes);
+}
+
+/* Of messages, in the order of their reservations: what is behind one that is not ready waits. */
+static uint64_t number_messages(struct loco_multicast *m)
+{
+    uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed), n = 0, bytes;
+
+    while (is_ready(m, committed + n, m->committed_at, &bytes)
+           && (n == 0 || loci_mc_has(LOCI_MC_SEND))) {
+        unsigned char *slot = m->own + m->committed_at * m->stride;
+
+        m->given++;
+        loci_store64(slot + 8, bytes | loci_mc_check(m->given));
+        loci_store64(slot, m->given);
+        m->committed_at = m->committed_at + 1 == m->slots ? 0 : m->committed_at + 1;
+        n++;
+    }
+    if (n > 0) {
+        m->last = m->given;
+        atomic_store_explicit(&m->committed, committed + n, memory_order_release);
+        loci_mc_count(&m->counts.sent, n);
+        loci_mc_count(&m->counts.send_batches, 1);
+    }
+    return n;
+}
+
+/* How many numbers have to be given so that no message of the others waits for this process. Who
+ * was silent goes one round ahead of the last of them, so that the next does not wait either. */
+static void plan_nulls(struct loco_multicast *m)
+{
+    uint64_t most = m->planned, need = m->target;
+
+    for (int i = 0; i < m->nsenders; i++) {
+        uint64_t last = loci_mc_seen(m, m->sender[i].rank, LOCI_MC_LAST);
+        uint64_t before = m->mine < i || last == m->first ? last : last - 1;
+
+        if (i == m->mine)
+            continue;
+        most = last > most ? last : most;
+        need = before > need ? before : need;
+    }
+    if (m->silent && most > m->planned && most + 1 > need)
+        need = most + 1;
+    m->planned = most;
+    m->target = need;
+}
+
+static void give_numbers(struct loco_multicast *m)
+{
+    if (number_messages(m) > 0)
+        m->silent = false;
+    if (!loci_mc_is_ordered(m) || !loci_mc_has(LOCI_MC_NULLS))
+        return;
+    plan_nulls(m);
+    if (m->given >= m->target)
+        return;
+    loci_mc_count(&m->counts.nulls, m->target - m->given);
+    loci_mc_count(&m->counts.null_batches, 1);
+    m->given = m->target;
+    m->silent = true;
+}
+
+/* ---- the own row ---- */
+
+/* The first place of the order that has not been received, but not beyond the last message: nulls
+ * behind that are nobody's news. */
+static uint64_t received(const struct loco_multicast *m, const uint64_t *row)
+{
+    uint64_t end = UINT64_MAX, last = 0, senders = (uint64_t)m->nsenders;
+
+    for (int i = 0; i < m->nsenders; i++) {
+        int rank = m->sender[i].rank;
+        uint64_t given = i == m->mine ? row[LOCI_MC_COMMITTED]
+                                      : loci_mc_seen(m, rank, LOCI_MC_COMMITTED);
+        uint64_t after = i == m->mine ? row[LOCI_MC_LAST] : loci_mc_seen(m, rank, LOCI_MC_LAST);
+
+        if (given * senders + (uint64_t)i < end)
+            end = given * senders + (uint64_t)i;
+        if (after > m->first && (after - 1) * senders + (uint64_t)i + 1 > last)
+            last = (after - 1) * senders + (uint64_t)i + 1;
+    }
+    last = last > m->first * senders ? last : m->first * senders;
+    return end < last ? end : last;
+}
+
+/* The own row as it is to be; whether the others do not know it yet. */
+static bool make_row(struct loco_multicast *m)
+{
+    uint64_t *row = m->made;
+    bool changed = false;
+
+    row[LOCI_MC_COMMITTED] = m->given;
+    row[LOCI_MC_LAST] = m->last;
+    row[LOCI_MC_RECEIVED] = loci_mc_is_ordered(m) ? received(m, row) : 0;
+    for (int word = LOCI_MC_DELIVERED; word < m->words; word++)
+        row[word] = atomic_load_explicit(&m->delivered[word - LOCI_MC_DELIVERED],
+                                         memory_order_acquire);
+    for (int word = 0; word < m->words; word++)
+        changed = changed || row[word] != loci_mc_seen(m, m->rank, word);
+    return changed;
+}
+
+static int push_row(struct loco_multicast *m)
+{
+    int status = loci_mc_push(m, m->made);
+
+    for (int word = 0; word < m->words; word++)
+        see(m, m->rank, word, m->made[word]);
+    loci_mc_count(&m->counts.pushes, 1);
+    return status;
+}
+
+/* ---- a pass ---- */
+
+static void fail(struct loco_multicast *m, int status)
+{
+    atomic_store_explicit(&m->failed, status, memory_order_release);
+    loci_mc_wake_waiters(m);
+}
+
+/* Places before that may be delivered: received by all. */
+static void set_deliverable(struct loco_multicast *m)
+{
+    uint64_t end = m->in_place ? loci_mc_seen(m, m->rank, LOCI_MC_RECEIVED)
+                               : least(m, LOCI_MC_RECEIVED);
+
+    /* Release: who delivers sees the messages. */
+    atomic_store_explicit(&m->deliverable, end, memory_order_release);
+}
+
+/* Numbers are given only if they can be told: else all that is ready waits. */
+static enum loci_mc_passed pass(struct loco_multicast *m, bool wait)
+{
+    bool changed = see_rows(m), pushed = false;
+    int status = loci_mc_may_push(m, wait);
+
+    if (status == LOCO_ERR_AGAIN)
+        return LOCI_MC_BUSY;
+    if (m->mine >= 0)
+        give_numbers(m);
+    if (status == LOCO_OK && make_row(m)) {
+        pushed = true;
+        status = push_row(m);
+    }
+    if (status != LOCO_OK)
+        fail(m, status);
+    set_deliverable(m);
+    changed = (m->mine >= 0 && free_slots(m)) || changed || pushed;
+    if (!changed)
+        return LOCI_MC_NOTHING;
+    loci_mc_count(&m->counts.passes, 1);
+    if (pushed)
+        loci_mc_ring_all(m);
+    loci_mc_wake_waiters(m);
+    return LOCI_MC_SOME;
+}
+
+static enum loci_mc_passed pass_if_alive(struct loco_multicast *m, bool wait)
+{
+    int status;
+
+    if (loci_mc_status(m) != LOCO_OK)
+        return LOCI_MC_NOTHING;
+    status = check_members(m);
+    if (status != LOCO_OK) {
+        fail(m, status);
+        return LOCI_MC_SOME;
+    }
+    if (is_started(m))
+        return pass(m, wait);
+    return loci_mc_start(m) ? LOCI_MC_SOME : LOCI_MC_BUSY;
+}
+
+static bool has_delivered(const struct loco_multicast *m)
+{
+    for (int word = LOCI_MC_DELIVERED; word < m->words; word++)
+        if (atomic_load_explicit(&m->delivered[word - LOCI_MC_DELIVERED], memory_order_relaxed)
+            != loci_mc_seen(m, m->rank, word))
+            return true;
+    return false;
+}
+
+/* What this process has to tell: of what its threads did without the lock. */
+static bool has_own_news(const struct loco_multicast *m)
+{
+    return has_ready(m) || has_delivered(m);
+}
+
+/* Whoever has the lock looks again after it has given it back: what another thread brought about,
+ * and found the lock taken, is seen then. In total order: the news, then the lock that is taken;
+ * the lock given back, then the look at news. */
+enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait)
+{
+    enum loci_mc_passed passed, result = LOCI_MC_NOTHING;
+
+    if (!LOCI_ATOMICS_FENCE)
+        atomic_thread_fence(memory_order_seq_cst);
+    do {
+        if (pthread_mutex_trylock(&m->lock) != 0)
+            return result == LOCI_MC_NOTHING ? LOCI_MC_BUSY : result;
+        passed = pass_if_alive(m, wait);
+        loci_mc_unlock(m);
+        result = passed == LOCI_MC_SOME || result == LOCI_MC_NOTHING ? passed : result;
+    } while (passed != LOCI_MC_BUSY && loci_mc_status(m) == LOCO_OK && has_own_news(m));
+    return result;
+}
+
+void loci_mc_unlock(struct loco_multicast *m)
+{
+    pthread_mutex_unlock(&m->lock);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void loci_mc_tell(struct loco_multicast *m)
+{
+    if (loci_mc_status(m) == LOCO_OK && has_own_news(m))
+        loci_mc_advance(m, true);
+}
+
+/* ---- whether one has something to do ---- */
+
+static bool has_new_rows(const struct loco_multicast *m)
+{
+    for (int rank = 0; rank < m->size; rank++)
+        for (int word = 0; word < m->words && rank != m->rank; word++)
+            if (loci_load64_total(m->row[rank] + 8 * word) > loci_mc_seen(m, rank, word))
+                return true;
+    return false;
+}
+
+/* Slots that the network has to have read, before they are free. */
+static bool has_unread(const struct loco_multicast *m)
+{
+    return m->mine >= 0
+           && atomic_load_explicit(&m->stable, memory_order_relaxed) + m->slots
+              != atomic_load_explicit(&m->limit, memory_order_relaxed);
+}
+
+bool loci_mc_has_news(const struct loco_multicast *m)
+{
+    if (loci_mc_status(m) != LOCO_OK)
+        return false;
+    if (atomic_load_explicit(&m->rt->deaths, memory_order_acquire)
+        != atomic_load_explicit(&m->deaths, memory_order_relaxed))
+        return true;
+    if (!is_started(m))
+        return loci_mc_knows_all(m);
+    return has_own_news(m) || has_new_rows(m) || has_unread(m);
+}

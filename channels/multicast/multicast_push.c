@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Multicasts: telling the others. Under the lock. See multicast.c. */
+
+#include "config.h"
+
+#include "multicast.h"
+#include "wait.h"
+
+/* Bytes that are written in vain rather than by a write of their own: between messages that are
+ * shorter than their slots. */
+#define SLACK 2048
+
+/* ---- posts that are under way ---- */
+
+int loci_mc_take_posting(struct loco_multicast *m)
+{
+    struct loci_thread *self = loci_self(m->rt);
+    int status = LOCO_OK;
+
+    if (self == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    if (m->poster == self)
+        return LOCO_OK;
+    /* Lanes have no order among them: what another thread has posted is placed first. */
+    if (m->poster != NULL) {
+        status = loci_mc_finish(m);
+        if (status == LOCO_OK)
+            status = loci_fence_process(m->rt, -1, &m->ep->group);
+    }
+    m->poster = self;
+    return status;
+}
+
+/* The older posts are complete: the newer become the older. */
+static void turn_posts(struct loco_multicast *m)
+{
+    m->done = m->posts[0].messages;
+    m->images_done = m->posts[0].images;
+    m->posts[0] = m->posts[1];
+    m->posts[1].ack = (loco_ack_t)LOCO_ACK_INIT;
+}
+
+/* Whatever is complete by now. */
+static int look_at_posts(struct loco_multicast *m)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; i < 2 && status == LOCO_OK && m->images_done != m->images; i++) {
+        status = loco_ack_test(m->rt, &m->posts[0].ack);
+        if (status == LOCO_OK)
+            turn_posts(m);
+    }
+    return status < 0 ? status : LOCO_OK;
+}
+
+int loci_mc_finish(struct loco_multicast *m)
+{
+    int status = LOCO_OK;
+
+    for (int i = 0; i < 2; i++) {
+        int one = loco_ack_wait(m->rt, &m->posts[0].ack);
+
+        status = status == LOCO_OK ? one : status;
+        turn_posts(m);
+    }
+    return status;
+}
+
+int loci_mc_may_push(struct loco_multicast *m, bool wait)
+{
+    int status = m->in_place ? LOCO_OK : look_at_posts(m);
+
+    if (status != LOCO_OK || m->images - m->images_done < LOCI_MC_IMAGES)
+        return status;
+    return wait ? loci_mc_finish(m) : LOCO_ERR_AGAIN;
+}
+
+/* ---- messages ---- */
+
+/* Bytes of the message in this slot, with its header. */
+static size_t used(const unsigned char *slot)
+{
+    return LOCI_MC_HEADER + (size_t)(loci_load64(slot + 8) & 0xffffffff);
+}
+
+/* Messages from `count` on that are written at once: they follow each other, up to the end of the
+ * ring, and hardly anything is between them. */
+static uint64_t run_from(const struct loco_multicast *m, uint64_t count, uint64_t end, size_t *len)
+{
+    uint64_t at = (count - m->first) % m->slots, n = 1;
+
+    while (count + n < end && at + n < m->slots
+           && m->stride - used(m->own + (at + n - 1) * m->stride) <= SLACK)
+        n++;
+    *len = (n - 1) * m->stride + used(m->own + (at + n - 1) * m->stride);
+    return n;
+}
+
+static int post_messages(struct loco_multicast *m, int rank, uint64_t end)
+{
+    struct loci_mem *theirs = loci_mc_rows(m, rank);
+    int status = LOCO_OK;
+    uint64_t n;
+
+    for (uint64_t count = m->posted; count < end && status == LOCO_OK; count += n) {
+        uint64_t offset = (count - m->first) % m->slots * m->stride;
+        size_t len;
+
+        n = run_from(m, count, end, &len);
+        status = loci_write(m->rt, theirs, loci_mc_ring_at(m, m->mine) + offset, m->own + offset,
+                            len, &m->posts[1].ack);
+    }
+    return status;
+}
+
+/* ---- the row ---- */
+
+/* COMMITTED last: who sees it sees what is in the slots. */
+static void store_row(const struct loco_multicast *m, unsigned char *to, const uint64_t *row)
+{
+    for (int word = m->words; word-- > 0;)
+        loci_store64(to + 8 * word, row[word]);
+}
+
+static int post_row(struct loco_multicast *m, int rank, const unsigned char *image,
+                    const uint64_t *row)
+{
+    struct loci_mem *theirs = loci_mc_rows(m, rank);
+    unsigned char *to = loci_mem_ptr(theirs);
+
+    if (to == NULL)
+        return loci_post_write(m->rt, theirs, loci_mc_row_at(m, m->rank), image,
+                               (size_t)m->words * 8, &m->posts[1].ack);
+    LOCI_COUNT_MEM(m->rt, writes, theirs);
+    store_row(m, to + loci_mc_row_at(m, m->rank), row);
+    return LOCO_OK;
+}
+
+/* The source of a row's write is an image of it, for the next may be pushed before it is read. */
+static int post_all(struct loco_multicast *m, const uint64_t *row)
+{
+    uint64_t end = atomic_load_explicit(&m->committed, memory_order_relaxed);
+    unsigned char *image = loci_mem_ptr(loci_mc_rows(m, m->rank))
+                           + loci_mc_image_at(m, m->images);
+    int status = loci_mc_take_posting(m);
+
+    store_row(m, image, row);
+    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++) {
+        if (rank == m->rank)
+            continue;
+        status = post_messages(m, rank, end);
+        if (status == LOCO_OK)
+            status = post_row(m, rank, image, row);
+    }
+    m->posted = end;
+    m->images++;
+    m->posts[1].messages = m->posted;
+    m->posts[1].images = m->images;
+    return status;
+}
+
+int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
+{
+    store_row(m, loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank), row);
+    return m->in_place || m->size == 1 ? LOCO_OK : post_all(m, row);
+}
+
+/* ---- who sleeps ---- */
+
+void loci_mc_ring_all(struct loco_multicast *m)
+{
+    /* Between the own row and the looks (multicast.c, of sleep). */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int rank = 0; rank < m->size; rank++) {
+        const struct loci_mem *where = loci_mc_rows(m, m->in_place ? rank : m->rank);
+        uint64_t word;
+
+        if (rank == m->rank)
+            continue;
+        word = loci_load64_total(loci_mem_ptr(where) + loci_mc_asleep_at(m, rank));
+        if ((word & LOCI_MC_SLEEPS) != 0)
+            loci_ring_for(m->rt, m->ep->group.peer[rank], (uint32_t)word);
+    }
+}

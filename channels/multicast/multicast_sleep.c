@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Multicasts: how members sleep, and threads of theirs. See multicast.c. */
+
+#include "config.h"
+
+#include "multicast.h"
+#include "wait.h"
+
+static bool is_alive(const struct loco_multicast *m, int rank)
+{
+    return loci_peer_alive(m->rt, m->ep->group.peer[rank]);
+}
+
+/* ---- telling the others ---- */
+
+/* This process's word, at all who look at it. */
+static int say(struct loco_multicast *m, uint64_t word)
+{
+    uint64_t at = loci_mc_asleep_at(m, m->rank);
+    int status = LOCO_OK;
+
+    loci_store64(loci_mem_ptr(loci_mc_rows(m, m->rank)) + at, word);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (m->in_place || !atomic_load_explicit(&m->started, memory_order_acquire))
+        return LOCO_OK;
+    status = loci_mc_take_posting(m);
+    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++)
+        if (rank != m->rank && is_alive(m, rank))
+            status = loci_write64(m->rt, loci_mc_rows(m, rank), at, word, &m->posts[1].ack);
+    return status;
+}
+
+/* ---- what is on its way ---- */
+
+/* The rows of the others, as these have them. Read on the lane on which they were told, behind
+ * that. */
+static int read_rows(struct loco_multicast *m)
+{
+    size_t len = (size_t)m->words * 8;
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK, waited;
+
+    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++) {
+        uint64_t *to = m->snapshot + (size_t)rank * (size_t)m->words;
+
+        if (rank != m->rank && is_alive(m, rank))
+            status = loci_read(m->rt, loci_mc_rows(m, rank), loci_mc_row_at(m, rank), to, len,
+                               &ack);
+    }
+    waited = loco_ack_wait(m->rt, &ack);
+    return status == LOCO_OK ? waited : status;
+}
+
+static bool is_behind(const struct loco_multicast *m)
+{
+    for (int rank = 0; rank < m->size; rank++)
+        for (int word = 0; word < m->words && rank != m->rank; word++)
+            if (loci_load64(m->row[rank] + 8 * word) < m->snapshot[rank * m->words + word])
+                return true;
+    return false;
+}
+
+static bool all_are_alive(const struct loco_multicast *m)
+{
+    for (int rank = 0; rank < m->size; rank++)
+        if (!is_alive(m, rank))
+            return false;
+    return loci_mc_status(m) == LOCO_OK;
+}
+
+/* Whatever was pushed before the others knew of the sleeper, and so did not ring, is here. They are
+ * read again each time: of a word that changes while the network reads it that may have got more
+ * than it is. A member that fails may have a row that it does not push any more, so this ends after
+ * a time. */
+static void wait_for_rows(struct loco_multicast *m)
+{
+    int64_t end = 0;
+    unsigned rounds = 0;
+
+    if (m->in_place || !atomic_load_explicit(&m->started, memory_order_acquire))
+        return;
+    while (all_are_alive(m) && read_rows(m) == LOCO_OK && is_behind(m)) {
+        if (end == 0)
+            end = loci_now(m->rt) + loci_grace(m->rt);
+        else if (loci_now(m->rt) > end)
+            return;
+        loci_wait_round(m->rt, &rounds);
+    }
+}
+
+void loci_mc_announce_to_all(struct loco_multicast *m, int change)
+{
+    uint64_t word = m->polled == NULL ? 0 : loci_polled_number(m->polled);
+
+    pthread_mutex_lock(&m->lock);
+    if (m->polled != NULL)
+        atomic_store(&m->dozes, change > 0);
+    m->sleepers += change;
+    if (change < 0 && m->sleepers == 0)
+        say(m, word);
+    if (change > 0 && m->sleepers == 1)
+        say(m, word | LOCI_MC_SLEEPS);
+    if (change > 0)
+        wait_for_rows(m);
+    loci_mc_unlock(m);
+    /* The poller looks by itself. */
+    if (m->polled == NULL)
+        loci_mc_tell(m);
+}
+
+/* ---- threads of this process ---- */
+
+void loci_mc_announce(struct loco_multicast *m, int change)
+{
+    atomic_fetch_add(&m->waiters, change);
+    if (m->polled == NULL)
+        loci_mc_announce_to_all(m, change);
+}
+
+void loci_mc_wake_waiters(struct loco_multicast *m)
+{
+    /* Between the change and the looks. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&m->dozes, memory_order_relaxed))
+        loci_polled_call(m->polled);
+    if (atomic_load_explicit(&m->waiters, memory_order_relaxed) > 0)
+        loci_ring_self(m->rt);
+}
