@@ -205,6 +205,7 @@ static void note_connected(struct loci_endpoint *ep, int rank, void *ctx)
 {
     (void)ep;
     (void)rank;
+    atomic_thread_fence(memory_order_seq_cst);
     loci_mc_wake_waiters(ctx);
 }
 
@@ -285,7 +286,6 @@ int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
         .flags = o.flags, .first = first, .handler = o.handler, .handler_arg = o.arg,
     };
     m->words = loci_mc_is_ordered(m) ? LOCI_MC_WORDS : LOCI_MC_DELIVERED + m->nsenders;
-    pthread_mutex_init(&m->lock, NULL);
     status = open_parts(m, parent, name, group, &o);
     if (status != LOCO_OK) {
         loco_multicast_destroy(m);
@@ -383,6 +383,5 @@ void loco_multicast_destroy(loco_multicast_t *m)
     free((void *)m->row);
     free(m->sender);
     free(m->is_sender);
-    pthread_mutex_destroy(&m->lock);
     free(m);
 }

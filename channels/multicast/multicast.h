@@ -5,8 +5,6 @@
 /* Shared by the files of this folder. multicast.c says how a multicast works: memory, counters,
  * order, sleep. */
 
-#include <pthread.h>
-
 #include <loco/multicast.h>
 
 #include "move/rma.h"
@@ -87,7 +85,8 @@ struct loco_multicast {
     _Atomic uint64_t committed;     /* that have a number */
 
     /* A pass; under the lock. */
-    _Alignas(128) pthread_mutex_t lock;
+    _Alignas(128) _Atomic bool locked;
+    _Atomic bool half;              /* messages were committed without a pass */
     _Atomic uint64_t *seen;         /* [rank * words + word]: the rows, as of the last pass */
     uint64_t given, last;           /* COMMITTED and LAST of this process, to be pushed */
     uint64_t committed_at;          /* the slot of the next message */
@@ -224,8 +223,12 @@ static inline uint64_t loci_mc_ready_of(uint64_t word)
 /* See what the others have done, give numbers to what is ready, and nulls, and tell the others;
  * unless another thread is at it, who then does so for what was ready before the call, too. `wait`:
  * for the network to take what is posted, if need be. */
-enum loci_mc_passed { LOCI_MC_NOTHING, LOCI_MC_SOME, LOCI_MC_BUSY };
+enum loci_mc_passed { LOCI_MC_NOTHING, LOCI_MC_BUSY, LOCI_MC_SOME, LOCI_MC_PUSHED };
 enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait);
+/* Have what is ready sent: a pass, or where all is in place the part of it that does so. */
+void loci_mc_commit(struct loco_multicast *m);
+/* The lock, for other things; not in a pass. */
+void loci_mc_lock(struct loco_multicast *m);
 /* Whether a pass has something to do; from any thread. */
 bool loci_mc_has_news(const struct loco_multicast *m);
 /* Give the lock back; then have told what threads of this process brought about meanwhile, who

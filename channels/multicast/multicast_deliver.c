@@ -187,7 +187,7 @@ static enum loci_served serve(void *arg)
     bool some = false;
 
     for (int i = 0; i < TURN && loci_mc_status(m) == LOCO_OK; i++) {
-        some = loci_mc_advance(m, false) == LOCI_MC_SOME || some;
+        some = loci_mc_advance(m, false) >= LOCI_MC_SOME || some;
         if (loci_mc_status(m) != LOCO_OK || !deliver(m))
             break;
         some = true;

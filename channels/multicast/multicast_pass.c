@@ -293,7 +293,6 @@ static int push_row(struct loco_multicast *m)
 static void fail(struct loco_multicast *m, int status)
 {
     atomic_store_explicit(&m->failed, status, memory_order_release);
-    loci_mc_wake_waiters(m);
 }
 
 /* Places before that may be delivered: received by all. */
@@ -314,23 +313,44 @@ static enum loci_mc_passed pass(struct loco_multicast *m, bool wait)
 
     if (status == LOCO_ERR_AGAIN)
         return LOCI_MC_BUSY;
+    if (atomic_load_explicit(&m->half, memory_order_relaxed)) {
+        atomic_store_explicit(&m->half, false, memory_order_relaxed);
+        changed = true;
+    }
     if (m->mine >= 0)
         give_numbers(m);
     if (status == LOCO_OK && make_row(m)) {
         pushed = true;
         status = push_row(m);
     }
-    if (status != LOCO_OK)
+    if (status != LOCO_OK) {
         fail(m, status);
+        return LOCI_MC_SOME;
+    }
     set_deliverable(m);
     changed = (m->mine >= 0 && free_slots(m)) || changed || pushed;
     if (!changed)
         return LOCI_MC_NOTHING;
     loci_mc_count(&m->counts.passes, 1);
-    if (pushed)
-        loci_mc_ring_all(m);
-    loci_mc_wake_waiters(m);
-    return LOCI_MC_SOME;
+    return pushed ? LOCI_MC_PUSHED : LOCI_MC_SOME;
+}
+
+/* The part of a pass that makes messages visible, where all is in place: for those who send. The
+ * rest is for the next pass, of which the flag reminds. */
+static enum loci_mc_passed commit(struct loco_multicast *m)
+{
+    unsigned char *row = loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank);
+
+    if (loci_mc_status(m) != LOCO_OK || number_messages(m) == 0)
+        return LOCI_MC_NOTHING;
+    m->silent = false;
+    atomic_store_explicit(&m->half, true, memory_order_relaxed);
+    loci_store64(row + 8 * LOCI_MC_LAST, m->last);
+    loci_store64(row + 8 * LOCI_MC_COMMITTED, m->given);
+    see(m, m->rank, LOCI_MC_LAST, m->last);
+    see(m, m->rank, LOCI_MC_COMMITTED, m->given);
+    loci_mc_count(&m->counts.pushes, 1);
+    return LOCI_MC_PUSHED;
 }
 
 static enum loci_mc_passed pass_if_alive(struct loco_multicast *m, bool wait)
@@ -364,29 +384,59 @@ static bool has_own_news(const struct loco_multicast *m)
     return has_ready(m) || has_delivered(m);
 }
 
+/* Once the lock is given back, which is a full fence between what was pushed and these looks. */
+static void wake(struct loco_multicast *m, enum loci_mc_passed passed)
+{
+    if (passed == LOCI_MC_PUSHED)
+        loci_mc_ring_all(m);
+    if (passed >= LOCI_MC_SOME)
+        loci_mc_wake_waiters(m);
+}
+
 /* Whoever has the lock looks again after it has given it back: what another thread brought about,
  * and found the lock taken, is seen then. In total order: the news, then the lock that is taken;
  * the lock given back, then the look at news. */
-enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait)
+static enum loci_mc_passed advance(struct loco_multicast *m, bool wait, bool commits)
 {
     enum loci_mc_passed passed, result = LOCI_MC_NOTHING;
 
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
     do {
-        if (pthread_mutex_trylock(&m->lock) != 0)
+        if (atomic_exchange(&m->locked, true))
             return result == LOCI_MC_NOTHING ? LOCI_MC_BUSY : result;
-        passed = pass_if_alive(m, wait);
+        passed = commits ? commit(m) : pass_if_alive(m, wait);
         loci_mc_unlock(m);
-        result = passed == LOCI_MC_SOME || result == LOCI_MC_NOTHING ? passed : result;
+        wake(m, passed);
+        result = passed > result ? passed : result;
+        commits = false;
     } while (passed != LOCI_MC_BUSY && loci_mc_status(m) == LOCO_OK && has_own_news(m));
     return result;
 }
 
+enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait)
+{
+    return advance(m, wait, false);
+}
+
+void loci_mc_commit(struct loco_multicast *m)
+{
+    advance(m, true, m->in_place && atomic_load_explicit(&m->started, memory_order_acquire));
+}
+
+void loci_mc_lock(struct loco_multicast *m)
+{
+    unsigned rounds = 0;
+
+    while (atomic_exchange(&m->locked, true))
+        loci_wait_round(m->rt, &rounds);
+}
+
 void loci_mc_unlock(struct loco_multicast *m)
 {
-    pthread_mutex_unlock(&m->lock);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_exchange(&m->locked, false);
+    if (!LOCI_ATOMICS_FENCE)
+        atomic_thread_fence(memory_order_seq_cst);
 }
 
 void loci_mc_tell(struct loco_multicast *m)
@@ -423,5 +473,6 @@ bool loci_mc_has_news(const struct loco_multicast *m)
         return true;
     if (!is_started(m))
         return loci_mc_knows_all(m);
-    return has_own_news(m) || has_new_rows(m) || has_unread(m);
+    return has_own_news(m) || atomic_load_explicit(&m->half, memory_order_relaxed)
+           || has_new_rows(m) || has_unread(m);
 }

@@ -166,12 +166,10 @@ int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
     return m->in_place || m->size == 1 ? LOCO_OK : post_all(m, row);
 }
 
-/* ---- who sleeps ---- */
+/* ---- who sleeps; without the lock ---- */
 
 void loci_mc_ring_all(struct loco_multicast *m)
 {
-    /* Between the own row and the looks (multicast.c, of sleep). */
-    atomic_thread_fence(memory_order_seq_cst);
     for (int rank = 0; rank < m->size; rank++) {
         const struct loci_mem *where = loci_mc_rows(m, m->in_place ? rank : m->rank);
         uint64_t word;

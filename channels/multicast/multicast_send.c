@@ -174,17 +174,20 @@ static int count_of(const struct loco_multicast *m, const void *slot, uint64_t *
     return LOCO_OK;
 }
 
-/* In total order: ready, then whether the lock is taken, or the poller asleep. */
+/* In total order: ready, then whether the lock is taken (an atomic, and so a fence), or the poller
+ * asleep. */
 static int send(struct loco_multicast *m, uint64_t count, size_t bytes, uint64_t *number)
 {
-    atomic_store(&m->ready[(count - m->first) % m->slots],
-                 loci_mc_ready(count) | (uint64_t)bytes);
+    atomic_store_explicit(&m->ready[(count - m->first) % m->slots],
+                          loci_mc_ready(count) | (uint64_t)bytes, memory_order_release);
     if (number != NULL)
         *number = count + 1 - m->first;
-    if (passes_here(m))
-        loci_mc_advance(m, true);
-    else
+    if (passes_here(m)) {
+        loci_mc_commit(m);
+    } else {
+        atomic_thread_fence(memory_order_seq_cst);
         loci_mc_wake_waiters(m);
+    }
     return LOCO_OK;
 }
 

@@ -93,7 +93,7 @@ void loci_mc_announce_to_all(struct loco_multicast *m, int change)
 {
     uint64_t word = m->polled == NULL ? 0 : loci_polled_number(m->polled);
 
-    pthread_mutex_lock(&m->lock);
+    loci_mc_lock(m);
     if (m->polled != NULL)
         atomic_store(&m->dozes, change > 0);
     m->sleepers += change;
@@ -120,8 +120,6 @@ void loci_mc_announce(struct loco_multicast *m, int change)
 
 void loci_mc_wake_waiters(struct loco_multicast *m)
 {
-    /* Between the change and the looks. */
-    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&m->dozes, memory_order_relaxed))
         loci_polled_call(m->polled);
     if (atomic_load_explicit(&m->waiters, memory_order_relaxed) > 0)
