@@ -4,7 +4,7 @@
 
 #include "config.h"
 
-#include "multicast.h"
+#include "multicast_trace.h"
 #include "observe/log.h"
 #include "observe/mistake.h"
 #include "wait.h"
@@ -170,13 +170,17 @@ static bool deliver(struct loco_multicast *m)
 {
     loco_delivery_t messages[LOCI_MC_BATCH];
     int n = loci_mc_collect(m, messages, LOCI_MC_BATCH);
+    bool traced;
 
     if (n == 0)
         return false;
     /* The slots are free before the handler begins. */
     if ((m->flags & LOCO_MULTICAST_COPY) != 0)
         loci_mc_advance(m, false);
+    traced = loci_mc_trace_deliver(m, n);
     m->handler(m->handler_arg, messages, n);
+    if (traced)
+        loci_mc_trace_delivered(m);
     loci_mc_release(m);
     return true;
 }

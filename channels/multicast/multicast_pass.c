@@ -4,7 +4,7 @@
 
 #include "config.h"
 
-#include "multicast.h"
+#include "multicast_trace.h"
 #include "wait.h"
 
 #ifdef LOCO_MULTICAST_PARTS
@@ -196,6 +196,7 @@ static uint64_t number_messages(struct loco_multicast *m)
     if (n > 0) {
         m->last = m->given;
         atomic_store_explicit(&m->committed, committed + n, memory_order_release);
+        loci_mc_trace_mark(m, "send", "messages", (int64_t)n);
         loci_mc_count(&m->counts.sent, n);
         loci_mc_count(&m->counts.send_batches, 1);
     }
@@ -232,6 +233,7 @@ static void give_numbers(struct loco_multicast *m)
     plan_nulls(m);
     if (m->given >= m->target)
         return;
+    loci_mc_trace_mark(m, "nulls", "numbers", (int64_t)(m->target - m->given));
     loci_mc_count(&m->counts.nulls, m->target - m->given);
     loci_mc_count(&m->counts.null_batches, 1);
     m->given = m->target;
@@ -293,6 +295,7 @@ static int push_row(struct loco_multicast *m)
 static void fail(struct loco_multicast *m, int status)
 {
     atomic_store_explicit(&m->failed, status, memory_order_release);
+    loci_mc_trace_mark(m, "ended", "status", status);
 }
 
 /* Places before that may be delivered: received by all. */

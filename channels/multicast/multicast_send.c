@@ -5,7 +5,7 @@
 
 #include "config.h"
 
-#include "multicast.h"
+#include "multicast_trace.h"
 #include "observe/mistake.h"
 #include "wait.h"
 
@@ -65,6 +65,7 @@ static void note_full(struct loco_multicast *m)
             slowest = rank;
     LOCI_COUNT_ONE(m->counts.full);
     LOCI_COUNT_ONE(m->slowest[slowest]);
+    loci_mc_trace_mark(m, "no slot is free", "behind", slowest);
 }
 
 /* As take_slot, after a look at what has been delivered meanwhile. */

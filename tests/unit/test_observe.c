@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <loco/barrier.h>
+#include <loco/multicast.h>
 #include <loco/rw_lock.h>
 #include <loco/tree.h>
 #include <loco/tx.h>
@@ -355,6 +356,63 @@ Test(observe, indexes)
     free(table);
     free(files_read(&files, "stats", 1));
     free(files_read(&files, "trace", 0));
+    free(files_read(&files, "trace", 1));
+    files_close(&files);
+}
+
+/* ---- multicasts ---- */
+
+static void count_messages(void *arg, const loco_delivery_t *messages, int n)
+{
+    (void)messages;
+    atomic_fetch_add((atomic_int *)arg, n);
+}
+
+/* Rank 0 sends to a member whose slots are full now and then: of one. */
+static int multicasts(loco_runtime_t *rt, int rank, void *arg)
+{
+    atomic_int got = 0;
+    const loco_multicast_options_t options = {
+        .slots = 1, .slot_bytes = 8, .handler = count_messages, .arg = &got,
+    };
+    loco_multicast_t *m;
+    uint64_t number = 0;
+
+    (void)arg;
+    CHECK_OK(loco_multicast_create(rt, NULL, "news", loco_everyone(rt), &options, &m));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < 20 && rank == 0; i++)
+        CHECK_OK(loco_multicast_post(m, &i, sizeof i, &number));
+    if (rank == 0)
+        CHECK_OK(loco_multicast_wait_delivered(m, number));
+    CHECK_OK(run_meet(rt));
+    CHECK_EQ(atomic_load(&got), 20);
+    loco_multicast_destroy(m);
+    return 0;
+}
+
+Test(observe, multicasts)
+{
+    struct files files;
+    char *table, *trace;
+
+    files_open(&files, "1M");
+    cr_assert_eq(run_on(RUN_SHM, 2, 0, files.settings, multicasts, NULL), 0);
+    table = files_read(&files, "stats", 0);
+    trace = files_read(&files, "trace", 0);
+    cr_assert_eq(number_of(table, "messages sent"), 20, "%s", table);
+    cr_assert_eq(number_of(table, "messages delivered"), 20);
+    cr_assert_geq(number_of(table, "times no slot was free"), 1);
+    cr_assert_geq(count(trace, "\"cat\":\"multicast\",\"name\":\"deliver\""), 1, "%s", trace);
+    cr_assert_geq(count(trace, "\"name\":\"no slot is free\""), 1);
+    cr_assert_eq(count(trace, "\"messages\":1}"), 2 * 20);
+    cr_assert_eq(count(trace, "\"ph\":\"B\""), count(trace, "\"ph\":\"E\""));
+    free(table);
+    free(trace);
+    table = files_read(&files, "stats", 1);
+    cr_assert_geq(number_of(table, "nulls"), 19, "%s", table);
+    free(table);
     free(files_read(&files, "trace", 1));
     files_close(&files);
 }
