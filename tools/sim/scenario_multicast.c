@@ -310,10 +310,12 @@ static int take_rest(struct user *u)
         for (int i = 0; i < u->s->groups; i++)
             if (has_to_come(u, u->part[i].g))
                 waits = i;
-        if (waits >= 0) {
+        if (waits >= 0 && may_wait(u, 0))
             PASS(poll(&u->part[waits], true, &found));
+        else if (waits >= 0)
+            loci_sim_sleep(1000);
+        if (waits >= 0)
             continue;
-        }
         PASS(wait_to_go_on(u));
         if (has_ended(u))
             return SIM_TOLD;
@@ -407,13 +409,24 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
 /* ---- the whole ---- */
 
-static int begin(struct sim_run *run)
+static int begin_with(struct sim_run *run, unsigned parts)
 {
+    loci_multicast_parts = parts;
     /* Each thread sends two a round at most, and so do those who answer. */
     if (run->processes > MC_PROCESSES || run->threads > MC_HANDLER
         || run->processes * (2 * run->threads + 2) * run->rounds > MC_MESSAGES)
         return -1;
     return sim_state_begin(run, sizeof(struct state));
+}
+
+static int begin(struct sim_run *run)
+{
+    return begin_with(run, LOCI_MC_ALL);
+}
+
+static int begin_single(struct sim_run *run)
+{
+    return begin_with(run, LOCI_MC_NULLS);
 }
 
 static int end(struct sim_run *run)
@@ -427,7 +440,7 @@ static int end(struct sim_run *run)
 
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
 
-extern const struct sim_scenario sim_scenario_multicast;
+extern const struct sim_scenario sim_scenario_multicast, sim_scenario_multicast_single;
 const struct sim_scenario sim_scenario_multicast = {
     .name = "multicast",
     .about = "all members are given the same messages in the same order, whatever subset sends; "
@@ -435,4 +448,12 @@ const struct sim_scenario sim_scenario_multicast = {
     .processes = 3, .threads = 2, .rounds = 3, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .end = end, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_multicast_single = {
+    .name = "multicast_single",
+    .about = "the same without batches: of what benchmarks leave out, only the speed is lost",
+    .processes = 3, .threads = 1, .rounds = 3, .processes_min = 1,
+    .settings = settings,
+    .begin = begin_single, .body = body, .end = end, .free = sim_state_free,
 };
