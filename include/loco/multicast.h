@@ -31,17 +31,20 @@ extern "C" {
  *     loco_multicast_post(m, "deposit 5", 9, &number);
  *     loco_multicast_wait_delivered(m, number);
  *
- * | call                      | by whom | concurrent | blocks | when it returns LOCO_OK |
- * |---------------------------|---------|------------|--------|--------------------------|
- * | _reserve, _post           | senders | yes        | until a slot is free | the slot is the caller's; the message has its place |
- * | _try_reserve, _try_post   | senders | yes        | no     | the same |
- * | _send                     | senders | yes, of other slots | no | the message has its place |
- * | _is_delivered             | senders | yes        | no     | all members have delivered it |
- * | _wait_delivered           | senders | yes        | until then | the same |
- * | _poll                     | all     | no         | no     | messages are in place until the next one |
- * | _next                     | all     | not with _poll | for so long as told | the same |
- * | _sizes, _stats, _delivered_by | all | yes        | no     | |
- * | _create, _destroy         | all     | of other names; with nothing | no   | |
+ * | call            | by whom | concurrent | blocks | when it returns LOCO_OK |
+ * |-----------------|---------|------------|--------|--------------------------|
+ * | _reserve        | senders | yes        | until a slot is free | the caller has the slot |
+ * | _try_reserve    | senders | yes        | no     | the same |
+ * | _send           | senders | yes        | no     | the message has its place among this member's |
+ * | _post           | senders | yes        | as _reserve | the same |
+ * | _try_post       | senders | yes        | no     | the same |
+ * | _is_delivered   | senders | yes        | no     | every member has delivered it |
+ * | _wait_delivered | senders | yes        | until then | the same |
+ * | _poll           | all     | no         | no     | messages are in place until the next _poll or _next |
+ * | _next           | all     | not with _poll | for so long as told | the same |
+ * | _delivered_by   | all     | yes        | no     | |
+ * | _sizes, _stats  | all     | yes        | no     | |
+ * | _create, _destroy | all   | of other names; with nothing | no   | |
  *
  * Order: message k of the sender with index i of S is number k * S + i of the total order, at every
  * member. A sender that has nothing to send while others do gives numbers away as nulls, which
