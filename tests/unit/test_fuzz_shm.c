@@ -169,7 +169,7 @@ static int serve(struct fuzz *z)
     atomic_store(&z->slot->state, z->label | READY);
     atomic_fetch_add(&f->offers->bell, UINT64_C(1) << 4);
     for (int i = 0; i < 1000 && atomic_load(&z->slot->state) != (z->label | DONE); i++)
-        loci_shm_help(z->w.rt->fabric);
+        loci_shm_help(z->w.rt->fabric, true);
     NEED(atomic_load(&z->slot->state) == (z->label | DONE));
     NEED(z->slot->status <= LOCO_OK);
     return 0;
