@@ -139,6 +139,7 @@ part_examples() {
         done
         example $placed tpcc --items 100 --customers 30 --warehouses 3 --ops 100 --clients 2
         example $placed word_index --check --prefix licens "$srcdir/LICENSE" "$srcdir/docs"
+        example $placed replicated_log --ops 300 --singles 20 --accounts 50
         example $placed task_queue --root 400 --threads 2 --capacity 16
         example $placed power_controller --pace steps --periods 20us,40us --time 2ms
         example $placed power_controller --periods 40us --time 1ms --slowdown 1000
