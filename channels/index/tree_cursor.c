@@ -185,8 +185,26 @@ static void hold_apart(struct loco_tree_cursor *c)
     c->ix->apart = apart;
 }
 
-/* An entry of the copy. LOCO_ERR_NOT_FOUND: a value in its own object has gone since that was made,
- * so the key was deleted meanwhile, whether or not it is there again. */
+/* A key whose value's object has gone since the leaf was copied. It was deleted meanwhile, but may
+ * have been there all the time: one transaction can delete it and put it again. What it has now
+ * is its value at a time of this scan, as is that it is not there. */
+static int take_anew(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_t key,
+                     loco_bytes_t *value)
+{
+    int status = loci_index_get_in(c->ix, how, key, value);
+
+    if (status != LOCO_OK)
+        return status;
+    if (value->len > sizeof c->again) {
+        hold_apart(c);
+    } else if (value->len > 0) {
+        memcpy(c->again, value->data, value->len);
+        value->data = c->again;
+    }
+    return LOCO_OK;
+}
+
+/* An entry of the copy. LOCO_ERR_NOT_FOUND: it is there no more. */
 static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, loco_bytes_t *key,
                 loco_bytes_t *value)
 {
@@ -196,6 +214,8 @@ static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i,
     if (!loci_node_entry(leaf, i, key, value))
         return LOCO_OK;
     status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
+    if (status == LOCO_ERR_NOT_FOUND)
+        return take_anew(c, how, *key, value);
     if (status == LOCO_OK)
         hold_apart(c);
     return status;
