@@ -46,6 +46,7 @@ struct loci_polled {
     _Atomic(void *) channel;            /* NULL: none, or not begun */
     /* The poller's. */
     bool announced;
+    bool rung;                          /* since its last visit */
     bool awake;                         /* in its list */
     bool calm;                          /* has announced, and there was nothing to do then */
     unsigned period;                    /* in which there was something the last time */
@@ -111,6 +112,13 @@ static enum visit visit(struct loci_polled *e, bool doze)
 
     if (channel == NULL)
         return GONE;
+    /* A ring may come before what it is for. So whoever is rung while it is announced is announced
+     * anew, which looks for what is on its way (multicast.c, "Sleep"). */
+    if (e->rung && e->announced) {
+        e->announced = false;
+        e->ops->announce(channel, -1);
+    }
+    e->rung = false;
     if (e->announced != doze) {
         e->announced = doze;
         e->ops->announce(channel, doze ? 1 : -1);
@@ -183,8 +191,10 @@ static void wake_bit(struct loci_poller *p, unsigned bit)
 {
     struct loci_polled *e = atomic_load_explicit(&p->of_bit[bit], memory_order_acquire);
 
-    for (; e != NULL; e = e->next)
+    for (; e != NULL; e = e->next) {
+        e->rung = true;
         wake(p, e);
+    }
 }
 
 static void wake_rung(struct loci_poller *p)
@@ -410,7 +420,7 @@ void loci_poller_remove(struct loci_polled *e)
     rt = p->rt;
     atomic_store(&e->channel, NULL);
     wait_for_round(p);
-    e->announced = false;
+    e->announced = e->rung = false;
     pthread_mutex_lock(&rt->poller_lock);
     e->next_unused = p->unused;
     p->unused = e;
