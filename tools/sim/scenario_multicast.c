@@ -82,10 +82,12 @@ static int answer(struct user *u, int thread, const loco_delivery_t *message)
     return SIM_FINE;
 }
 
-/* They are looked at again later: they stay as they are meanwhile. */
+/* They are looked at again later: they stay as they are meanwhile. They are noted also if an answer
+ * finds that the other multicast has ended: this one goes on until it finds the same. */
 static int take(struct part *p, int thread, const loco_delivery_t *messages, int n)
 {
     struct user *u = p->u;
+    int result = SIM_FINE;
 
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < n; i++)
@@ -95,10 +97,11 @@ static int take(struct part *p, int thread, const loco_delivery_t *messages, int
             loci_sim_sleep(3000);
     }
     for (int i = 0; i < n; i++) {
-        PASS(answer(u, thread, &messages[i]));
+        if (result == SIM_FINE)
+            result = answer(u, thread, &messages[i]);
         PASS(mc_note(p->g, u->rank, &messages[i]));
     }
-    return SIM_FINE;
+    return result;
 }
 
 static void handle(void *arg, const loco_delivery_t *messages, int n)
