@@ -347,6 +347,18 @@ static void no_memory(struct loci_sim_result *result)
     snprintf(result->text, sizeof result->text, "no memory for what the scenario records");
 }
 
+#define STEP_LIMIT UINT64_C(1000000)    /* of a run as its scenario has it by default */
+
+/* More where there is more to do. */
+static uint64_t step_limit(const struct sim_case *c)
+{
+    const struct sim_scenario *s = c->scenario;
+    uint64_t usual = (uint64_t)s->processes * (uint64_t)s->threads * (uint64_t)s->rounds;
+    uint64_t work = (uint64_t)c->processes * (uint64_t)c->threads * (uint64_t)c->rounds;
+
+    return work <= usual ? STEP_LIMIT : STEP_LIMIT * ((work + usual - 1) / usual);
+}
+
 static void configure(struct loci_sim_config *config, const struct sim_case *c,
                       const struct loci_sim_faults *faults, const struct sim_watch *watch)
 {
@@ -355,6 +367,7 @@ static void configure(struct loci_sim_config *config, const struct sim_case *c,
                                         .owner_atomics = c->owner,
                                         .device_memory = c->device_memory,
                                         .torn_words = c->torn_words, .asleep = c->asleep,
+                                        .step_limit = step_limit(c),
                                         .faults = *faults, .settings = c->scenario->settings };
     if (watch == NULL)
         return;
