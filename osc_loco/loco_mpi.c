@@ -38,6 +38,7 @@ struct loci_mpi {
 
     _Atomic(pthread_t) caller;          /* the thread that may call MPI; 0: none now */
     _Atomic int64_t busy_until;         /* MPI's progress is, ns: nobody sleeps */
+    _Atomic(pthread_t) dozer;           /* the last thread to call progress between two sleeps */
 
     pthread_mutex_t component_lock;     /* of the three below, and held while the log is told */
     const struct loci_mpi_component *component;
@@ -120,11 +121,20 @@ static bool progress_is_busy(void *ctx)
 {
     int64_t before = thread_time(), now;
 
+    atomic_store_explicit(&process.dozer, pthread_self(), memory_order_relaxed);
     opal_progress();
+    atomic_store_explicit(&process.dozer, 0, memory_order_relaxed);
     now = loci_host_system.now(ctx);
     if (thread_time() - before > BUSY_NS)
         atomic_store_explicit(&process.busy_until, now + AWAKE_NS, memory_order_relaxed);
     return now < atomic_load_explicit(&process.busy_until, memory_order_relaxed);
+}
+
+/* One word for all threads, for it is set for no longer than a call of MPI's progress. Of two that
+ * doze in the same moment one is taken for spinning: its peers then wait a tick longer, once. */
+bool loci_mpi_spins(void)
+{
+    return atomic_load_explicit(&process.dozer, memory_order_relaxed) != pthread_self();
 }
 
 /* Who may call MPI sleeps in slices, for the same reason, and not at all while there is something

@@ -49,4 +49,8 @@ void loci_mpi_leave(void);
 /* Whether this thread may call into Open MPI now. */
 bool loci_mpi_may_call(void);
 
+/* Whether the calling thread, which is in MPI's progress, polls on after it. False between two
+ * sleeps of one of the runtime's waits: it then serves nobody soon. */
+bool loci_mpi_spins(void);
+
 #endif

@@ -241,6 +241,9 @@ static void add_tcp(void)
             "Bytes received over them" },
         [LOCI_STATS_TCP_SERVED] = { "tcp_requests_served", MCA_BASE_PVAR_CLASS_COUNTER,
             "Requests of other processes, done by this one" },
+        [LOCI_STATS_TCP_BY_SERVICE] = { "tcp_requests_by_service",
+            MCA_BASE_PVAR_CLASS_COUNTER,
+            "Of these, those that the service thread did, not a thread that was waiting" },
     };
 
     for (int i = 0; i < LOCI_STATS_TCPS; i++)

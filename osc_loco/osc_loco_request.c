@@ -76,7 +76,7 @@ static struct ompi_osc_loco_request *take_finished(void)
 static int progress(void)
 {
     struct ompi_osc_loco_request *request, *next;
-    int n = loci_help(mca_osc_loco_component.rt, true);
+    int n = loci_help(mca_osc_loco_component.rt, loci_mpi_spins());
 
     if (atomic_load_explicit(&REQUESTS->count, memory_order_relaxed) == 0)
         return n;

@@ -37,6 +37,7 @@ const char *const loci_stats_fence_names[LOCI_STATS_FENCES] = { "nothing", "ack"
 
 static const char *const tcp_names[LOCI_STATS_TCPS] = {
     "connections made", "bytes sent", "bytes received", "requests served",
+    "of these, by the service thread",
 };
 
 static const char *const store_names[LOCI_STATS_STORES] = {

@@ -69,6 +69,7 @@ enum loci_stats_tcp {
     LOCI_STATS_TCP_BYTES_OUT,       /* sent */
     LOCI_STATS_TCP_BYTES_IN,        /* received */
     LOCI_STATS_TCP_SERVED,          /* requests of peers; of a long write, each piece */
+    LOCI_STATS_TCP_BY_SERVICE,      /* of these, by the service thread; else by who waits */
     LOCI_STATS_TCPS
 };
 

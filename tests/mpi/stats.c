@@ -530,6 +530,54 @@ static void tcp(int flavor)
     tl_win_close(&w);
 }
 
+/* Rank 1 is in a fence, long enough to sleep there, while rank 0 asks it for one word after the
+ * other. Its service thread is to answer: the fence's own looks at the connections come after naps
+ * of near a millisecond. */
+static void tcp_sleeper(int flavor)
+{
+    enum { WORDS = 400 };
+    const char *fabric = getenv("LOCO_FABRIC");
+    long one = 1, got = 0;
+    struct tl_win fenced, asked;
+    struct tool tool;
+    long long served = 0, by_service = 0;
+
+    if (is_one_machine() || fabric == NULL || strcmp(fabric, "tcp") != 0) {
+        tl_skip("nothing goes over TCP");
+        return;
+    }
+    if (!tl_win_open(&fenced, flavor, MPI_COMM_WORLD, 64, 1))
+        return;
+    if (!tl_win_open(&asked, flavor, MPI_COMM_WORLD, 64, 1))
+        return;
+    if (tool_open(&tool) && tool_add(&tool, "osc_loco_tcp_requests_served", NULL)
+        && tool_add(&tool, "osc_loco_tcp_requests_by_service", NULL)) {
+        MPI_Win_fence(0, fenced.win);
+        if (tl_rank() == 0) {
+            MPI_Win_lock_all(0, asked.win);
+            tl_wait_quietly(0.05);
+            for (int i = 0; i < WORDS; i++) {
+                MPI_Fetch_and_op(&one, &got, MPI_LONG, 1, tl_disp(&asked, 1, 0), MPI_SUM,
+                                 asked.win);
+                MPI_Win_flush(1, asked.win);
+            }
+            MPI_Win_unlock_all(asked.win);
+            tl_eq(got, WORDS - 1, "the last sum");
+        }
+        MPI_Win_fence(0, fenced.win);
+        if (tl_rank() == 1) {
+            served = (long long)tool_read(&tool, "osc_loco_tcp_requests_served");
+            by_service = (long long)tool_read(&tool, "osc_loco_tcp_requests_by_service");
+            tl_note("of %lld requests the service thread served %lld", served, by_service);
+            tl_true(served >= WORDS && by_service >= WORDS / 2,
+                    "of %lld requests the service thread served %lld", served, by_service);
+        }
+        tool_close(&tool);
+    }
+    tl_win_close(&asked);
+    tl_win_close(&fenced);
+}
+
 /* ---- errors and lives ---- */
 
 static void failed_calls(int flavor)
@@ -634,6 +682,7 @@ int main(int argc, char **argv)
         {"switching", switching, TL_ALLOCATE, 1, 120},
         {"lock_waits", lock_waits, TL_ALLOCATE, 2, 120},
         {"tcp", tcp, TL_ALL, 2, 60},
+        {"tcp_sleeper", tcp_sleeper, TL_ALLOCATE, 2, 60},
         {"failed_calls", failed_calls, TL_ALL, 1, 60},
         {"lives", lives, TL_ALL, 1, 60},
         {"traced", traced, 0, 1, 120},

@@ -193,8 +193,11 @@ static void count_read(struct tcp_conn *c, size_t bytes)
     loci_counter *stats = c->fabric->rt->stats + LOCI_STAT_TCP;
 
     loci_stats_add(stats, LOCI_STATS_TCP_BYTES_IN, bytes);
-    if (c->served > 0)
+    if (c->served > 0) {
         loci_stats_add(stats, LOCI_STATS_TCP_SERVED, c->served);
+        if (c->fabric->by_service)
+            loci_stats_add(stats, LOCI_STATS_TCP_BY_SERVICE, c->served);
+    }
     c->served = 0;
 }
 

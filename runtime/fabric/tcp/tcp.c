@@ -78,7 +78,9 @@ static void serve_event(struct loco_runtime *rt, void *ctx, int fd, uint32_t eve
     (void)events;
     for (int i = 0; i < TURNS && any; i++) {
         pthread_mutex_lock(&f->serving);
+        f->by_service = true;
         any = loci_tcp_serve_all(f);
+        f->by_service = false;
         pthread_mutex_unlock(&f->serving);
         loci_tcp_tell_sleepers(f);
     }

@@ -190,6 +190,7 @@ struct tcp_fabric {
     unsigned helps_seen;                /* the service thread's: `helps` at its last look, */
     bool away;                          /* and whether it has left connections to who helps */
     _Atomic unsigned helps;             /* of threads that wait */
+    bool by_service;                    /* under serving: the service thread reads */
     bool touched;                       /* under serving: what is read now changed this process's
                                          * memory, or was an answer */
     _Atomic bool changed;               /* what was read before did, and its sleepers were not
