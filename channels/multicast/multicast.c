@@ -33,7 +33,7 @@
  *   1. see       the rows of the others
  *   2. number    what is ready, in the order of reservations; then nulls
  *   3. push      the slots of 2, as one write for each member (two where the ring begins anew), and
- *                the own row, if it has changed
+ *                the own row, if it has changed: one chain for each member
  *   4. free      slots whose messages all members have delivered
  * Then whoever delivers goes through the places that all members have received: up to the least
  * RECEIVED of all rows, which on one node is one's own, for what is committed is received by all.

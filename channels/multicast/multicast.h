@@ -27,6 +27,7 @@ enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
 #define LOCI_MC_LINE ((size_t)128)          /* lines are fetched in pairs */
 #define LOCI_MC_HEADER ((size_t)16)         /* of a slot */
 #define LOCI_MC_IMAGES 8u                   /* rows under way at a time */
+#define LOCI_MC_CHAIN 8                     /* writes that are handed over at a time */
 /* A member's word of sleep: what to ring with, below whether it sleeps. The lower half never
  * changes once it is not 0: so it is there when the upper one is, also where words come in parts.
  */
@@ -246,8 +247,18 @@ bool loci_mc_knows_all(const struct loco_multicast *m);
 int loci_mc_may_push(struct loco_multicast *m, bool wait);
 /* Nothing of what was posted is under way any more. */
 int loci_mc_finish(struct loco_multicast *m);
-/* Messages up to m->committed, then the row, to all. */
+/* Messages up to m->committed, then the row, to all: one chain each. */
 int loci_mc_push(struct loco_multicast *m, const uint64_t *row);
+/* Writes to one member that are handed over together, and placed in this order; where its memory is
+ * mapped they are done at once. */
+struct loci_mc_chain {
+    struct loci_mem *theirs;
+    struct loci_op op[LOCI_MC_CHAIN];
+    int n;
+};
+int loci_mc_chain_write(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t offset,
+                        unsigned char *source, size_t len);
+int loci_mc_chain_post(struct loco_multicast *m, struct loci_mc_chain *c);
 /* This thread posts from now on. */
 int loci_mc_take_posting(struct loco_multicast *m);
 /* Wake those who said that they sleep, for what was pushed. */

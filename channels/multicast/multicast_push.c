@@ -76,6 +76,31 @@ int loci_mc_may_push(struct loco_multicast *m, bool wait)
     return wait ? loci_mc_finish(m) : LOCO_ERR_AGAIN;
 }
 
+/* ---- a chain ---- */
+
+int loci_mc_chain_post(struct loco_multicast *m, struct loci_mc_chain *c)
+{
+    int n = c->n;
+
+    c->n = 0;
+    return loci_post_spans(m->rt, c->op, n, &m->posts[1].ack);
+}
+
+int loci_mc_chain_write(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t offset,
+                        unsigned char *source, size_t len)
+{
+    int status = LOCO_OK;
+
+    if (loci_mem_ptr(c->theirs) != NULL)
+        return loci_write(m->rt, c->theirs, offset, source, len, NULL);
+    if (c->n == LOCI_MC_CHAIN)
+        status = loci_mc_chain_post(m, c);
+    c->op[c->n++] = (struct loci_op){
+        .kind = LOCI_WRITE, .mem = c->theirs, .offset = offset, .local = source, .len = len,
+    };
+    return status;
+}
+
 /* ---- messages ---- */
 
 /* Bytes of the message in this slot, with its header. */
@@ -97,9 +122,9 @@ static uint64_t run_from(const struct loco_multicast *m, uint64_t count, uint64_
     return n;
 }
 
-static int post_messages(struct loco_multicast *m, int rank, uint64_t end)
+/* All up to `end` that is not posted yet. */
+static int chain_messages(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t end)
 {
-    struct loci_mem *theirs = loci_mc_rows(m, rank);
     int status = LOCO_OK;
     uint64_t n;
 
@@ -108,8 +133,8 @@ static int post_messages(struct loco_multicast *m, int rank, uint64_t end)
         size_t len;
 
         n = run_from(m, count, end, &len);
-        status = loci_write(m->rt, theirs, loci_mc_ring_at(m, m->mine) + offset, m->own + offset,
-                            len, &m->posts[1].ack);
+        status = loci_mc_chain_write(m, c, loci_mc_ring_at(m, m->mine) + offset, m->own + offset,
+                                     len);
     }
     return status;
 }
@@ -123,18 +148,29 @@ static void store_row(const struct loco_multicast *m, unsigned char *to, const u
         loci_store64(to + 8 * word, row[word]);
 }
 
-static int post_row(struct loco_multicast *m, int rank, const unsigned char *image,
-                    const uint64_t *row)
+static int chain_row(struct loco_multicast *m, struct loci_mc_chain *c, unsigned char *image,
+                     const uint64_t *row)
 {
-    struct loci_mem *theirs = loci_mc_rows(m, rank);
-    unsigned char *to = loci_mem_ptr(theirs);
+    unsigned char *to = loci_mem_ptr(c->theirs);
 
     if (to == NULL)
-        return loci_post_write(m->rt, theirs, loci_mc_row_at(m, m->rank), image,
-                               (size_t)m->words * 8, &m->posts[1].ack);
-    LOCI_COUNT_MEM(m->rt, writes, theirs);
+        return loci_mc_chain_write(m, c, loci_mc_row_at(m, m->rank), image,
+                                   (size_t)m->words * 8);
+    LOCI_COUNT_MEM(m->rt, writes, c->theirs);
     store_row(m, to + loci_mc_row_at(m, m->rank), row);
     return LOCO_OK;
+}
+
+/* Slots and row: handed over together, in this order. */
+static int post_to(struct loco_multicast *m, int rank, uint64_t end, unsigned char *image,
+                   const uint64_t *row)
+{
+    struct loci_mc_chain c = { .theirs = loci_mc_rows(m, rank) };
+    int status = chain_messages(m, &c, end);
+
+    if (status == LOCO_OK)
+        status = chain_row(m, &c, image, row);
+    return status == LOCO_OK ? loci_mc_chain_post(m, &c) : status;
 }
 
 /* The source of a row's write is an image of it, for the next may be pushed before it is read. */
@@ -146,13 +182,9 @@ static int post_all(struct loco_multicast *m, const uint64_t *row)
     int status = loci_mc_take_posting(m);
 
     store_row(m, image, row);
-    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++) {
-        if (rank == m->rank)
-            continue;
-        status = post_messages(m, rank, end);
-        if (status == LOCO_OK)
-            status = post_row(m, rank, image, row);
-    }
+    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++)
+        if (rank != m->rank)
+            status = post_to(m, rank, end, image, row);
     m->posted = end;
     m->images++;
     m->posts[1].messages = m->posted;
