@@ -5,7 +5,7 @@
 /* Stores: what their parts share. An object is one word, its cell, and a commit is Harris and
  * Fraser's multi-word compare-and-swap over cells, with values that are copied, never changed.
  *
- *   store_life.c     making and destroying them
+ *   store_life.c     making and destroying them         store_hosted.c   whose members change
  *   store_cell.c     what an object's word says; deciding and helping the transactions of others
  *   store_log.c      log slots: what a transaction is about, and whether it is decided
  *   store_value.c    blocks: values with what tells that they are whole
@@ -40,7 +40,7 @@
 #include <loco/tx.h>
 
 #include "move/rma.h"
-#include "names/endpoint.h"
+#include "names/hosted.h"
 #include "observe/observe.h"
 #include "wait.h"
 
@@ -161,6 +161,7 @@ struct loco_store {
     uint64_t chunk;                     /* pages that are taken at once, at most */
     int threads;
     bool sums;                          /* blocks may be written by a network: they have sums */
+    bool hosted;                        /* store_hosted.c: members come and go */
 
     pthread_mutex_t scavenging;         /* of the next; held while this process does */
     struct loci_client *scavenger;      /* without a stock; NULL: it never did */
@@ -274,18 +275,22 @@ static inline uint64_t loci_gone_at(const struct loco_store *s, int members, int
            + 8 * (uint64_t)rank;
 }
 
+/* Of a hosted store: of a rank whose process is not known here nobody says that. */
 static inline bool loci_rank_is_dead(const struct loco_store *s, int rank)
 {
     return atomic_load_explicit(&s->rt->deaths, memory_order_relaxed) != 0
+           && s->ep->group.peer[rank] != LOCI_VACANT
            && !loci_peer_alive(s->rt, s->ep->group.peer[rank]);
 }
 
 /* Where a host has died its memory cannot be reached any more, unless all members have mapped it.
- * If only some had, they would decide what others cannot see. */
+ * If only some had, they would decide what others cannot see. Of a hosted store nobody knows who
+ * they are. */
 static inline bool loci_host_is_lost(const struct loco_store *s, int host)
 {
     return loci_rank_is_dead(s, s->host[host])
-           && (s->sums || loci_mem_ptr(loci_store_mem(s, host, LOCI_STORE_CELLS)) == NULL);
+           && (s->sums || s->hosted
+               || loci_mem_ptr(loci_store_mem(s, host, LOCI_STORE_CELLS)) == NULL);
 }
 
 #endif

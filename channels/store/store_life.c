@@ -113,10 +113,11 @@ static void note_gone(struct loci_endpoint *ep, int rank, void *ctx)
                      + loci_gone_at(s, ep->group.size, rank), 1);
 }
 
-static int open_endpoint(struct loco_store *s, const char *parent, const char *name,
-                         const loco_group_t *group)
+static int open_endpoint(struct loco_store *s, enum loci_store_way way, const char *parent,
+                         const char *name, const loco_group_t *group, enum loci_domain domain)
 {
     size_t clients = (size_t)group->size * (size_t)s->threads;
+    bool hosted = way != LOCI_STORE_MET;
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "store",
         .property = { { "bytes", s->pages * LOCI_STORE_PAGE }, { "objects", s->cells },
@@ -130,13 +131,16 @@ static int open_endpoint(struct loco_store *s, const char *parent, const char *n
             [LOCI_STORE_PAGES] = { "pages", 8 * s->pages, 0, LOCI_FROM_SOME },
             [LOCI_STORE_BLOCKS] = { "blocks", s->pages * LOCI_STORE_PAGE, 0, LOCI_FROM_SOME },
             [LOCI_STORE_LINKS] = { "links", 8 * (s->cells + 1), 0, LOCI_FROM_SOME },
-            [LOCI_STORE_CLIENTS] = { "clients", (size_t)s->threads * sizeof(struct loci_stock), 0,
-                                     LOCI_FROM_ALL },
+            [LOCI_STORE_CLIENTS] = { "clients", (hosted ? clients : (size_t)s->threads)
+                                     * sizeof(struct loci_stock), 0,
+                                     hosted ? LOCI_FROM_SOME : LOCI_FROM_ALL },
         },
         .givers = s->is_host,
         .on_silent = note_gone, .ctx = s,
     };
-    int status = loci_endpoint_create(s->rt, &spec, &s->ep);
+    int status = way == LOCI_STORE_MET ? loci_endpoint_create(s->rt, &spec, &s->ep)
+                 : way == LOCI_STORE_HOST ? loci_hosted_create(s->rt, &spec, domain, &s->ep)
+                 : loci_hosted_use(s->rt, &spec, domain, &s->ep);
 
     if (status != LOCO_OK)
         return status;
@@ -145,26 +149,29 @@ static int open_endpoint(struct loco_store *s, const char *parent, const char *n
     return LOCO_OK;
 }
 
-int loco_store_create(loco_runtime_t *rt, const char *parent, const char *name,
-                      const loco_group_t *group, const loco_store_options_t *options,
-                      loco_store_t **out)
+int loci_store_complete(loco_runtime_t *rt, const char *name, int members,
+                        const loco_store_options_t *options, loco_store_options_t *completed)
 {
-    loco_store_options_t o;
+    if (options == NULL)
+        return loci_null_arg(rt, call, name, "options");
+    *completed = *options;
+    return complete(rt, name, members, completed);
+}
+
+int loci_store_make(loco_runtime_t *rt, enum loci_store_way way, const char *parent,
+                    const char *name, const loco_group_t *group,
+                    const loco_store_options_t *options, enum loci_domain domain,
+                    loco_store_t **out)
+{
+    const loco_store_options_t o = *options;
     struct loco_store *s;
     int status;
 
-    if (options == NULL)
-        return loci_null_arg(rt, call, name, "options");
-    o = *options;
-    status = loci_check_group(rt, call, name, group);
-    if (status == LOCO_OK)
-        status = complete(rt, name, loco_group_size(group), &o);
-    if (status != LOCO_OK)
-        return status;
     s = calloc(1, sizeof *s);
     if (s == NULL)
         return LOCO_ERR_NO_MEMORY;
     s->rt = rt;
+    s->hosted = way != LOCI_STORE_MET;
     s->nhosts = o.nhosts;
     s->threads = o.threads;
     s->roots = o.roots;
@@ -179,13 +186,26 @@ int loco_store_create(loco_runtime_t *rt, const char *parent, const char *name,
     if (status == LOCO_OK)
         status = take_hosts(s, name, &o, loco_group_size(group));
     if (status == LOCO_OK)
-        status = open_endpoint(s, parent, name, group);
+        status = open_endpoint(s, way, parent, name, group, domain);
     if (status != LOCO_OK) {
         loco_store_destroy(s);
         return status;
     }
     *out = s;
     return LOCO_OK;
+}
+
+int loco_store_create(loco_runtime_t *rt, const char *parent, const char *name,
+                      const loco_group_t *group, const loco_store_options_t *options,
+                      loco_store_t **out)
+{
+    loco_store_options_t o;
+    int status = loci_check_group(rt, call, name, group);
+
+    if (status == LOCO_OK)
+        status = loci_store_complete(rt, name, loco_group_size(group), options, &o);
+    return status != LOCO_OK ? status
+           : loci_store_make(rt, LOCI_STORE_MET, parent, name, group, &o, LOCI_DOMAIN_NONE, out);
 }
 
 void loco_store_destroy(loco_store_t *s)
@@ -214,7 +234,7 @@ int loci_store_map(struct loco_store *s, int host)
 {
     if (loci_rank_is_dead(s, s->host[host]))
         return LOCO_OK;         /* what was mapped stays so */
-    for (int region = 0; region < LOCI_STORE_CLIENTS; region++)
+    for (int region = 0; region < (s->hosted ? LOCI_STORE_REGIONS : LOCI_STORE_CLIENTS); region++)
         if (loci_mem_map(s->rt, loci_store_mem(s, host, region)) == NULL && !s->sums)
             return loci_rank_is_dead(s, s->host[host]) ? LOCO_OK : LOCO_ERR_SYSTEM;
     return LOCO_OK;

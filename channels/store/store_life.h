@@ -4,6 +4,28 @@
 
 #include "store.h"
 
+/* How the members of a store get to know each other's memory. */
+enum loci_store_way {
+    LOCI_STORE_MET,             /* each makes its endpoint, and they meet */
+    LOCI_STORE_HOST, LOCI_STORE_USE     /* hosted (names/hosted.h): this is a host, or is not */
+};
+
+/* `options` with defaults put in, for a group of so many. LOCO_ERR_ARG; the log says why. */
+int loci_store_complete(loco_runtime_t *rt, const char *name, int members,
+                        const loco_store_options_t *options, loco_store_options_t *completed);
+/* The options are complete. `domain` is of a hosted store, whose group may have vacant ranks; a
+ * user still imports the hosts' keys into its endpoint. */
+int loci_store_make(loco_runtime_t *rt, enum loci_store_way way, const char *parent,
+                    const char *name, const loco_group_t *group,
+                    const loco_store_options_t *options, enum loci_domain domain,
+                    loco_store_t **store);
+
+/* store_hosted.c. At a host of a hosted store, in the thread that looks after it: the process of
+ * that rank, which is this peer, has gone. What it was about is undone, and what it had is kept for
+ * the next of its rank. LOCO_OK: the rank is vacant, and may be given to another. LOCO_ERR_AGAIN:
+ * not yet, call again; then, or after an error, the rank stays as it is. */
+int loci_store_vacate(struct loco_store *s, int rank, int peer);
+
 /* Map what can be mapped of a host. LOCO_ERR_SYSTEM: it must be, and cannot (the log says why). */
 int loci_store_map(struct loco_store *s, int host);
 

@@ -371,11 +371,54 @@ int loci_cell_gain(struct loci_client *c, loco_object_t object)
 
 /* ---- clients ---- */
 
+/* An entry that this version makes. */
+static bool is_entry(const struct loco_store *s, uint64_t entry)
+{
+    return loci_stock_kind(entry) <= LOCI_STOCK_CELLS && loci_stock_count(entry) > 0
+           && loci_stock_host(entry) < s->nhosts
+           && loci_stock_class(entry) < (int)LOCI_STORE_CLASSES;
+}
+
+/* What the last one in this place has left: it is this client's now. Whoever gave the place away
+ * has seen to it that the stock is in order (loci_store_vacate). */
+static int inherit(struct loci_client *c)
+{
+    c->turn = loci_load64(&c->stock->turn);
+    c->stamps = loci_load64(&c->stock->stamps);
+    if (c->turn % 2 != 0)
+        return LOCO_ERR_PROTOCOL;
+    for (unsigned at = LOCI_STOCK_ENTRIES; at > 0; at--) {
+        uint64_t entry = loci_load64(&c->stock->entry[at - 1]);
+
+        if (loci_stock_kind(entry) == LOCI_STOCK_NONE) {
+            push(&c->unused, c, at - 1);
+        } else if (!is_entry(c->s, entry)) {
+            return LOCO_ERR_PROTOCOL;
+        } else {
+            push(list_of(c, entry), c, at - 1);
+            c->in_stock++;
+        }
+    }
+    return LOCO_OK;
+}
+
+/* Its stock, which is mapped, or in this process's memory. */
+static int find_stock(struct loci_client *c, int thread)
+{
+    uint64_t at;
+    struct loci_mem *mem = loci_stock_mem(c->s, c->s->ep->group.rank, thread, &at);
+    unsigned char *p = c->s->hosted ? loci_mem_map(c->s->rt, mem) : loci_mem_ptr(mem);
+
+    if (p == NULL)
+        return loci_peer_alive(c->s->rt, mem->peer) ? LOCO_ERR_UNSUPPORTED : LOCO_ERR_PEER_DEAD;
+    c->stock = (struct loci_stock *)(void *)(p + at);
+    return LOCO_OK;
+}
+
 int loci_client_open(struct loco_store *s, int thread, struct loci_client **out)
 {
     struct loci_client *c = calloc(1, sizeof *c);
-    int rank = s->ep->group.rank;
-    unsigned char *mine = loci_mem_ptr(loci_endpoint_mem(s->ep, rank, LOCI_STORE_CLIENTS));
+    int rank = s->ep->group.rank, status;
 
     if (c != NULL) {
         c->status = calloc((size_t)s->nhosts, sizeof *c->status);
@@ -388,13 +431,21 @@ int loci_client_open(struct loco_store *s, int thread, struct loci_client **out)
     }
     c->s = s;
     c->number = NUMBER_OF_NONE + rank;
-    for (unsigned at = LOCI_STOCK_ENTRIES; at > 0; at--)
-        push(&c->unused, c, at - 1);
+    status = LOCO_OK;
+    if (thread >= 0) {
+        c->number = rank * s->threads + thread;
+        status = find_stock(c, thread);
+    }
+    if (status == LOCO_OK && c->stock != NULL && s->hosted)
+        status = inherit(c);
+    else
+        for (unsigned at = LOCI_STOCK_ENTRIES; at > 0; at--)
+            push(&c->unused, c, at - 1);
+    if (status != LOCO_OK) {
+        loci_client_free(c);
+        return status;
+    }
     *out = c;
-    if (thread < 0)
-        return LOCO_OK;
-    c->number = rank * s->threads + thread;
-    c->stock = (struct loci_stock *)(void *)(mine + (size_t)thread * sizeof *c->stock);
     return LOCO_OK;
 }
 

@@ -11,7 +11,8 @@
 #define LOCI_STOCK_ENTRIES 1015u
 struct loci_stock {
     uint64_t turn;                      /* odd: what it has changes */
-    uint64_t pad[7];
+    uint64_t stamps;                    /* of a hosted store: as in struct loci_client */
+    uint64_t pad[6];
     uint64_t entry[LOCI_STOCK_ENTRIES];
     uint64_t end;
 };
@@ -51,6 +52,18 @@ static inline uint64_t loci_stock_first(uint64_t entry)
     return entry & UINT32_MAX;
 }
 
+/* Where the stock of that thread of a member is. In its own memory; but of a hosted store at a
+ * host, so that it is there for who takes the member's place. */
+static inline struct loci_mem *loci_stock_mem(const struct loco_store *s, int rank, int thread,
+                                              uint64_t *at)
+{
+    uint64_t number = s->hosted ? (uint64_t)rank * (uint64_t)s->threads : 0;
+
+    *at = (number + (uint64_t)thread) * sizeof(struct loci_stock);
+    return loci_endpoint_mem(s->ep, s->hosted ? s->host[rank % s->nhosts] : rank,
+                             LOCI_STORE_CLIENTS);
+}
+
 /* In the link of what is in a pool, beside the next one: no block of an object has it there. */
 #define LOCI_IN_POOL (UINT64_C(1) << 63)
 
@@ -88,10 +101,15 @@ static inline void loci_stock_end(struct loci_client *c)
     loci_store64(&c->stock->turn, ++c->turn);
 }
 
-/* No two are the same in the life of the store. */
+/* No two are the same in the life of the store: who takes the place of another goes on where that
+ * has stopped. */
 static inline uint64_t loci_client_stamp(struct loci_client *c)
 {
-    return (uint64_t)(c->number + 1) << 46 | ++c->stamps;
+    uint64_t stamp = (uint64_t)(c->number + 1) << 46 | ++c->stamps;
+
+    if (c->s->hosted && c->stock != NULL)
+        loci_store64(&c->stock->stamps, c->stamps);
+    return stamp;
 }
 
 /* Take a block of that class, or a cell, at a host: it stays in the stock, in entry *at by itself,

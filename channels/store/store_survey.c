@@ -252,8 +252,9 @@ static int is_in_order(void *arg)
 
 static int read_stock(struct loci_survey *v, int rank, int thread, struct loci_stock *stock)
 {
-    struct loci_mem *mem = loci_endpoint_mem(v->s->ep, rank, LOCI_STORE_CLIENTS);
-    struct reading r = { v, mem, (uint64_t)thread * sizeof *stock, stock };
+    uint64_t at;
+    struct loci_mem *mem = loci_stock_mem(v->s, rank, thread, &at);
+    struct reading r = { v, mem, at, stock };
     const struct loci_reason why = {
         .what = v->s->ep->name, .at = mem, .peer = v->s->ep->group.peer[rank],
         .timeout_ns = IN_ORDER,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hosted.h"
 #include "memory/poison.h"
 #include "move/rma.h"
 #include "names.h"
@@ -191,6 +192,10 @@ void loci_endpoint_destroy(struct loci_endpoint *ep)
     if (ep == NULL)
         return;
     loci_living_remove(ep->rt, &ep->living);
+    if (ep->hosted) {
+        loci_hosted_destroy(ep);
+        return;
+    }
     /* What threads of ours have posted there comes before the word that they have left. */
     if (!ep->rt->ops->synchronous)
         loci_finish(ep->rt, -1, &ep->group);

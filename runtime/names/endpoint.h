@@ -72,6 +72,7 @@ struct loci_endpoint {
     struct loci_endpoint_spec spec;     /* names copied */
     char name[LOCI_NAME_MAX];
     struct loco_group group;            /* a copy: members' peer indices */
+    bool hosted;                        /* hosted.h: in no table of names */
     enum loci_domain domain;            /* of the words in all regions; every mem[] has it */
     /* [rank * nregions + region]; own ones at own rank; kind NONE until connected. */
     struct loci_mem *mem;

@@ -46,7 +46,7 @@ static void choose_hosts(struct store_state *s, int processes)
     s->options.nhosts = n;
 }
 
-static void choose(struct store_state *s, const struct sim_run *run)
+void store_choose(struct store_state *s, const struct sim_run *run)
 {
     bool named = false;
 
@@ -223,6 +223,7 @@ static int by_run(struct store_client *c)
     return store_ended(c, status);
 }
 
+/* Of a hosted store its host scavenges, and nobody else. */
 static int scavenge(struct store_client *c)
 {
     int status = loco_store_scavenge(c->u->store, NULL);
@@ -231,13 +232,13 @@ static int scavenge(struct store_client *c)
 }
 
 /* A conflict ends it, and the death of a host; the next may do better. */
-static int one_round(struct store_client *c)
+int store_one_round(struct store_client *c)
 {
     int result;
 
     if (loci_sim_draw(16) == 0)
         PASS(store_reopen(c));
-    if (loci_sim_draw(32) == 0 && scavenge(c) == SIM_WRONG)
+    if (!c->u->s->hosted && loci_sim_draw(32) == 0 && scavenge(c) == SIM_WRONG)
         return SIM_WRONG;
     c->kind = CHANGE + (int)loci_sim_draw(KINDS - CHANGE);
     result = loci_sim_draw(3) == 0 ? by_run(c) : by_hand(c, loci_sim_draw(3) == 0);
@@ -251,19 +252,25 @@ static int can_begin(void *arg)
     return s->set_up || s->gave_up || loci_sim_is_stopped(s->first);
 }
 
-/* The accounts: one thread makes them, and where it stops all do. */
-static int set_up(struct store_client *c, int thread)
+int store_make_accounts(struct store_client *c)
 {
-    struct store_user *u = c->u;
     int result;
 
-    if (u->rank != u->s->first || thread != 0)
-        sim_wait(u->rt, can_begin, u->s);
     c->kind = SET_UP;
     result = by_run(c);
     if (result == SIM_FINE)
-        u->s->set_up = true;
+        c->u->s->set_up = true;
     return result;
+}
+
+/* One thread makes them, and where it stops all do. */
+static int set_up(struct store_client *c, int thread)
+{
+    struct store_user *u = c->u;
+
+    if (u->rank != u->s->first || thread != 0)
+        sim_wait(u->rt, can_begin, u->s);
+    return store_make_accounts(c);
 }
 
 static int thread_main(void *arg, int thread)
@@ -278,7 +285,7 @@ static int thread_main(void *arg, int thread)
         u->s->gave_up = true;
     /* Nobody can make them where the host of a root has died. */
     for (int i = 0; i < u->run->rounds && u->s->set_up && result != SIM_WRONG; i++)
-        result = one_round(&c);
+        result = store_one_round(&c);
     if (result == SIM_WRONG)
         return result;
     loco_tx_close(c.tx);
@@ -313,7 +320,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     struct sim_seat seat = sim_seat(s->common.place, rt, rank);
     int result;
 
-    choose(s, run);
+    store_choose(s, run);
     TRY(run, loco_store_create(rt, NULL, "store", loco_everyone(rt), &s->options, &u.store));
     result = use(&u, &seat);
     s->gave_up = s->gave_up || rank == s->first;

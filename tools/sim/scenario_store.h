@@ -41,6 +41,7 @@ struct store_state {
     bool indirect[STORE_SLOTS_MAX];
     size_t len;                 /* of all values; 0: drawn for each */
     bool tight;                 /* little memory, which is filled at the end */
+    bool hosted;                /* scenario_hosted.c: process 0 keeps all, and takes it along */
     int host[2];                /* ranks */
     loco_store_options_t options;
     struct sim_tx_history history;
@@ -106,6 +107,11 @@ size_t store_encode(const struct store_client *c, enum store_kind kind,
                     const struct store_value *v, unsigned char *out);
 int store_decode(const struct store_client *c, enum store_kind kind, const unsigned char *bytes,
                  size_t have, size_t len, struct store_value *v);
+
+/* What a run is like: drawn once. The accounts, by one thread of all. Some transaction or other. */
+void store_choose(struct store_state *s, const struct sim_run *run);
+int store_make_accounts(struct store_client *c);
+int store_one_round(struct store_client *c);
 
 /* Parts of a transaction. */
 loco_object_t store_root(const struct store_client *c, int slot);

@@ -15,6 +15,8 @@ bool store_host_died(const struct store_user *u)
 {
     const loco_store_options_t *o = &u->s->options;
 
+    if (u->s->hosted)
+        return loci_sim_is_stopped(0);
     if (u->run->one_node)
         return false;                   /* its memory is there */
     for (int i = 0; i < o->nhosts; i++)

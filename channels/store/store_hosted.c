@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Hosted stores: members come and go, and take each other's places.
+ *
+ * A member is a rank, for as long as its process has it. What belongs to the rank lies at the hosts,
+ * its stocks too, and goes on to the next one: log slots with the number of their last transaction,
+ * which never comes twice; the blocks and cells of the stocks; the number of stamps that were
+ * written. So a process that leaves gives nothing back, and one that dies leaves its place in one of
+ * two states:
+ *
+ *   - between two turns of its stocks (store_memory.c): all is in order. A log slot may be undecided,
+ *     of a transaction that was about to own its first cell, and owns none: the next one decides it,
+ *     for it looks at the status before it writes to the slot
+ *   - within a turn: cells may be owned by its slots, and blocks be in no stock. That is what
+ *     scavenging is for: it settles the cells, and finds the blocks. Then the stocks are made empty.
+ *
+ * The rank is given to another only after that. Those who meet a cell of the gone in the meantime
+ * wait for their patience and undo it, as of somebody who is slow: they do not know who has died. */
+
+#include "config.h"
+
+#include "store_cell.h"
+#include "store_life.h"
+#include "store_memory.h"
+
+/* Whether it has died within a turn; or an error. */
+static int is_in_turn(struct loco_store *s, int rank)
+{
+    for (int thread = 0; thread < s->threads; thread++) {
+        uint64_t at, turn;
+        struct loci_mem *mem = loci_stock_mem(s, rank, thread, &at);
+        int status = loci_read64(s->rt, mem, at + offsetof(struct loci_stock, turn), &turn, NULL);
+
+        if (status != LOCO_OK)
+            return status;
+        if (turn % 2 != 0)
+            return 1;
+    }
+    return 0;
+}
+
+static int empty_stocks(struct loco_store *s, int rank)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK, done;
+
+    for (int thread = 0; thread < s->threads && status == LOCO_OK; thread++) {
+        uint64_t at, turn;
+        struct loci_mem *mem = loci_stock_mem(s, rank, thread, &at);
+
+        status = loci_read64(s->rt, mem, at + offsetof(struct loci_stock, turn), &turn, NULL);
+        for (unsigned i = 0; i < LOCI_STOCK_ENTRIES && status == LOCO_OK; i++)
+            status = loci_write64(s->rt, mem, at + offsetof(struct loci_stock, entry) + 8 * i, 0,
+                                  &ack);
+        if (status == LOCO_OK && turn % 2 != 0)
+            status = loci_write64(s->rt, mem, at + offsetof(struct loci_stock, turn), turn + 1,
+                                  &ack);
+    }
+    done = loco_ack_wait(s->rt, &ack);
+    return status != LOCO_OK ? status : done;
+}
+
+/* It counts as dead from here on, and what it had is found. So is what others have had that count as
+ * dead, whose stocks must not be used any more then: that is why nobody else does. If two have died
+ * within turns, neither is sure of the other's stock before both count as dead. */
+static int clean_up(struct loco_store *s, int rank, int peer)
+{
+    loco_store_scavenged_t found;
+    int status = is_in_turn(s, rank);
+
+    if (status <= 0)
+        return status;
+    if (s->ep->group.peer[rank] == LOCI_VACANT)
+        loci_hosted_set_member(s->ep, rank, peer);
+    status = loco_store_scavenge(s, &found);
+    if (status == LOCO_OK && found.left > 0)
+        status = LOCO_ERR_AGAIN;
+    return status == LOCO_OK ? empty_stocks(s, rank) : status;
+}
+
+int loci_store_vacate(struct loco_store *s, int rank, int peer)
+{
+    int status = clean_up(s, rank, peer);
+
+    if (status == LOCO_OK && s->ep->group.peer[rank] != LOCI_VACANT)
+        loci_hosted_set_member(s->ep, rank, LOCI_VACANT);
+    return status;
+}
