@@ -349,14 +349,15 @@ static void no_memory(struct loci_sim_result *result)
 
 #define STEP_LIMIT UINT64_C(1000000)    /* of a run as its scenario has it by default */
 
-/* More where there is more to do. */
+/* More where there is more to do, or where waiters that sleep at once look again and again. */
 static uint64_t step_limit(const struct sim_case *c)
 {
     const struct sim_scenario *s = c->scenario;
+    uint64_t most = c->asleep ? 4 * STEP_LIMIT : STEP_LIMIT;
     uint64_t usual = (uint64_t)s->processes * (uint64_t)s->threads * (uint64_t)s->rounds;
     uint64_t work = (uint64_t)c->processes * (uint64_t)c->threads * (uint64_t)c->rounds;
 
-    return work <= usual ? STEP_LIMIT : STEP_LIMIT * ((work + usual - 1) / usual);
+    return work <= usual ? most : most * ((work + usual - 1) / usual);
 }
 
 static void configure(struct loci_sim_config *config, const struct sim_case *c,
