@@ -238,6 +238,9 @@ struct loci_apart {
 #define LOCI_APART_MAX (sizeof(struct loci_apart) + LOCI_NODE_KEY_MAX + LOCI_INDEX_VALUE_MAX)
 _Static_assert(LOCI_APART_MAX <= LOCO_STORE_VALUE_MAX, "it is an object");
 
+#ifdef LOCO_SIM
+extern size_t loci_apart_notes;
+#endif
 /* The object that a key's value had, by a hash of the key. */
 struct loci_apart_note {
     uint64_t hash;

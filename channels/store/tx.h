@@ -28,6 +28,9 @@ struct loci_item {
     uint32_t len;               /* and the length of the value */
     uint16_t block_at, cell_at; /* entries of the stock */
     uint8_t class, flags;
+#ifdef LOCO_TX_PARTS
+    uint64_t logged;            /* the block of the log, of that entry, for one in place; 0: none */
+#endif
 };
 
 /* The plain word that was seen last of an object, and the length of its value (tx_look.c). */
@@ -138,6 +141,16 @@ static inline struct loci_block_header *loci_tx_image(struct loco_tx *tx,
 static inline bool loci_tx_is_in_place(const struct loci_item *item)
 {
     return !loci_tx_has(LOCI_TX_COPY) && (item->flags & LOCI_ITEM_IN_PLACE) != 0;
+}
+
+static inline uint64_t loci_tx_logged(const struct loci_item *item)
+{
+#ifdef LOCO_TX_PARTS
+    return item->logged;
+#else
+    (void)item;
+    return 0;
+#endif
 }
 
 /* Whether all cells looked at but `but` have the words that they had: LOCO_OK, or

@@ -40,6 +40,7 @@
 
 #ifdef LOCO_TX_PARTS
 unsigned loci_tx_parts = LOCI_TX_ALL;
+size_t loci_tx_room;
 #endif
 
 #define TOO_OLD INT64_C(60000000000)    /* ns */
@@ -126,6 +127,8 @@ static void leave_behind(struct commit *c, struct loci_item *item)
 {
     if (item->block != 0 && !loci_tx_is_in_place(item))
         loci_stock_give(c->client, item->block_at);
+    else if (item->block != 0 && loci_tx_logged(item) != 0)
+        loci_stock_put_back(c->client, item->block_at);
     if ((item->flags & LOCI_ITEM_NEW) != 0)
         loci_stock_give(c->client, item->cell_at);
     item->flags = 0;
@@ -233,6 +236,23 @@ static bool is_one_lane(const struct commit *c, int host)
     return true;
 }
 
+/* Which cells it will own, and which words they have and are to have: of those in place, with the
+ * blocks of the log. */
+static void fill_image(struct commit *c)
+{
+    c->image.n = (uint64_t)c->n;
+    c->image.heartbeat = c->tx->heartbeat;
+    for (int i = 0; i < c->n; i++) {
+        const struct loci_item *item = c->item[i];
+        uint64_t logged = loci_tx_logged(item);
+
+        c->image.entry[i] = (struct loci_log_entry){
+            item->object, item->word, logged != 0 ? loci_cell_next(item->word, logged) : c->new[i],
+        };
+    }
+    loci_log_fill(&c->image, c->seq);
+}
+
 static bool is_decided(uint64_t status)
 {
     return loci_status_state(status) == LOCI_TX_ABORTED
@@ -268,13 +288,18 @@ static int find_status(struct commit *c, int host)
 static int begin_without(struct commit *c)
 {
     uint64_t *last = &c->client->status[0];
+    int status;
 
     c->slot = loci_slot_of(c->s, c->client->number, 0);
     c->seq = (loci_status_seq(*last) + 1) & LOCI_CELL_SEQ;
     c->owned = loci_cell_owned(c->slot, c->seq);
     c->status = *last = loci_status(c->seq, LOCI_TX_ACTIVE);
     c->log = (loco_ack_t)LOCO_ACK_INIT;
-    return LOCO_OK;
+    if (!loci_tx_has(LOCI_TX_VALUES))
+        return LOCO_OK;
+    fill_image(c);
+    status = loci_log_write(c->s, c->slot, &c->image, &c->log);
+    return status == LOCO_OK && is_one_lane(c, 0) ? status : loci_tx_wait(c->tx, status, &c->log);
 }
 
 /* Step 1. */
@@ -291,12 +316,7 @@ static int begin_log(struct commit *c)
         return status;
     c->seq = (loci_status_seq(c->status) + 1) & LOCI_CELL_SEQ;
     c->owned = loci_cell_owned(c->slot, c->seq);
-    c->image.n = (uint64_t)c->n;
-    c->image.heartbeat = c->tx->heartbeat;
-    for (int i = 0; i < c->n; i++)
-        c->image.entry[i] = (struct loci_log_entry){ c->item[i]->object, c->item[i]->word,
-                                                     c->new[i] };
-    loci_log_fill(&c->image, c->seq);
+    fill_image(c);
     c->log = (loco_ack_t)LOCO_ACK_INIT;
     c->log_old = UNKNOWN;
     c->client->knows_status[host] = false;
@@ -396,6 +416,25 @@ static int write_blocks(struct commit *c)
     return status == LOCO_OK ? place_blocks(c) : status;
 }
 
+/* Values go to the log before they are written over others. */
+static int log_values(struct commit *c)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = LOCO_OK;
+
+    for (int i = 0; i < c->n && status == LOCO_OK; i++) {
+        struct loci_item *item = c->item[i];
+        struct loci_block_header *image = loci_tx_image(c->tx, item);
+        uint64_t word = loci_cell_next(item->word, loci_tx_logged(item));
+
+        if (loci_tx_logged(item) == 0)
+            continue;
+        loci_image_seal(c->s, image, loci_client_stamp(c->client), item->object, word, item->len);
+        status = loci_image_write(c->s, image, item->object, word, &ack);
+    }
+    return loci_tx_wait(c->tx, status, &ack);
+}
+
 /* Step 2. Cells that are mapped are taken here and now, one by one, up to the first that cannot. */
 static int own(struct commit *c)
 {
@@ -425,6 +464,8 @@ static int own(struct commit *c)
             note_in_the_way(c, i);
             status = LOCO_ERR_CONFLICT;
         }
+    if (status == LOCO_OK && loci_tx_has(LOCI_TX_VALUES))
+        status = log_values(c);
     return status == LOCO_OK && blocks_last ? write_blocks(c) : status;
 }
 

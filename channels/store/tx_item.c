@@ -107,7 +107,7 @@ static int reserve(struct loco_tx *tx, size_t bytes, size_t *at)
 
 void loci_tx_drop_block(struct loco_tx *tx, struct loci_item *item)
 {
-    if (item->block != 0 && !loci_tx_is_in_place(item))
+    if (item->block != 0 && (!loci_tx_is_in_place(item) || loci_tx_logged(item) != 0))
         loci_stock_put_back(tx->client, item->block_at);
     item->block = 0;
 }
@@ -119,6 +119,24 @@ void loci_tx_put_back(struct loco_tx *tx, struct loci_item *item)
         loci_stock_put_back(tx->client, item->cell_at);
     item->flags &= (uint8_t)~LOCI_ITEM_NEW;
 }
+
+#ifdef LOCO_TX_PARTS
+/* What is written over its block is written to another one before. */
+static int take_log(struct loco_tx *tx, struct loci_item *item)
+{
+    unsigned at;
+    int status = LOCO_OK;
+
+    if (!loci_tx_has(LOCI_TX_VALUES) || item->logged != 0)
+        return LOCO_OK;
+    loci_stock_begin(tx->client);
+    status = loci_block_take(tx->client, loci_object_host(item->object), item->class, &at,
+                             &item->logged);
+    loci_stock_end(tx->client);
+    item->block_at = (uint16_t)at;
+    return status;
+}
+#endif
 
 /* A block of that class, instead of the one that it has, if that is another. */
 static int take_block(struct loco_tx *tx, struct loci_item *item, int class)
@@ -133,7 +151,9 @@ static int take_block(struct loco_tx *tx, struct loci_item *item, int class)
         item->block = loci_cell_block(item->word);
         item->class = (uint8_t)class;
         item->flags |= LOCI_ITEM_IN_PLACE;
-        return LOCO_OK;
+#ifdef LOCO_TX_PARTS
+        return take_log(tx, item);
+#endif
     }
     loci_stock_begin(tx->client);
     status = loci_block_take(tx->client, loci_object_host(item->object), class, &at, &block);
@@ -158,7 +178,7 @@ int loci_tx_set_value(struct loco_tx *tx, struct loci_item *item, const void *va
     if (item->block == 0 || bytes > loci_image_len(item->len))
         status = reserve(tx, bytes, &at);
     if (status == LOCO_OK)
-        status = take_block(tx, item, loci_class_for(len));
+        status = take_block(tx, item, loci_class_for(loci_tx_roomy(len)));
     if (status != LOCO_OK)
         return status;
     image = tx->buffer + at;

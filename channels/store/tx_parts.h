@@ -18,13 +18,20 @@
  *            the old one (so of the same length) while the cell is owned, which a plain write
  *            gives back
  *
- * And CHAINS: operations that need not wait for each other are on their way together. */
+ * And CHAINS: operations that need not wait for each other are on their way together.
+ *
+ * One more is there only where COPY is not, as in databases that log values: VALUES. Once its cells
+ * are owned, a transaction writes what they are to be to other blocks, its log, and then over the
+ * old ones. Where its owner dies, somebody who knows that finishes what is whole in its log, and
+ * gives back the other cells; until then whoever meets one of these waits. */
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum loci_tx_part {
     LOCI_TX_COPY = 1, LOCI_TX_LOG = 2, LOCI_TX_CHECK = 4, LOCI_TX_SINGLE = 8, LOCI_TX_CHAINS = 16,
-    LOCI_TX_ALL = 31
+    LOCI_TX_ALL = 31,
+    LOCI_TX_VALUES = 32
 };
 
 #if defined LOCO_SIM && !defined LOCO_TX_PARTS
@@ -33,15 +40,25 @@ enum loci_tx_part {
 
 #ifdef LOCO_TX_PARTS
 extern unsigned loci_tx_parts;
+/* Blocks have room for values of so many bytes at least, so that longer ones can be written over
+ * those that are there. */
+extern size_t loci_tx_room;
 static inline bool loci_tx_has(enum loci_tx_part part)
 {
     return (loci_tx_parts & part) != 0;
 }
+static inline size_t loci_tx_roomy(size_t len)
+{
+    return len < loci_tx_room ? loci_tx_room : len;
+}
 #else
 static inline bool loci_tx_has(enum loci_tx_part part)
 {
-    (void)part;
-    return true;
+    return part != LOCI_TX_VALUES;
+}
+static inline size_t loci_tx_roomy(size_t len)
+{
+    return len;
 }
 #endif
 

@@ -27,10 +27,16 @@
 #define LOCI_ROOT_BITS_MAX 12u
 #define LOCI_SEGMENT_BITS 8u            /* that it has before it is divided; */
 #define LOCI_SEGMENT_BITS_MAX 12u       /* or at most */
+#define LOCI_ROOT_BITS_ROOM LOCI_ROOT_BITS_MAX
+#define LOCI_SEGMENT_BITS_ROOM LOCI_SEGMENT_BITS_MAX
 #else
-#define LOCI_ROOT_BITS_MAX 2u
-#define LOCI_SEGMENT_BITS 2u
-#define LOCI_SEGMENT_BITS_MAX 3u
+/* 2, 2 and 3: all that happens to a directory happens to small ones. But those of benchmarks. */
+extern unsigned loci_hash_bits[3];
+#define LOCI_ROOT_BITS_MAX (loci_hash_bits[0])
+#define LOCI_SEGMENT_BITS (loci_hash_bits[1])
+#define LOCI_SEGMENT_BITS_MAX (loci_hash_bits[2])
+#define LOCI_ROOT_BITS_ROOM 12u
+#define LOCI_SEGMENT_BITS_ROOM 12u
 #endif
 #define LOCI_DIRECTORY_BITS_MAX (LOCI_ROOT_BITS_MAX + LOCI_SEGMENT_BITS_MAX)
 
@@ -62,11 +68,11 @@ struct loci_segment {
 /* With room for the largest. */
 union loci_root_buffer {
     struct loci_hash_root root;
-    unsigned char bytes[sizeof(struct loci_hash_root) + (8u << LOCI_ROOT_BITS_MAX)];
+    unsigned char bytes[sizeof(struct loci_hash_root) + (8u << LOCI_ROOT_BITS_ROOM)];
 };
 union loci_segment_buffer {
     struct loci_segment segment;
-    unsigned char bytes[sizeof(struct loci_segment) + (8u << LOCI_SEGMENT_BITS_MAX)];
+    unsigned char bytes[sizeof(struct loci_segment) + (8u << LOCI_SEGMENT_BITS_ROOM)];
 };
 
 static inline size_t loci_root_bytes(const struct loci_hash_root *root)

@@ -15,6 +15,7 @@
 
 #ifdef LOCO_SIM
 uint64_t loci_hash_mask = UINT64_MAX;
+unsigned loci_hash_bits[3] = { 2, 2, 3 };
 #define MASK loci_hash_mask
 #else
 #define MASK UINT64_MAX

@@ -73,6 +73,7 @@ static int split(struct loci_index *ix, loco_object_t object)
     unsigned bits, at = cut_of(leaf, &bits);
     int status;
 
+    loci_index_count(ix, LOCI_STATS_SPLITS, 1);
     loci_node_split_at(leaf, at, fence_of(ix, loci_node_key(leaf, at), bits), right);
     status = loci_index_new(ix, right, loci_node_bytes(right), &new);
     leaf->right = new;

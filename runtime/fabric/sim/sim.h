@@ -160,6 +160,8 @@ int64_t loci_sim_time(void);
 uint64_t loci_sim_process_steps(int rank);
 /* Where the process has that memory of its own, the device's too: to look there without a step. */
 unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine);
+/* Another process stops for ever, now, as by a fault. */
+void loci_sim_kill(int rank);
 /* Whether process `rank` was stopped by a fault, and whether this one has been told. */
 bool loci_sim_is_stopped(int rank);
 

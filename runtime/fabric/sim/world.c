@@ -506,6 +506,11 @@ uint64_t loci_sim_process_steps(int rank)
     return loci_sim_world->process[rank].steps;
 }
 
+void loci_sim_kill(int rank)
+{
+    loci_sim_stop(&loci_sim_world->process[rank]);
+}
+
 bool loci_sim_is_stopped(int rank)
 {
     return loci_sim_world->process[rank].stopped;
