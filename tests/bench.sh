@@ -63,6 +63,22 @@ status 0 "a tree in virtual time" '^4 clients: [1-9]' \
     "$builddir/bench/index_sim" --clients 4 --keys 500 --time 0.1
 status 0 "the same, in place" '^4 clients: [1-9]' \
     "$builddir/bench/index_sim" --clients 4 --keys 500 --time 0.1 --in-place
+status 0 "with a log of values" '^4 clients: [1-9]' \
+    "$builddir/bench/index_sim" --clients 4 --keys 500 --time 0.1 --mix d --way values
+status 0 "a hash table in virtual time" '^4 clients: [1-9]' \
+    "$builddir/bench/index_sim" --index hash --clients 4 --keys 500 --time 0.1
+status 0 "a table that grows a subtable at a time" '^4 clients: [1-9]' \
+    "$builddir/bench/index_sim" --index race --clients 4 --keys 500 --time 0.1 --mix d
+status 2 "a table that has no scans" "only a tree has scans" \
+    "$builddir/bench/index_sim" --index hash --mix e
+status 0 "inserts around a death" '[1-9] cells put right; [1-9][0-9]* keys found, 0 not' \
+    "$builddir/bench/index_timeline" --clients 9 --keys 500 --time 13 --kill 3 --way values
+status 0 "a client dies that grows a subtable" '[1-9] of them wait for the dead for ever' \
+    "$builddir/bench/index_timeline" --index race --clients 6 --keys 4000 --time 12 --kill 1 \
+    --growing --race-bits 3 --race-buckets 128
+status 0 "figures of indexes" '^c *uniform *[1-9]' \
+    "$srcdir/bench/index_figures" --build "$builddir" --figures mixes,looks --clients 4 --looking 4 \
+    --keys 500 --time 0.1 --output "$work/indexes"
 status 0 "the memory of a tree" 'bytes per key' "$builddir/bench/index_memory" --keys 3000 --updates 3000
 status 2 "no such mix" "mixes takes" "$srcdir/bench/index_compare" --build "$builddir" --mixes g
 status 0 "commits of SmallBank around a death" '^killed *milliseconds without a commit .*[0-9] % before' \
