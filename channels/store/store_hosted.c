@@ -5,17 +5,19 @@
  * A member is a rank, for as long as its process has it. What belongs to the rank lies at the hosts,
  * its stocks too, and goes on to the next one: log slots with the number of their last transaction,
  * which never comes twice; the blocks and cells of the stocks; the number of stamps that were
- * written. So a process that leaves gives nothing back, and one that dies leaves its place in one of
- * two states:
+ * written. So a process that leaves gives nothing back, and one that dies leaves its place in one
+ * of two states:
  *
- *   - between two turns of its stocks (store_memory.c): all is in order. A log slot may be undecided,
- *     of a transaction that was about to own its first cell, and owns none: the next one decides it,
- *     for it looks at the status before it writes to the slot
+ *   - between two turns of its stocks (store_memory.c): all is in order. A log slot may be
+ *     undecided, of a transaction that was about to own its first cell, and owns none: the next one
+ *     decides it, for it looks at the status before it writes to the slot
  *   - within a turn: cells may be owned by its slots, and blocks be in no stock. That is what
- *     scavenging is for: it settles the cells, and finds the blocks. Then the stocks are made empty.
+ *     scavenging is for: it settles the cells, and finds the blocks. Then the stocks are made
+ *     empty.
  *
  * The rank is given to another only after that. Those who meet a cell of the gone in the meantime
- * wait for their patience and undo it, as of somebody who is slow: they do not know who has died. */
+ * wait for their patience and undo it, as of somebody who is slow: they do not know who has
+ * died. */
 
 #include "config.h"
 
@@ -60,9 +62,9 @@ static int empty_stocks(struct loco_store *s, int rank)
     return status != LOCO_OK ? status : done;
 }
 
-/* It counts as dead from here on, and what it had is found. So is what others have had that count as
- * dead, whose stocks must not be used any more then: that is why nobody else does. If two have died
- * within turns, neither is sure of the other's stock before both count as dead. */
+/* It counts as dead from here on, and what it had is found. So is what others have had that count
+ * as dead, whose stocks must not be used any more then: that is why nobody else does. If two have
+ * died within turns, neither is sure of the other's stock before both count as dead. */
 static int clean_up(struct loco_store *s, int rank, int peer)
 {
     loco_store_scavenged_t found;
