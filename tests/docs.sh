@@ -152,6 +152,8 @@ compare_options() {
     plain "$srcdir/docs/$tool.1" | options >"$work/page"
     comm -3 "$work/help" "$work/page" | tr -d '\t' | grep -v -e '--help' -e '--version'
 }
+compare_options loco-agent >"$work/bad"
+check "the options of loco-agent are those of its page" "$work/bad"
 compare_options loco-info >"$work/bad"
 check "the options of loco-info are those of its page" "$work/bad"
 compare_options loco-perf >"$work/bad"
@@ -230,7 +232,9 @@ guide_programs "$guide" "$work/run"
 prepare_build_tree() {
     mkdir "$work/bin"
     printf '#!/bin/sh\nexec "$@"\n' >"$work/bin/loco-run"
-    chmod +x "$work/bin/loco-run"
+    printf '#!/bin/sh\nexec "%s/tools/loco-agent" "$@"\n' "$builddir" >"$work/bin/loco-agent"
+    chmod +x "$work/bin/loco-run" "$work/bin/loco-agent"
+    export XDG_RUNTIME_DIR="$work"      # for sockets of pools
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
         -e "s|^includedir=.*|includedir=$srcdir/include|" "$builddir/loco.pc" >"$work/loco.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"

@@ -50,7 +50,7 @@ grep '^loco_' "$work/lib" | comm -13 "$work/declared" - >"$work/bad"
 check "exported loco_ functions are declared in a public header" "$work/bad"
 
 if [ -e "$component" ]; then
-    for file in "$mpi" "$component" "$builddir/tools/.libs/"loco-[ip]* \
+    for file in "$mpi" "$component" "$builddir/tools/.libs/"loco-[aip]* \
                 "$builddir/mpi_examples/.libs/"* "$builddir/bench/.libs/"*; do
         [ ! -f "$file" ] || needed "$file"
     done | sort -u >"$work/needed"

@@ -162,6 +162,8 @@ struct loco_store {
     int threads;
     bool sums;                          /* blocks may be written by a network: they have sums */
     bool hosted;                        /* store_hosted.c: members come and go */
+    void (*gone)(void *ctx);            /* nullable: called when it has been destroyed */
+    void *gone_ctx;
 
     pthread_mutex_t scavenging;         /* of the next; held while this process does */
     struct loci_client *scavenger;      /* without a stock; NULL: it never did */

@@ -2,8 +2,8 @@
 
 /* Hosted stores: members come and go, and take each other's places.
  *
- * A member is a rank, for as long as its process has it. What belongs to the rank lies at the hosts,
- * its stocks too, and goes on to the next one: log slots with the number of their last transaction,
+ * A member is a rank, for as long as its process has it. What belongs to the rank lies at the
+ * hosts, its stocks too, and goes on to the next one: log slots with the number of their last transaction,
  * which never comes twice; the blocks and cells of the stocks; the number of stamps that were
  * written. So a process that leaves gives nothing back, and one that dies leaves its place in one
  * of two states:
@@ -65,24 +65,30 @@ static int empty_stocks(struct loco_store *s, int rank)
 /* It counts as dead from here on, and what it had is found. So is what others have had that count
  * as dead, whose stocks must not be used any more then: that is why nobody else does. If two have
  * died within turns, neither is sure of the other's stock before both count as dead. */
-static int clean_up(struct loco_store *s, int rank, int peer)
+static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
 {
     loco_store_scavenged_t found;
     int status = is_in_turn(s, rank);
 
     if (status <= 0)
         return status;
+    if (loci_peer_alive(s->rt, peer))
+        return LOCO_ERR_AGAIN;          /* its end is not known yet, or it goes on */
     if (s->ep->group.peer[rank] == LOCI_VACANT)
         loci_hosted_set_member(s->ep, rank, peer);
     status = loco_store_scavenge(s, &found);
     if (status == LOCO_OK && found.left > 0)
         status = LOCO_ERR_AGAIN;
-    return status == LOCO_OK ? empty_stocks(s, rank) : status;
+    if (status == LOCO_OK)
+        status = empty_stocks(s, rank);
+    if (status == LOCO_OK && cleaned != NULL)
+        *cleaned = true;
+    return status;
 }
 
-int loci_store_vacate(struct loco_store *s, int rank, int peer)
+int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned)
 {
-    int status = clean_up(s, rank, peer);
+    int status = clean_up(s, rank, peer, cleaned);
 
     if (status == LOCO_OK && s->ep->group.peer[rank] != LOCI_VACANT)
         loci_hosted_set_member(s->ep, rank, LOCI_VACANT);

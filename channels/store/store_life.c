@@ -226,6 +226,8 @@ void loco_store_destroy(loco_store_t *s)
     loci_client_free(s->scavenger);
     pthread_mutex_destroy(&s->scavenging);
     pthread_mutex_destroy(&s->lock);
+    if (s->gone != NULL)
+        s->gone(s->gone_ctx);
     free(s);
 }
 

@@ -23,8 +23,9 @@ int loci_store_make(loco_runtime_t *rt, enum loci_store_way way, const char *par
 /* store_hosted.c. At a host of a hosted store, in the thread that looks after it: the process of
  * that rank, which is this peer, has gone. What it was about is undone, and what it had is kept for
  * the next of its rank. LOCO_OK: the rank is vacant, and may be given to another. LOCO_ERR_AGAIN:
- * not yet, call again; then, or after an error, the rank stays as it is. */
-int loci_store_vacate(struct loco_store *s, int rank, int peer);
+ * not yet, call again; then, or after an error, the rank stays as it is. *cleaned, nullable: it had
+ * died in the middle of something. */
+int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned);
 
 /* Map what can be mapped of a host. LOCO_ERR_SYSTEM: it must be, and cannot (the log says why). */
 int loci_store_map(struct loco_store *s, int host);

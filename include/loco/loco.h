@@ -44,6 +44,7 @@
 #include <loco/log.h>
 #include <loco/multicast.h>
 #include <loco/owned_var.h>
+#include <loco/pool.h>
 #include <loco/queue.h>
 #include <loco/region.h>
 #include <loco/ringbuffer.h>

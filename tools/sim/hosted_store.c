@@ -50,5 +50,6 @@ int sim_hosted_learn(loco_store_t *store, const struct sim_hosted_keys *keys)
 
 int sim_hosted_vacate(loco_store_t *store, int place, int process)
 {
-    return loci_store_vacate(store, place + 1, store->rt->everyone->peer[process]);
+    return loci_store_vacate(store, place + 1, store->rt->everyone->peer[process],
+                             NULL);
 }

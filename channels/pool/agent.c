@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* An agent: who comes and goes. See agent.h. */
+
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "descriptor.h"
+#include "observe/mistake.h"
+#include "runtime.h"
+#include "threads/worker.h"
+
+#define BACKLOG 256
+#define EVENTS 64
+
+static const char call[] = "loco_agent_start";
+
+/* What an event is of. */
+struct watch {
+    struct loci_agent_client *client;
+    bool is_process;                    /* its end, not its connection */
+};
+
+/* A connection. Its process has a place, or only asks. The kernel tells of the process's end by its
+ * own descriptor too, for the connection may be a child's as well. */
+struct loci_agent_client {
+    struct loci_agent_client *next;
+    struct loco_agent *agent;
+    struct watch connection, process;
+    int fd, pid_fd;                     /* pid_fd -1: the system has none, or not yet a place */
+    int place;                          /* -1: none */
+    uint64_t number;
+    bool asks;                          /* an errand has its question */
+    bool said;                          /* that it leaves */
+    bool gone;
+};
+
+/* ---- answers ---- */
+
+static void answer(struct loci_agent_client *c, struct loci_pool_reply *reply)
+{
+    reply->magic = LOCI_POOL_MAGIC;
+    reply->version = LOCI_POOL_VERSION;
+    reply->places = c->agent->places;
+    reply->pid = (int32_t)getpid();
+    /* It reads one answer at a time, so there is room; else it does not read at all. */
+    if (send(c->fd, reply, sizeof *reply, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        c->gone = true;
+}
+
+static void say(struct loci_pool_reply *reply, int status, const char *text)
+{
+    reply->status = status;
+    snprintf(reply->text, sizeof reply->text, "%s", text);
+}
+
+void loci_agent_wake(struct loco_agent *a)
+{
+    const uint64_t one = 1;
+
+    if (write(a->event_fd, &one, sizeof one) < 0)
+        LOCI_LOG(a->rt, LOCO_LOG_DEBUG, "agent: eventfd: %s", strerror(errno));
+}
+
+void loci_agent_done(struct loci_agent_job *job)
+{
+    struct loco_agent *a = job->agent;
+
+    pthread_mutex_lock(&a->lock);
+    job->next = a->done;
+    a->done = job;
+    pthread_mutex_unlock(&a->lock);
+    loci_agent_wake(a);
+}
+
+static void send_answers(struct loco_agent *a)
+{
+    struct loci_agent_job *job, *next;
+
+    pthread_mutex_lock(&a->lock);
+    job = a->done;
+    a->done = NULL;
+    pthread_mutex_unlock(&a->lock);
+    for (; job != NULL; job = next) {
+        struct loci_agent_client *c = a->clients;
+
+        next = job->next;
+        while (c != NULL && c->number != job->client)
+            c = c->next;
+        if (c != NULL) {
+            c->asks = false;
+            answer(c, &job->reply);
+        }
+        free(job);
+    }
+}
+
+/* ---- places ---- */
+
+static int take_seat(struct loco_agent *a, int peer)
+{
+    int place = -1;
+
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < a->places && place < 0; i++)
+        if (a->seat[i].state == LOCI_SEAT_VACANT)
+            place = i;
+    if (place >= 0)
+        a->seat[place] = (struct loci_seat){ LOCI_SEAT_TAKEN, ++a->attached, peer };
+    pthread_mutex_unlock(&a->lock);
+    return place;
+}
+
+/* The peer stays while its place is not vacant, in the table and in the fabric. */
+static void give_place(struct loci_agent_client *c, const struct loci_address *address,
+                       struct loci_pool_reply *reply)
+{
+    struct loco_agent *a = c->agent;
+    int peer, status;
+
+    if (c->place >= 0) {
+        say(reply, LOCO_ERR_STATE, "this connection has a place already");
+        return;
+    }
+    if (address->node != a->rt->address.node) {
+        say(reply, LOCO_ERR_UNSUPPORTED, "a pool is of one machine, and this process counts as on "
+            "another one, by LOCO_NODE or its container");
+        return;
+    }
+    status = loci_peer_meet(a->rt, address, &peer);
+    if (status != LOCO_OK) {
+        say(reply, status, status == LOCO_ERR_MISMATCH
+            ? "agent and process move data by different fabrics: set LOCO_FABRIC to the same"
+            : loco_strerror(status));
+        return;
+    }
+    loci_peers_use(a->rt, &peer, 1);
+    c->place = take_seat(a, peer);
+    if (c->place < 0) {
+        loci_peers_end_use(a->rt, &peer, 1);
+        loci_peers_let_go(a->rt, &peer, 1);
+        say(reply, LOCO_ERR_FULL, "all places of the pool are taken: the agent's option --places");
+        return;
+    }
+    atomic_fetch_add(&a->clients_now, 1);
+    reply->place = c->place;
+    reply->address = a->rt->address;
+    reply->directory = a->directory.key;
+}
+
+/* From the credentials of the connection, which are of who made it. */
+static void watch_process(struct loci_agent_client *c)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &c->process };
+    struct ucred who;
+    socklen_t len = sizeof who;
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 || who.pid <= 0)
+        return;
+    c->pid_fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+    if (c->pid_fd >= 0)
+        (void)epoll_ctl(c->agent->epoll_fd, EPOLL_CTL_ADD, c->pid_fd, &event);
+}
+
+static void leave_place(struct loci_agent_client *c)
+{
+    struct loco_agent *a = c->agent;
+
+    if (c->place < 0)
+        return;
+    atomic_fetch_sub(&a->clients_now, 1);
+    atomic_fetch_add(&a->died, !c->said);
+    pthread_mutex_lock(&a->lock);
+    a->seat[c->place].state = LOCI_SEAT_LEFT;
+    pthread_mutex_unlock(&a->lock);
+    /* Without memory the place is lost, until there is a new agent. */
+    if (loci_agent_send_left(a, c->place) != LOCO_OK)
+        LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: no memory to clean up place %d, which stays "
+                 "taken", a->pool, c->place);
+}
+
+/* ---- questions ---- */
+
+static void fill_stats(struct loco_agent *a, loco_agent_stats_t *stats)
+{
+    pthread_mutex_lock(&a->lock);
+    stats->attached = a->attached;
+    pthread_mutex_unlock(&a->lock);
+    stats->clients = atomic_load(&a->clients_now);
+    stats->died = atomic_load(&a->died);
+    stats->cleaned = atomic_load(&a->cleaned);
+    stats->stores = atomic_load(&a->stores);
+    stats->removed = atomic_load(&a->removed);
+    stats->memory = atomic_load(&a->bytes);
+    stats->refused = atomic_load(&a->refused);
+}
+
+static const char *what_is_wrong(const struct loci_agent_client *c,
+                                 const struct loci_pool_request *r, ssize_t n)
+{
+    if (n != (ssize_t)sizeof *r || r->magic != LOCI_POOL_MAGIC)
+        return "no question";
+    if (r->version != LOCI_POOL_VERSION)
+        return "another version";
+    if (c->asks)
+        return "a question before the answer to the last one";
+    if (r->ask < LOCI_POOL_HELLO || r->ask > LOCI_POOL_STOP)
+        return "an unknown question";
+    if ((r->ask == LOCI_POOL_MAKE || r->ask == LOCI_POOL_REMOVE)
+        && (r->name[0] == '\0' || memchr(r->name, '\0', sizeof r->name) == NULL))
+        return "a bad name";
+    return NULL;
+}
+
+static void ask_to_stop(struct loco_agent *a)
+{
+    if (a->asked_to_stop != NULL)
+        a->asked_to_stop(a->stop_ctx);
+}
+
+/* As LOCO_FABRIC has it: the first word of its name. */
+static void tell_fabric(const loco_runtime_t *rt, struct loci_pool_reply *reply)
+{
+    const char *name = rt->ops->name;
+
+    snprintf(reply->fabric, sizeof reply->fabric, "%.*s", (int)strcspn(name, " "), name);
+}
+
+static void serve(struct loci_agent_client *c, const struct loci_pool_request *request)
+{
+    struct loci_pool_reply reply = { .status = LOCO_OK };
+    struct loco_agent *a = c->agent;
+
+    switch ((enum loci_pool_ask)request->ask) {
+    case LOCI_POOL_HELLO:
+        tell_fabric(a->rt, &reply);
+        break;
+    case LOCI_POOL_ENTER:
+        give_place(c, &request->address, &reply);
+        if (c->place >= 0 && c->pid_fd < 0)
+            watch_process(c);
+        break;
+    case LOCI_POOL_MAKE:
+    case LOCI_POOL_REMOVE:
+        c->asks = true;
+        loci_agent_send_job(a, c->number, request);
+        return;
+    case LOCI_POOL_LEAVE:
+        c->said = c->gone = true;
+        return;
+    case LOCI_POOL_STATUS:
+        fill_stats(a, &reply.stats);
+        break;
+    case LOCI_POOL_STOP:
+        ask_to_stop(a);
+        break;
+    }
+    answer(c, &reply);
+}
+
+static void hear(struct loci_agent_client *c)
+{
+    struct loci_pool_request request;
+    ssize_t n = recv(c->fd, &request, sizeof request, MSG_DONTWAIT | MSG_TRUNC);
+    const char *wrong;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) {
+        c->gone = true;
+        return;
+    }
+    wrong = what_is_wrong(c, &request, n);
+    if (wrong == NULL) {
+        serve(c, &request);
+        return;
+    }
+    atomic_fetch_add(&c->agent->refused, 1);
+    LOCI_LOG(c->agent->rt, LOCO_LOG_INFO, "pool %s: a connection is closed, for it sent %s",
+             c->agent->pool, wrong);
+    c->gone = true;
+}
+
+/* ---- connections ---- */
+
+static void add_client(struct loco_agent *a, int fd)
+{
+    static uint64_t numbers;            /* the first thread's alone */
+    struct loci_agent_client *c = calloc(1, sizeof *c);
+    struct epoll_event event = { .events = EPOLLIN };
+
+    if (c != NULL)
+        event.data.ptr = &c->connection;
+    if (c == NULL || !loci_pool_is_own(fd)
+        || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        atomic_fetch_add(&a->refused, 1);
+        close(fd);
+        free(c);
+        return;
+    }
+    *c = (struct loci_agent_client){ .next = a->clients, .agent = a, .fd = fd, .pid_fd = -1,
+                                     .connection = { c, false }, .process = { c, true },
+                                     .place = -1, .number = ++numbers };
+    a->clients = c;
+}
+
+static void accept_all(struct loco_agent *a)
+{
+    int fd;
+
+    while ((fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        add_client(a, fd);
+    if (errno == EMFILE || errno == ENFILE)
+        loci_descriptor_missing(a->rt, "a process that comes to the pool waits");
+}
+
+static void drop_client(struct loci_agent_client *c)
+{
+    leave_place(c);
+    if (c->pid_fd >= 0)
+        close(c->pid_fd);
+    close(c->fd);
+    free(c);
+}
+
+static void drop_gone(struct loco_agent *a, bool all)
+{
+    struct loci_agent_client **at = &a->clients, *c;
+
+    while ((c = *at) != NULL) {
+        if (!c->gone && !all) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        drop_client(c);
+    }
+}
+
+/* Of a process that has ended there is nothing more to hear. */
+static void client_event(const struct watch *watch)
+{
+    if (watch->is_process)
+        watch->client->gone = true;
+    else if (!watch->client->gone)
+        hear(watch->client);
+}
+
+static bool stops(struct loco_agent *a)
+{
+    bool stops;
+
+    pthread_mutex_lock(&a->lock);
+    stops = a->stops;
+    pthread_mutex_unlock(&a->lock);
+    return stops;
+}
+
+static void run(void *arg)
+{
+    struct loco_agent *a = arg;
+    struct epoll_event event[EVENTS];
+    uint64_t rings;
+
+    while (!stops(a)) {
+        int n = epoll_wait(a->epoll_fd, event, EVENTS, -1);
+
+        for (int i = 0; i < n; i++) {
+            if (event[i].data.ptr == &a->listen_fd)
+                accept_all(a);
+            else if (event[i].data.ptr == &a->event_fd)
+                (void)!read(a->event_fd, &rings, sizeof rings);
+            else
+                client_event(event[i].data.ptr);
+        }
+        send_answers(a);
+        drop_gone(a, false);
+    }
+    drop_gone(a, true);
+}
+
+/* ---- life ---- */
+
+/* Who has the lock is the agent, for as long as it lives; a socket that lies there is of one that
+ * has gone. */
+static int be_the_one(struct loco_agent *a)
+{
+    a->lock_fd = open(a->path.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (a->lock_fd < 0)
+        return loci_mistake(a->rt, LOCO_ERR_SYSTEM, call, a->pool, "%s: %s", a->path.lock,
+                            strerror(errno));
+    if (flock(a->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return loci_mistake(a->rt, LOCO_ERR_NAME, call, a->pool,
+                            "an agent of this pool runs already: loco-agent status --pool %s",
+                            a->pool);
+    (void)unlink(a->path.socket);
+    return LOCO_OK;
+}
+
+static int listen_there(struct loco_agent *a)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    struct epoll_event listening = { .events = EPOLLIN, .data.ptr = &a->listen_fd };
+    struct epoll_event waking = { .events = EPOLLIN, .data.ptr = &a->event_fd };
+
+    memcpy(name.sun_path, a->path.socket, strlen(a->path.socket));
+    a->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    a->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->listen_fd < 0 || a->epoll_fd < 0 || a->event_fd < 0
+        || bind(a->listen_fd, (const struct sockaddr *)&name, sizeof name) != 0
+        || chmod(a->path.socket, 0600) != 0 || listen(a->listen_fd, BACKLOG) != 0
+        || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->listen_fd, &listening) != 0
+        || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, a->event_fd, &waking) != 0)
+        return loci_mistake(a->rt, LOCO_ERR_SYSTEM, call, a->pool, "the socket %s: %s",
+                            a->path.socket, strerror(errno));
+    return LOCO_OK;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void free_agent(struct loco_agent *a)
+{
+    if (a->listen_fd >= 0)
+        (void)unlink(a->path.socket);
+    close_fd(a->listen_fd);
+    close_fd(a->epoll_fd);
+    close_fd(a->event_fd);
+    loci_agent_free_stores(a);
+    if (a->directory.key.kind != LOCI_MEM_NONE)
+        loci_free(a->rt, &a->directory);
+    close_fd(a->lock_fd);               /* last: the next agent may come now */
+    pthread_mutex_destroy(&a->lock);
+    free(a->seat);
+    free(a);
+}
+
+static int open_agent(struct loco_agent *a)
+{
+    int status = loci_pool_path(a->rt, call, a->pool, true, &a->path);
+
+    if (status == LOCO_OK)
+        status = be_the_one(a);
+    if (status == LOCO_OK)
+        status = loci_alloc(a->rt, LOCI_CATALOG_BYTES, 0, &a->directory);
+    if (status == LOCO_OK)
+        status = listen_there(a);
+    return status;
+}
+
+int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_agent_t **out)
+{
+    struct loco_agent *a;
+    int status;
+
+    if (rt == NULL || o == NULL || out == NULL)
+        return loci_null_arg(rt, call, NULL, rt == NULL ? "rt" : o == NULL ? "options" : "agent");
+    if (o->places < 0 || o->places > LOCI_AGENT_PLACES_MOST)
+        return loci_bad_arg(rt, call, o->pool, "places", o->places, "1 to %d, or 0",
+                            LOCI_AGENT_PLACES_MOST);
+    a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    a->rt = rt;
+    a->lock_fd = a->listen_fd = a->epoll_fd = a->event_fd = -1;
+    a->memory = o->memory;
+    a->places = o->places == 0 ? LOCI_AGENT_PLACES : o->places;
+    snprintf(a->pool, sizeof a->pool, "%s", o->pool == NULL ? "" : o->pool);
+    pthread_mutex_init(&a->lock, NULL);
+    a->seat = calloc((size_t)a->places, sizeof *a->seat);
+    status = a->seat == NULL ? LOCO_ERR_NO_MEMORY : open_agent(a);
+    if (status != LOCO_OK) {
+        free_agent(a);
+        return status;
+    }
+    loci_errands_open(&a->errands, rt, "loco-pool");
+    status = loci_worker_start(rt, "loco-agent", run, a, &a->worker);
+    if (status != LOCO_OK) {
+        loci_errands_close(&a->errands);
+        free_agent(a);
+        return status;
+    }
+    *out = a;
+    return LOCO_OK;
+}
+
+void loco_agent_stop(loco_agent_t *a)
+{
+    struct loci_agent_job *job;
+
+    if (a == NULL)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->stops = true;
+    pthread_mutex_unlock(&a->lock);
+    loci_agent_wake(a);
+    loci_worker_join(a->worker);
+    loci_errands_stop(&a->errands);
+    loci_errands_close(&a->errands);
+    while ((job = a->done) != NULL) {
+        a->done = job->next;
+        free(job);
+    }
+    free_agent(a);
+}
+
+void loco_agent_stats(loco_agent_t *a, loco_agent_stats_t *stats)
+{
+    fill_stats(a, stats);
+}
+
+void loci_agent_on_stop(loco_agent_t *a, void (*asked)(void *ctx), void *ctx)
+{
+    pthread_mutex_lock(&a->lock);
+    a->asked_to_stop = asked;
+    a->stop_ctx = ctx;
+    pthread_mutex_unlock(&a->lock);
+}

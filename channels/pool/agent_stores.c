@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What an agent keeps: making, removing and cleaning up, in the errands' thread. See agent.h. */
+
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "move/rma.h"
+#include "runtime.h"
+
+static int refuse(struct loci_agent_job *job, int status, const char *text, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int refuse(struct loci_agent_job *job, int status, const char *text, ...)
+{
+    va_list args;
+
+    va_start(args, text);
+    vsnprintf(job->reply.text, sizeof job->reply.text, text, args);
+    va_end(args);
+    return status;
+}
+
+static struct loci_kept *find(struct loco_agent *a, const char *name)
+{
+    struct loci_kept *k = a->kept;
+
+    while (k != NULL && (k->users != NULL || strcmp(k->name, name) != 0))
+        k = k->next;
+    return k;
+}
+
+/* ---- making ---- */
+
+/* Of all its regions. */
+static uint64_t bytes_of(const loco_store_t *s)
+{
+    uint64_t all = 0;
+
+    for (int i = 0; i < s->ep->spec.nregions; i++)
+        all += s->ep->spec.region[i].len;
+    return all;
+}
+
+/* What it will be, near enough: options with defaults put in. */
+static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *o)
+{
+    struct loco_agent *a = job->agent;
+    uint64_t more = o->bytes + 16 * o->objects, used = atomic_load(&a->bytes);
+
+    if (a->memory == 0 || (more <= a->memory && used <= a->memory - more))
+        return false;
+    (void)refuse(job, LOCO_ERR_NO_MEMORY, "the store takes %llu bytes, and of the %llu that the "
+                 "pool's agent was given (its option --memory) %llu are in use",
+                 (unsigned long long)more, (unsigned long long)a->memory,
+                 (unsigned long long)used);
+    return true;
+}
+
+static int publish(struct loco_agent *a, struct loci_kept *k, const loco_store_options_t *o)
+{
+    struct loci_record record = {
+        .number = ++a->numbers, .members = (uint64_t)a->places + 1, .bytes = o->bytes,
+        .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
+    };
+
+    memcpy(record.name, k->name, sizeof record.name);
+    loci_hosted_keys(k->store->ep, record.key);
+    return loci_catalog_enter(loci_mem_ptr(&a->directory), &record);
+}
+
+static int make_kept(struct loco_agent *a, const char *name, const loco_store_options_t *o,
+                     struct loci_kept *k)
+{
+    struct loco_group group;
+    int status = loci_pool_group(a->rt, LOCI_SELF, a->places, -1, &group);
+
+    if (status != LOCO_OK)
+        return status;
+    snprintf(k->name, sizeof k->name, "%s", name);
+    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, LOCI_DOMAIN_CPU,
+                             &k->store);
+    free(group.peer);
+    if (status != LOCO_OK)
+        return status;
+    k->bytes = bytes_of(k->store);
+    status = publish(a, k, o);
+    if (status != LOCO_OK)
+        loco_store_destroy(k->store);
+    return status;
+}
+
+static int make(struct loci_agent_job *job)
+{
+    struct loco_agent *a = job->agent;
+    const struct loci_pool_request *r = &job->request;
+    const int agent = 0;
+    loco_store_options_t o = { .bytes = r->bytes, .objects = r->objects, .roots = r->roots,
+                               .hosts = &agent, .nhosts = 1,
+                               .threads = r->threads > 65536 ? 65537 : (int)r->threads };
+    struct loci_kept *k;
+    int status;
+
+    if (find(a, r->name) != NULL)
+        return LOCO_OK;
+    if (atomic_load(&a->stores) >= LOCO_POOL_STORES_MAX)
+        return refuse(job, LOCO_ERR_FULL, "there are %d stores, which is the most",
+                      LOCO_POOL_STORES_MAX);
+    status = loci_store_complete(a->rt, r->name, a->places + 1, &o, &o);
+    if (status != LOCO_OK)
+        return refuse(job, status, "the options make no sense for a pool of %d places: bytes %llu, "
+                      "objects %llu, roots %llu, threads %llu", a->places,
+                      (unsigned long long)r->bytes, (unsigned long long)r->objects,
+                      (unsigned long long)r->roots, (unsigned long long)r->threads);
+    if (is_too_much(job, &o))
+        return LOCO_ERR_NO_MEMORY;
+    k = calloc(1, sizeof *k);
+    if (k == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    status = make_kept(a, r->name, &o, k);
+    if (status != LOCO_OK) {
+        free(k);
+        return refuse(job, status, "the agent cannot make it: %s; its log says more",
+                      loco_strerror(status));
+    }
+    k->next = a->kept;
+    a->kept = k;
+    atomic_fetch_add(&a->stores, 1);
+    atomic_fetch_add(&a->bytes, k->bytes);
+    return LOCO_OK;
+}
+
+/* ---- removing ---- */
+
+static int remove_kept(struct loci_agent_job *job)
+{
+    struct loco_agent *a = job->agent;
+    struct loci_kept *k = find(a, job->request.name);
+    uint64_t *users = calloc((size_t)a->places, sizeof *users);
+
+    if (k == NULL || users == NULL) {
+        free(users);
+        return k != NULL ? LOCO_ERR_NO_MEMORY
+               : refuse(job, LOCO_ERR_NOT_FOUND, "there is no such store in the pool");
+    }
+    /* Who comes after that does not find it. */
+    loci_catalog_remove(loci_mem_ptr(&a->directory), k->name);
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < a->places; i++)
+        users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;
+    pthread_mutex_unlock(&a->lock);
+    k->users = users;
+    atomic_fetch_sub(&a->stores, 1);
+    atomic_fetch_add(&a->removed, 1);
+    return LOCO_OK;
+}
+
+/* Whether nobody can use it any more who was there when it was removed. */
+static bool is_unused(struct loco_agent *a, const struct loci_kept *k)
+{
+    bool unused = k->users != NULL;
+
+    pthread_mutex_lock(&a->lock);
+    for (int i = 0; i < a->places && unused; i++)
+        unused = k->users[i] == 0 || a->seat[i].state == LOCI_SEAT_VACANT
+                 || a->seat[i].number != k->users[i];
+    pthread_mutex_unlock(&a->lock);
+    return unused;
+}
+
+static void free_kept(struct loco_agent *a, struct loci_kept *k)
+{
+    atomic_fetch_sub(&a->bytes, k->bytes);
+    loco_store_destroy(k->store);
+    free(k->users);
+    free(k);
+}
+
+static void free_unused(struct loco_agent *a)
+{
+    struct loci_kept **at = &a->kept, *k;
+
+    while ((k = *at) != NULL) {
+        if (!is_unused(a, k)) {
+            at = &k->next;
+            continue;
+        }
+        *at = k->next;
+        atomic_fetch_sub(&a->removed, 1);
+        free_kept(a, k);
+    }
+}
+
+void loci_agent_free_stores(struct loco_agent *a)
+{
+    struct loci_kept *k;
+
+    while ((k = a->kept) != NULL) {
+        a->kept = k->next;
+        free_kept(a, k);
+    }
+}
+
+/* ---- questions ---- */
+
+static bool job_step(struct loci_errand *errand)
+{
+    struct loci_agent_job *job = (struct loci_agent_job *)errand;
+
+    job->reply.status = job->request.ask == LOCI_POOL_MAKE ? make(job) : remove_kept(job);
+    free_unused(job->agent);
+    if (job->reply.status != LOCO_OK && job->reply.text[0] == '\0')
+        (void)refuse(job, 0, "%s", loco_strerror(job->reply.status));
+    return true;
+}
+
+static void job_end(struct loci_errand *errand)
+{
+    loci_agent_done((struct loci_agent_job *)errand);
+}
+
+void loci_agent_send_job(struct loco_agent *a, uint64_t client,
+                         const struct loci_pool_request *request)
+{
+    struct loci_agent_job *job = calloc(1, sizeof *job);
+
+    if (job == NULL)
+        return;                         /* it gets no answer, but by the end of its connection */
+    job->errand = (struct loci_errand){ .step = job_step, .end = job_end };
+    job->agent = a;
+    job->client = client;
+    job->request = *request;
+    loci_errands_send(&a->errands, &job->errand);
+}
+
+/* ---- places ---- */
+
+struct left {
+    struct loci_errand errand;          /* first */
+    struct loco_agent *agent;
+    int place, peer;
+    bool told;
+};
+
+/* Of a process that closed its connection and lives on, or whose death is not known yet, the stocks
+ * are in order, or it is not over yet. */
+static bool left_step(struct loci_errand *errand)
+{
+    struct left *left = (struct left *)errand;
+    struct loco_agent *a = left->agent;
+    bool cleaned = false;
+
+    for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
+        int status = k->users != NULL ? LOCO_OK
+                     : loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
+
+        if (status == LOCO_ERR_AGAIN)
+            return false;
+        if (status != LOCO_OK && !left->told)
+            LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: place %d cannot be cleaned up in store %s, "
+                     "and is tried again: %s", a->pool, left->place, k->name,
+                     loco_strerror(status));
+        left->told = left->told || status != LOCO_OK;
+        if (status != LOCO_OK)
+            return false;
+    }
+    atomic_fetch_add(&a->cleaned, cleaned);
+    return true;
+}
+
+static void left_end(struct loci_errand *errand)
+{
+    struct left *left = (struct left *)errand;
+    struct loco_agent *a = left->agent;
+
+    loci_peers_end_use(a->rt, &left->peer, 1);
+    loci_peers_let_go(a->rt, &left->peer, 1);
+    pthread_mutex_lock(&a->lock);
+    a->seat[left->place].state = LOCI_SEAT_VACANT;
+    pthread_mutex_unlock(&a->lock);
+    free_unused(a);
+    free(left);
+}
+
+int loci_agent_send_left(struct loco_agent *a, int place)
+{
+    struct left *left = calloc(1, sizeof *left);
+
+    if (left == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    *left = (struct left){ .errand = { .step = left_step, .end = left_end }, .agent = a,
+                           .place = place, .peer = a->seat[place].peer };
+    loci_errands_send(&a->errands, &left->errand);
+    return LOCO_OK;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* The local socket of a pool: where it is, and questions over it. See messages.h. */
+
+#include "config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "messages.h"
+#include "observe/mistake.h"
+#include "runtime.h"
+
+#define PATIENCE_MS 1000        /* after which a wait is told */
+
+static bool is_name(const char *pool)
+{
+    size_t len = pool == NULL ? 0 : strlen(pool);
+
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)pool[i]) && strchr("._-", pool[i]) == NULL)
+            return false;
+    return len > 0 && len < LOCO_POOL_NAME_MAX && pool[0] != '.';
+}
+
+/* The folder is this user's, and nobody else writes there, so nobody else can be the agent. */
+static int check_folder(loco_runtime_t *rt, const char *call, const char *folder)
+{
+    struct stat st;
+
+    if (lstat(folder, &st) != 0)
+        return errno == ENOENT ? LOCO_ERR_NOT_FOUND
+               : loci_mistake(rt, LOCO_ERR_SYSTEM, call, NULL, "%s: %s", folder,
+                              strerror(errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+        return loci_mistake(rt, LOCO_ERR_SYSTEM, call, NULL,
+                            "%s is not a folder that this user alone writes to: remove it, or set "
+                            "XDG_RUNTIME_DIR", folder);
+    return LOCO_OK;
+}
+
+int loci_pool_path(loco_runtime_t *rt, const char *call, const char *pool, bool make,
+                   struct loci_pool_path *path)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    char folder[80];
+    int len, status;
+
+    if (!is_name(pool))
+        return loci_mistake(rt, LOCO_ERR_NAME, call, NULL,
+                            "a pool's name is 1 to %d letters, digits, '.', '_' and '-', and does "
+                            "not begin with a '.'", LOCO_POOL_NAME_MAX - 1);
+    if (base != NULL && base[0] == '/')
+        len = snprintf(folder, sizeof folder, "%s/loco", base);
+    else
+        len = snprintf(folder, sizeof folder, "/tmp/loco-%u", (unsigned)geteuid());
+    if (len >= (int)sizeof folder
+        || snprintf(path->socket, sizeof path->socket, "%s/%s.sock", folder, pool)
+           >= (int)sizeof path->socket)
+        return loci_mistake(rt, LOCO_ERR_NAME, call, NULL,
+                            "the socket %s/%s.sock has a path of more than %zu bytes: take a "
+                            "shorter name, or another XDG_RUNTIME_DIR", folder, pool,
+                            sizeof path->socket - 1);
+    snprintf(path->lock, sizeof path->lock, "%s/%s.lock", folder, pool);
+    if (make)
+        (void)mkdir(folder, 0700);
+    status = check_folder(rt, call, folder);
+    return status;
+}
+
+bool loci_pool_is_own(int fd)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && who.uid == geteuid();
+}
+
+static int none(loco_runtime_t *rt, const char *call, const char *pool)
+{
+    return loci_mistake(rt, LOCO_ERR_NOT_FOUND, call, pool,
+                        "no agent of this pool runs on this machine for this user: loco-agent start "
+                        "--pool %s", pool);
+}
+
+int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    struct loci_pool_path path;
+    int fd, status = loci_pool_path(rt, call, pool, false, &path);
+
+    if (status == LOCO_ERR_NOT_FOUND)
+        return none(rt, call, pool);
+    if (status != LOCO_OK)
+        return status;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return loci_mistake(rt, LOCO_ERR_SYSTEM, call, pool, "socket: %s", strerror(errno));
+    memcpy(name.sun_path, path.socket, strlen(path.socket));
+    if (connect(fd, (const struct sockaddr *)&name, sizeof name) != 0) {
+        close(fd);
+        return none(rt, call, pool);
+    }
+    if (!loci_pool_is_own(fd)) {
+        close(fd);
+        return loci_mistake(rt, LOCO_ERR_UNSUPPORTED, call, pool,
+                            "its agent runs as another user");
+    }
+    return fd;
+}
+
+/* Until there is an answer, or the agent has ended. */
+static void wait_for_answer(loco_runtime_t *rt, int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    bool told = false;
+
+    while (poll(&p, 1, PATIENCE_MS) == 0)
+        if (!told && rt != NULL) {
+            told = true;
+            LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for an answer of the pool's agent");
+        }
+}
+
+void loci_pool_leave(int fd)
+{
+    const struct loci_pool_request leave = { .magic = LOCI_POOL_MAGIC,
+                                             .version = LOCI_POOL_VERSION,
+                                             .ask = LOCI_POOL_LEAVE };
+
+    (void)!send(fd, &leave, sizeof leave, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int loci_pool_ask(loco_runtime_t *rt, int fd, struct loci_pool_request *request,
+                  struct loci_pool_reply *reply)
+{
+    ssize_t n;
+
+    request->magic = LOCI_POOL_MAGIC;
+    request->version = LOCI_POOL_VERSION;
+    if (send(fd, request, sizeof *request, MSG_NOSIGNAL) != (ssize_t)sizeof *request)
+        return LOCO_ERR_PEER_DEAD;
+    do {
+        wait_for_answer(rt, fd);
+        n = recv(fd, reply, sizeof *reply, 0);
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
+    if (n <= 0)
+        return LOCO_ERR_PEER_DEAD;
+    reply->text[LOCI_POOL_TEXT - 1] = '\0';
+    reply->fabric[sizeof reply->fabric - 1] = '\0';
+    return n == (ssize_t)sizeof *reply && reply->magic == LOCI_POOL_MAGIC
+           && reply->version == LOCI_POOL_VERSION ? LOCO_OK : LOCO_ERR_PROTOCOL;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCI_POOL_MESSAGES_H
+#define LOCI_POOL_MESSAGES_H
+
+/* What clients and the agent say to each other, over a local socket that keeps messages apart
+ * (SOCK_SEQPACKET). A client asks one thing at a time, and gets one answer. The socket is in a
+ * folder of its user alone, and each side asks the kernel for the other's user: what comes is of a
+ * process that could do as much by a debugger. All of it is checked all the same. */
+
+#include <stdbool.h>
+
+#include <loco/pool.h>
+
+#include "fabric/fabric.h"
+
+#define LOCI_POOL_MAGIC UINT32_C(0x6c6f6367)
+#define LOCI_POOL_VERSION 1u
+#define LOCI_POOL_TEXT 256
+
+enum loci_pool_ask {
+    LOCI_POOL_HELLO = 1,        /* by which fabric does it move data? */
+    LOCI_POOL_ENTER,            /* a place, for the process of `address` */
+    LOCI_POOL_MAKE,             /* a store, unless it is there */
+    LOCI_POOL_REMOVE,           /* a store */
+    LOCI_POOL_LEAVE,            /* the process leaves its place; there is no answer */
+    LOCI_POOL_STATUS,           /* statistics */
+    LOCI_POOL_STOP              /* the agent is to end */
+};
+
+struct loci_pool_request {
+    uint32_t magic, version;
+    uint32_t ask, unused;
+    uint64_t bytes, objects, roots, threads;
+    char name[64];
+    struct loci_address address;
+};
+
+struct loci_pool_reply {
+    uint32_t magic, version;
+    int32_t status;             /* loco_status */
+    int32_t place, places;
+    int32_t pid;
+    char fabric[32];
+    struct loci_address address;
+    struct loci_memkey directory;
+    loco_agent_stats_t stats;
+    char text[LOCI_POOL_TEXT];  /* why not, in words */
+};
+
+/* Where the agent of that pool listens. Its folder is made where `make` says so, for this user
+ * alone. LOCO_ERR_NAME, LOCO_ERR_SYSTEM (the log says why). */
+struct loci_pool_path {
+    char socket[108], lock[112];
+};
+int loci_pool_path(loco_runtime_t *rt, const char *call, const char *pool, bool make,
+                   struct loci_pool_path *path);
+
+/* A connection to the agent: its descriptor, or LOCO_ERR_NOT_FOUND, LOCO_ERR_UNSUPPORTED,
+ * LOCO_ERR_SYSTEM; the log says why. `rt` may be NULL. */
+int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool);
+/* Whether the process at the other end is of this user. */
+bool loci_pool_is_own(int fd);
+/* Say that the process leaves. */
+void loci_pool_leave(int fd);
+/* Ask, and wait for the answer. LOCO_ERR_PEER_DEAD: the agent has ended. Its own status is in the
+ * reply. */
+int loci_pool_ask(loco_runtime_t *rt, int fd, struct loci_pool_request *request,
+                  struct loci_pool_reply *reply);
+
+#endif
