@@ -190,18 +190,20 @@ static int show_status(const struct options *o)
     if (o->json)
         printf("{\"pool\": \"%s\", \"pid\": %d, \"places\": %d, \"clients\": %" PRIu64
                ", \"attached\": %" PRIu64 ", \"died\": %" PRIu64 ", \"cleaned\": %" PRIu64
-               ", \"stores\": %" PRIu64 ", \"removed\": %" PRIu64 ", \"memory\": %" PRIu64
-               ", \"refused\": %" PRIu64 "}\n", o->agent.pool, reply.pid, reply.places, s->clients,
-               s->attached, s->died, s->cleaned, s->stores, s->removed, s->memory, s->refused);
+               ", \"leaving\": %" PRIu64 ", \"stores\": %" PRIu64
+               ", \"removed\": %" PRIu64 ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n", o->agent.pool, reply.pid, reply.places, s->clients,
+               s->attached, s->died, s->cleaned, s->leaving, s->stores, s->removed,
+               s->memory, s->refused);
     else
         printf("pool %s, agent's pid %d\n"
-               "processes now     %" PRIu64 " of %d\n"
+               "processes now     %" PRIu64 " of %d, and %" PRIu64 " places to be cleaned up\n"
                "so far            %" PRIu64 ", of which %" PRIu64 " died, %" PRIu64
                " of them in the middle of something\n"
                "stores            %" PRIu64 ", and %" PRIu64 " that are removed and still in use\n"
                "memory of stores  %.1f MiB\n"
                "refused           %" PRIu64 " connections and questions\n", o->agent.pool,
-               reply.pid, s->clients, reply.places, s->attached, s->died, s->cleaned, s->stores,
+               reply.pid, s->clients, reply.places, s->leaving, s->attached, s->died, s->cleaned,
+               s->stores,
                s->removed, (double)s->memory / 1048576, s->refused);
     return OK;
 }

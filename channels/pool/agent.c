@@ -183,6 +183,7 @@ static void leave_place(struct loci_agent_client *c)
     if (c->place < 0)
         return;
     atomic_fetch_sub(&a->clients_now, 1);
+    atomic_fetch_add(&a->leaving, 1);
     atomic_fetch_add(&a->died, !c->said);
     pthread_mutex_lock(&a->lock);
     a->seat[c->place].state = LOCI_SEAT_LEFT;
@@ -203,6 +204,7 @@ static void fill_stats(struct loco_agent *a, loco_agent_stats_t *stats)
     stats->clients = atomic_load(&a->clients_now);
     stats->died = atomic_load(&a->died);
     stats->cleaned = atomic_load(&a->cleaned);
+    stats->leaving = atomic_load(&a->leaving);
     stats->stores = atomic_load(&a->stores);
     stats->removed = atomic_load(&a->removed);
     stats->memory = atomic_load(&a->bytes);

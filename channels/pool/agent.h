@@ -72,7 +72,7 @@ struct loco_agent {
     void (*asked_to_stop)(void *ctx);   /* nullable: LOCI_POOL_STOP came */
     void *stop_ctx;
 
-    _Atomic uint64_t clients_now, died, cleaned, stores, removed, bytes, refused;
+    _Atomic uint64_t clients_now, leaving, died, cleaned, stores, removed, bytes, refused;
 
     struct loci_kept *kept;             /* the errands' thread's */
     uint64_t numbers;                   /* of stores so far */

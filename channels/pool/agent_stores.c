@@ -283,6 +283,7 @@ static void left_end(struct loci_errand *errand)
     pthread_mutex_lock(&a->lock);
     a->seat[left->place].state = LOCI_SEAT_VACANT;
     pthread_mutex_unlock(&a->lock);
+    atomic_fetch_sub(&a->leaving, 1);
     free_unused(a);
     free(left);
 }

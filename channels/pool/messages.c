@@ -87,8 +87,8 @@ bool loci_pool_is_own(int fd)
 static int none(loco_runtime_t *rt, const char *call, const char *pool)
 {
     return loci_mistake(rt, LOCO_ERR_NOT_FOUND, call, pool,
-                        "no agent of this pool runs on this machine for this user: loco-agent start "
-                        "--pool %s", pool);
+                        "no agent of this pool runs on this machine for this user: "
+                        "loco-agent start --pool %s", pool);
 }
 
 int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)

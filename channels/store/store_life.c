@@ -131,7 +131,7 @@ static int open_endpoint(struct loco_store *s, enum loci_store_way way, const ch
             [LOCI_STORE_PAGES] = { "pages", 8 * s->pages, 0, LOCI_FROM_SOME },
             [LOCI_STORE_BLOCKS] = { "blocks", s->pages * LOCI_STORE_PAGE, 0, LOCI_FROM_SOME },
             [LOCI_STORE_LINKS] = { "links", 8 * (s->cells + 1), 0, LOCI_FROM_SOME },
-            [LOCI_STORE_CLIENTS] = { "clients", (hosted ? clients : (size_t)s->threads)
+            [LOCI_STORE_CLIENTS] = { "clients", (hosted ? 2 * clients : (size_t)s->threads)
                                      * sizeof(struct loci_stock), 0,
                                      hosted ? LOCI_FROM_SOME : LOCI_FROM_ALL },
         },

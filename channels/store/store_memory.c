@@ -95,6 +95,18 @@ static unsigned split(struct loci_client *c, uint16_t *list)
     return at;
 }
 
+/* As it is between two turns, after the question was seen: so at an instant after it was asked. Its
+ * answer is the question's number, in the place of the turn. */
+void loci_stock_show(struct loci_client *c)
+{
+    struct loci_stock *copy = c->stock + 1;
+    uint64_t ask = loci_load64(&c->stock->ask);
+
+    loci_copy_in_raced(copy->entry, c->stock->entry, sizeof copy->entry);
+    loci_store64(&copy->turn, ask);
+    c->answered = ask;
+}
+
 /* ---- the pools of hosts ---- */
 
 static uint64_t pool_at(int list)
@@ -385,6 +397,7 @@ static int inherit(struct loci_client *c)
 {
     c->turn = loci_load64(&c->stock->turn);
     c->stamps = loci_load64(&c->stock->stamps);
+    c->answered = loci_load64(&c->stock[1].turn);
     if (c->turn % 2 != 0)
         return LOCO_ERR_PROTOCOL;
     for (unsigned at = LOCI_STOCK_ENTRIES; at > 0; at--) {

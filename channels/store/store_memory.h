@@ -11,8 +11,9 @@
 #define LOCI_STOCK_ENTRIES 1015u
 struct loci_stock {
     uint64_t turn;                      /* odd: what it has changes */
-    uint64_t stamps;                    /* of a hosted store: as in struct loci_client */
-    uint64_t pad[6];
+    uint64_t stamps;                    /* of a hosted store: as in struct loci_client; */
+    uint64_t ask;                       /* and a question of whoever scavenges: loci_stock_show() */
+    uint64_t pad[5];
     uint64_t entry[LOCI_STOCK_ENTRIES];
     uint64_t end;
 };
@@ -53,13 +54,14 @@ static inline uint64_t loci_stock_first(uint64_t entry)
 }
 
 /* Where the stock of that thread of a member is. In its own memory; but of a hosted store at a
- * host, so that it is there for who takes the member's place. */
+ * host, so that it is there for who takes the member's place; and behind it a copy, for who cannot
+ * read the stock in order since its client always is within a turn. */
 static inline struct loci_mem *loci_stock_mem(const struct loco_store *s, int rank, int thread,
                                               uint64_t *at)
 {
     uint64_t number = s->hosted ? (uint64_t)rank * (uint64_t)s->threads : 0;
 
-    *at = (number + (uint64_t)thread) * sizeof(struct loci_stock);
+    *at = (number + (uint64_t)thread) * (s->hosted ? 2 : 1) * sizeof(struct loci_stock);
     return loci_endpoint_mem(s->ep, s->hosted ? s->host[rank % s->nhosts] : rank,
                              LOCI_STORE_CLIENTS);
 }
@@ -76,6 +78,7 @@ struct loci_client {
     bool in_use;
     struct loci_stock *stock;           /* its own, mapped */
     uint64_t turn;                      /* as in the stock */
+    uint64_t answered;                  /* the last of its questions */
     uint64_t stamps;                    /* written so far */
     uint64_t *status;                   /* by host: of its log slot there, as it left it, */
     bool *knows_status;                 /* once it has looked */
@@ -90,6 +93,9 @@ struct loci_client {
 int loci_client_open(struct loco_store *s, int thread, struct loci_client **client);
 void loci_client_free(struct loci_client *client);
 
+/* Of a hosted store: a copy of the stock, for whoever has asked since the last one. */
+void loci_stock_show(struct loci_client *c);
+
 /* Around whatever changes who has what. */
 static inline void loci_stock_begin(struct loci_client *c)
 {
@@ -99,6 +105,8 @@ static inline void loci_stock_begin(struct loci_client *c)
 static inline void loci_stock_end(struct loci_client *c)
 {
     loci_store64(&c->stock->turn, ++c->turn);
+    if (c->s->hosted && loci_load64(&c->stock->ask) != c->answered)
+        loci_stock_show(c);
 }
 
 /* No two are the same in the life of the store: who takes the place of another goes on where that

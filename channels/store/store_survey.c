@@ -233,7 +233,31 @@ struct reading {
     struct loci_mem *mem;
     uint64_t at;
     struct loci_stock *stock;
+    uint64_t asked;             /* the number of the question; 0: not asked yet */
 };
+
+/* Of a hosted store. A client that is busy is hardly ever between two turns for as long as it takes
+ * to read its stock; so it is asked for a copy, which is of an instant after that. 1: there it is;
+ * 0: not yet. */
+static int is_shown(struct reading *r)
+{
+    struct loco_runtime *rt = r->v->s->rt;
+    uint64_t copy = r->at + sizeof(struct loci_stock), answer = 0;
+    uint64_t ask = r->at + offsetof(struct loci_stock, ask);
+    int status;
+
+    /* Not one more than the last answer: the copy for a question that was given up may be made
+     * already, and only be about to be told. */
+    if (r->asked == 0) {
+        status = loci_read64(rt, r->mem, ask, &r->asked, NULL);
+        r->asked++;
+        return status != LOCO_OK ? status : loci_write64(rt, r->mem, ask, r->asked, NULL);
+    }
+    status = loci_read64(rt, r->mem, copy, &answer, NULL);
+    if (status == LOCO_OK && answer == r->asked)
+        status = read_range(r->v, r->mem, copy, r->stock, sizeof *r->stock);
+    return status != LOCO_OK ? status : answer == r->asked;
+}
 
 /* A stock in order: its turn is even, and the same before and after. */
 static int is_in_order(void *arg)
@@ -247,14 +271,16 @@ static int is_in_order(void *arg)
         status = read_range(r->v, r->mem, r->at, r->stock, sizeof *r->stock);
     if (status == LOCO_OK)
         status = loci_read64(rt, r->mem, r->at, &after, NULL);
-    return status != LOCO_OK ? status : before % 2 == 0 && before == after;
+    if (status != LOCO_OK || (before % 2 == 0 && before == after))
+        return status != LOCO_OK ? status : 1;
+    return r->v->s->hosted ? is_shown(r) : 0;
 }
 
 static int read_stock(struct loci_survey *v, int rank, int thread, struct loci_stock *stock)
 {
     uint64_t at;
     struct loci_mem *mem = loci_stock_mem(v->s, rank, thread, &at);
-    struct reading r = { v, mem, at, stock };
+    struct reading r = { v, mem, at, stock, 0 };
     const struct loci_reason why = {
         .what = v->s->ep->name, .at = mem, .peer = v->s->ep->group.peer[rank],
         .timeout_ns = IN_ORDER,

@@ -44,7 +44,7 @@ extern "C" {
  * agent gives its place to another once it has cleaned up. When the agent dies, the pool and all
  * that is in it has gone: calls that need it return LOCO_ERR_PEER_DEAD.
  *
- * Memory at the agent: what the stores have (\ref store), 9.6 KiB for each place and transaction
+ * Memory at the agent: what the stores have (\ref store), 18 KiB for each place and transaction
  * handle that a store may have, and 0.5 MiB for the directory of names.
  *
  * Source: KRCore (USENIX ATC 2022) wants connections that are there before the program is, and a
@@ -144,6 +144,7 @@ typedef struct loco_agent_stats {
     uint64_t attached;      /**< that ever were */
     uint64_t died;          /**< of those that left, the ones that did not say so */
     uint64_t cleaned;       /**< places that were left in the middle of something */
+    uint64_t leaving;       /**< places that were left, and are not for others yet */
     uint64_t stores;        /**< that are there */
     uint64_t removed;       /**< stores that were removed, whose memory somebody may still use */
     uint64_t memory;        /**< bytes that stores take, the removed among them */
