@@ -190,10 +190,10 @@ static int show_status(const struct options *o)
     if (o->json)
         printf("{\"pool\": \"%s\", \"pid\": %d, \"places\": %d, \"clients\": %" PRIu64
                ", \"attached\": %" PRIu64 ", \"died\": %" PRIu64 ", \"cleaned\": %" PRIu64
-               ", \"leaving\": %" PRIu64 ", \"stores\": %" PRIu64
-               ", \"removed\": %" PRIu64 ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n", o->agent.pool, reply.pid, reply.places, s->clients,
-               s->attached, s->died, s->cleaned, s->leaving, s->stores, s->removed,
-               s->memory, s->refused);
+               ", \"leaving\": %" PRIu64 ", \"stores\": %" PRIu64 ", \"removed\": %" PRIu64
+               ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n", o->agent.pool,
+               reply.pid, reply.places, s->clients, s->attached, s->died, s->cleaned, s->leaving,
+               s->stores, s->removed, s->memory, s->refused);
     else
         printf("pool %s, agent's pid %d\n"
                "processes now     %" PRIu64 " of %d, and %" PRIu64 " places to be cleaned up\n"

@@ -8,8 +8,9 @@
  * A table of records, open addressing by the hash of the name. The agent alone writes, one thread
  * of it at a time. A record's version is odd while it is written; a reader takes a record whose
  * version is even and the same before and after, and whose sum fits. A place that was never used
- * has version 0 and ends a search; one whose store was removed has no name, and does not. Each record
- * that is written has a number of its own, so a name that comes again is another store. */
+ * has version 0 and ends a search; one whose store was removed has no name, and does not. Each
+ * record that is written has a number of its own, so a name that comes again is another
+ * store. */
 
 #include <loco/pool.h>
 

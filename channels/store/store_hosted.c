@@ -5,8 +5,8 @@
  * A member is a rank, for as long as its process has it. What belongs to the rank lies at the
  * hosts, its stocks too, and goes on to the next one: log slots with the number of their last
  * transaction, which never comes twice; the blocks and cells of the stocks; the number of stamps
- * that were written. So a process that leaves gives nothing back, and one that dies leaves its place in one
- * of two states:
+ * that were written. So a process that leaves gives nothing back, and one that dies leaves its
+ * place in one of two states:
  *
  *   - between two turns of its stocks (store_memory.c): all is in order. A log slot may be
  *     undecided, of a transaction that was about to own its first cell, and owns none: the next one
