@@ -85,7 +85,6 @@ static int run(const struct options *o, int ready, int log)
 {
     const struct loco_bootstrap boot = {
         .identity = loci_pool_identity(), .exchange = { .size = 1, .allgather = alone },
-        .other_machines = true,         /* the fabric that MPI programs have */
     };
     loco_runtime_t *rt;
     loco_agent_t *agent;

@@ -69,8 +69,7 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     char fabric[64];
     size_t n = 0;
     const char **settings;
-    struct loco_bootstrap boot = { .exchange = { .size = 1, .allgather = alone },
-                                   .other_machines = true };
+    struct loco_bootstrap boot = { .exchange = { .size = 1, .allgather = alone } };
     int status;
 
     options = options == NULL ? &none : options;
