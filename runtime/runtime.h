@@ -18,6 +18,7 @@
 
 #include "fabric/fabric.h"
 #include "lock.h"
+#include "move/credit.h"
 #include "observe/counters.h"
 #include "observe/log.h"
 #include "observe/stats.h"
@@ -149,6 +150,7 @@ struct loci_slot {
     struct loci_lane *lane;         /* where it was posted */
     uint64_t places;                /* its completion places the lane's writes up to here, or 0 */
     bool awaited, untold;           /* as the operation is */
+    int64_t began;                  /* of an atomic whose time is measured; 0: it is not */
 };
 
 /* Who was told that writes are lost on a lane that has failed: nobody who counts; another thread
@@ -173,6 +175,7 @@ struct loci_lane {
     _Atomic uint64_t reads;         /* posted, of those that are awaited; and complete. They come */
     _Atomic uint64_t reads_done;    /* in the order of their posts */
     _Atomic int read_lost;          /* status of one that was untold, until its thread is told */
+    _Atomic int64_t round_trip;     /* ns, of an atomic; 0: not measured; by whoever polls */
     void *fabric_data;
     struct loci_lane *next_retired; /* in the thread's list */
 };
@@ -182,6 +185,7 @@ struct loci_thread {
     struct loci_thread *next;       /* list of all, never shortened while the runtime is open */
     _Atomic bool in_use;            /* a thread that has gone leaves this to the next new one */
     struct loci_lock lock;          /* posts and polls of these lanes; unused where synchronous */
+    struct loci_credit credit;      /* under that lock */
     uint64_t seq;                   /* last operation posted */
     unsigned next_slot;             /* where to look for a free one first */
     struct loci_slot slot[LOCI_SLOTS];
@@ -231,6 +235,7 @@ struct loci_inbox {
 
 struct loco_runtime {
     struct loci_host host;
+    struct loci_credits credits;
     struct loci_log log;
     struct loci_log_seldom dropped; /* lines about control messages that were */
     struct loci_tunables tunables;

@@ -91,7 +91,7 @@ size_t loco_region_len(const loco_region_t *region)
     return region->len;
 }
 
-static struct loci_mem *part(const loco_region_t *region, int rank)
+struct loci_mem *loci_region_mem(const loco_region_t *region, int rank)
 {
     return region->ep != NULL ? loci_endpoint_mem(region->ep, rank, 0)
                               : region->view.part(region->view.owner, rank);
@@ -104,7 +104,7 @@ static int part_len(const loco_region_t *region, int rank, uint64_t *len)
 
     if (rank < 0 || rank >= size)
         return LOCO_ERR_ARG;
-    *len = region->ep != NULL ? region->len : part(region, rank)->key.len;
+    *len = region->ep != NULL ? region->len : loci_region_mem(region, rank)->key.len;
     return LOCO_OK;
 }
 
@@ -131,7 +131,7 @@ int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, cons
     int status = check(region, rank, offset, len);
 
     return status != LOCO_OK ? status
-           : loci_write(region->rt, part(region, rank), offset, source, len, ack);
+           : loci_write(region->rt, loci_region_mem(region, rank), offset, source, len, ack);
 }
 
 int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
@@ -140,7 +140,7 @@ int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void 
     int status = check(region, rank, offset, len);
 
     return status != LOCO_OK ? status
-           : loci_read(region->rt, part(region, rank), offset, result, len, ack);
+           : loci_read(region->rt, loci_region_mem(region, rank), offset, result, len, ack);
 }
 
 int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t value,
@@ -149,7 +149,7 @@ int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, ui
     int status = check_word(region, rank, offset);
 
     return status != LOCO_OK ? status
-           : loci_write64(region->rt, part(region, rank), offset, value, ack);
+           : loci_write64(region->rt, loci_region_mem(region, rank), offset, value, ack);
 }
 
 int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t *value,
@@ -158,7 +158,7 @@ int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uin
     int status = check_word(region, rank, offset);
 
     return status != LOCO_OK ? status
-           : loci_read64(region->rt, part(region, rank), offset, value, ack);
+           : loci_read64(region->rt, loci_region_mem(region, rank), offset, value, ack);
 }
 
 int loco_region_fetch_add_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
@@ -167,7 +167,7 @@ int loco_region_fetch_add_ack(loco_region_t *region, int rank, uint64_t offset, 
     int status = check_word(region, rank, offset);
 
     return status != LOCO_OK ? status
-           : loci_fetch_add(region->rt, part(region, rank), offset, add, old, ack);
+           : loci_fetch_add(region->rt, loci_region_mem(region, rank), offset, add, old, ack);
 }
 
 int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offset,
@@ -177,8 +177,8 @@ int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offse
     int status = check_word(region, rank, offset);
 
     return status != LOCO_OK ? status
-           : loci_compare_swap(region->rt, part(region, rank), offset, expected, desired, old,
-                               ack);
+           : loci_compare_swap(region->rt, loci_region_mem(region, rank), offset, expected,
+                               desired, old, ack);
 }
 
 int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const void *source,

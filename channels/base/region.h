@@ -17,5 +17,7 @@ struct loci_region_view {
 /* A region over it; local. It must not outlive the owner. LOCO_ERR_NO_MEMORY. */
 int loci_region_of_view(struct loco_runtime *rt, const struct loci_region_view *view,
                         loco_region_t **region);
+/* That member's part, to post chains to. */
+struct loci_mem *loci_region_mem(const loco_region_t *region, int rank);
 
 #endif

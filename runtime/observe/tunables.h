@@ -48,6 +48,9 @@ struct loci_tunables {
     int64_t rdma_device_memory;         /* bytes */
     int64_t rdma_gid;                   /* index, or LOCI_AUTO */
     int64_t rdma_inline;                /* bytes */
+    int64_t rdma_outstanding;           /* requests; LOCI_INFINITE, or LOCI_AUTO */
+    int64_t rdma_outstanding_bytes;     /* the same */
+    int64_t rdma_outstanding_epoch;     /* ns */
     int64_t rdma_pkey;                  /* or LOCI_AUTO */
     int rdma_place;                     /* enum loci_rdma_place */
     int64_t rdma_read_ahead;            /* bytes */

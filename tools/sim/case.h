@@ -15,7 +15,7 @@
 #include "scenario.h"
 
 #define SIM_MAX_PROCESSES 1024
-#define SIM_MAX_THREADS 64
+#define SIM_MAX_THREADS 1024
 #define SIM_MAX_ROUNDS 1000000
 #define SIM_CASE_TEXT 160
 

@@ -10,7 +10,8 @@
 
 extern const struct sim_scenario sim_scenario_atomic_var, sim_scenario_bank,
     sim_scenario_bank_single, sim_scenario_barrier, sim_scenario_barrier_many,
-    sim_scenario_comers, sim_scenario_deaths_atomic_var, sim_scenario_deaths_barrier,
+    sim_scenario_comers, sim_scenario_credits, sim_scenario_deaths_atomic_var,
+    sim_scenario_deaths_barrier,
     sim_scenario_deaths_kvstore, sim_scenario_deaths_owned_var, sim_scenario_deaths_queue,
     sim_scenario_deaths_region, sim_scenario_deaths_ringbuffer, sim_scenario_deaths_rw_group,
     sim_scenario_deaths_rw_lock, sim_scenario_deaths_sst, sim_scenario_deaths_ticket_lock,
@@ -28,6 +29,7 @@ extern const struct sim_scenario sim_scenario_atomic_var, sim_scenario_bank,
 const struct sim_scenario *const sim_scenarios[] = {
     &sim_scenario_region,
     &sim_scenario_fence,
+    &sim_scenario_credits,
     &sim_scenario_owned_var,
     &sim_scenario_atomic_var,
     &sim_scenario_sst,

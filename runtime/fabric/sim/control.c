@@ -273,6 +273,19 @@ int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t n
 int loci_sim_ring_here(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number);
 struct loci_bells *loci_sim_bells(struct loci_fabric *fabric, struct loci_peer *peer);
 
+/* Only where a run asks for it: what others explore is not to change. */
+static bool bounds_outstanding(const struct loci_tunables *t)
+{
+    size_t n;
+    const struct loci_tunable_row *rows = loci_tunables_rows(&n);
+
+    for (size_t i = 0; i < n; i++)
+        if (t->origin[i] != LOCI_FROM_DEFAULT
+            && strncmp(rows[i].name, "LOCO_RDMA_OUTSTANDING", 21) == 0)
+            return true;
+    return false;
+}
+
 int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
                          struct loci_fabric **fabric)
 {
@@ -281,6 +294,8 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     mine->node = p->node;
     p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
+    if (bounds_outstanding(&rt->tunables))
+        loci_credits_open(rt, LOCI_CREDIT_NO_BYTES);
     return LOCO_OK;
 }
 

@@ -31,7 +31,20 @@
  *   D  port to port below 600 ns (ConnectX-5 EN product brief; SMART says the same of ConnectX-6)
  *   E  wire: a store-and-forward or cut-through switch of a data centre takes longer than one of
  *      InfiniBand: 800 ns instead of 600
- *   The rest is as of ib100: the same PCIe, the device's successor. LOCO publishes no latency. */
+ *   The rest is as of ib100: the same PCIe, the device's successor. LOCO publishes no latency.
+ *
+ * ib200: ConnectX-6, one switch, 200 Gb/s InfiniBand behind PCIe 3.0 x16, two processors of 24
+ * cores (SMART, section 6). Fitted to the points of its figures 3 and 4, so it says nothing of
+ * another machine, and of this one no more than the fit does: docs/loco-sim-model.md has its error.
+ *   D  128 Gb/s of PCIe are 63 ps per byte
+ *   M  110 M/s sent, reads; 90 M/s writes (figure 4): device, device_write
+ *   M  post, poll, ring and the runtime's own steps: a batch of k reads by one thread in
+ *      2.55 + 0.245 (k - 1) us (figure 4, a row of 12 threads); writes the same, so not inline
+ *   M  ring_shared, ring_each: 96 threads in 12 registers ring 19.2 M/s, 24 of them 39.1 M/s
+ *      (figure 3, a queue pair for each thread)
+ *   E  atomic, queue_pair, doorbell, fetch, place, complete: as of ib100
+ *   M  read_misses, write_misses: the fall of figure 4 beyond some 1000 requests. The vendor does
+ *      not say how many a device keeps. Requests count, not bytes */
 
 #include "config.h"
 
@@ -46,13 +59,20 @@ const struct loci_sim_cost loci_sim_costs[] = {
       .doorbell = 200, .fetch = 400, .place = 200, .complete = 200, .inline_max = 220,
       .device = 9, .device_in = 7, .queue_pair = 50, .atomic = 410,
       .byte_ps = 320, .header = 98, .mtu = 1024, .wire = 800, .loopback = 100,
-      .message = 20000 },
+      .message = 20000, .device_write = 9, .room = 256 },
     { .name = "ib100", .about = "100 Gb/s InfiniBand, ConnectX-4 (KRCore, rTX, Spindle)",
       .step = 1, .post = 80, .poll = 40,
       .doorbell = 200, .fetch = 400, .place = 200, .complete = 200, .inline_max = 220,
       .device = 9, .device_in = 7, .queue_pair = 50, .atomic = 410,
       .byte_ps = 80, .header = 42, .mtu = 4096, .wire = 600, .loopback = 100,
-      .message = 20000 },
+      .message = 20000, .device_write = 9, .room = 256 },
+    { .name = "ib200", .about = "200 Gb/s InfiniBand, ConnectX-6 (SMART, section 6), fitted",
+      .step = 1, .post = 70, .poll = 100, .ring = 120, .ring_shared = 140, .ring_each = 53,
+      .doorbell = 200, .fetch = 400, .place = 200, .complete = 200, .inline_max = 0,
+      .device = 9, .device_in = 7, .queue_pair = 50, .atomic = 410,
+      .byte_ps = 63, .header = 42, .mtu = 4096, .wire = 700, .loopback = 100,
+      .message = 20000, .device_write = 11, .room = 256,
+      .read_misses = { 1088, 4, INT64_MAX }, .write_misses = { 900, 8, 4900 } },
     { .name = NULL },
 };
 
@@ -72,21 +92,36 @@ int64_t loci_sim_cost_wire(const struct loci_sim_cost *cost, uint64_t payload)
                      / 1000);
 }
 
+int64_t loci_sim_cost_device_ps(const struct loci_sim_cost *cost, bool write, int64_t outstanding)
+{
+    const struct loci_sim_misses *misses = write ? &cost->write_misses : &cost->read_misses;
+    int64_t more = outstanding > misses->kept ? (outstanding - misses->kept) * misses->ps : 0;
+
+    return (write ? cost->device_write : cost->device) * 1000
+           + (more < misses->most_ps ? more : misses->most_ps);
+}
+
+int64_t loci_sim_cost_ring(const struct loci_sim_cost *cost, int threads)
+{
+    return threads < 2 ? cost->ring : cost->ring_shared + cost->ring_each * threads;
+}
+
 static int64_t longer(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-/* To the target's device: with this payload. */
+/* To the target's device: with this payload, which comes with the doorbell. */
 static int64_t request(const struct loci_sim_cost *c, uint64_t payload)
 {
-    return c->post + c->doorbell + (payload > (uint64_t)c->inline_max ? c->fetch : 0)
+    return c->post + c->ring + c->doorbell
            + longer(c->device, loci_sim_cost_wire(c, payload)) + c->wire;
 }
 
 int64_t loci_sim_cost_write(const struct loci_sim_cost *c, uint64_t len)
 {
-    return request(c, len) + c->wire + c->complete + c->poll;
+    return request(c, len) + (len > (uint64_t)c->inline_max ? c->fetch : 0) + c->wire
+           + c->complete + c->poll;
 }
 
 int64_t loci_sim_cost_read(const struct loci_sim_cost *c, uint64_t len)

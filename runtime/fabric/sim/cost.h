@@ -2,7 +2,14 @@
 #ifndef LOCI_SIM_COST_H
 #define LOCI_SIM_COST_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* A device keeps the state of `kept` outstanding requests and fetches that of others again: one
+ * that it sends takes `ps` more for each that is outstanding beyond that, `most_ps` at most. */
+struct loci_sim_misses {
+    int64_t kept, ps, most_ps;
+};
 
 /* What things take, in nanoseconds unless it says otherwise, for LOCI_SIM_TIMED. Profiles and the
  * sources of their numbers: cost.c. What becomes of them: timed.c. What is left out:
@@ -12,7 +19,11 @@ struct loci_sim_cost {
 
     /* The CPU. */
     int64_t step;               /* an access to memory, mostly in the first-level cache */
-    int64_t post;               /* one operation is written into its queue, its doorbell is rung */
+    int64_t post;               /* one operation is written into its queue; with `ring` 0, its
+                                 * doorbell is rung, too */
+    int64_t ring;               /* a chain's doorbell is rung, in a register of the thread's own */
+    int64_t ring_shared;        /* the same in one that several threads share, in turn; */
+    int64_t ring_each;          /* and so much more for each of these threads */
     int64_t poll;               /* one completion is taken from its queue */
 
     /* From the CPU to its device, and back. */
@@ -24,10 +35,14 @@ struct loci_sim_cost {
 
     /* The device. Each of these is a queue: an operation waits until those before it are
      * through. */
-    int64_t device;             /* operations sent by a device, one each so often */
+    int64_t device;             /* operations sent by a device, one each so often; */
+    int64_t device_write;       /* writes */
     int64_t device_in;          /* operations served by a device, the same */
     int64_t queue_pair;         /* operations of one queue pair, the same */
     int64_t atomic;             /* atomics served by a device, one after the other */
+
+    int room;                   /* requests that a queue pair takes */
+    struct loci_sim_misses read_misses, write_misses;   /* of `device`, by what is outstanding */
 
     /* The network. A byte takes its time at the sender, and at the receiver where several senders
      * meet. */
@@ -45,6 +60,11 @@ const struct loci_sim_cost *loci_sim_cost_named(const char *name);
 
 /* Time on the wire of a message with so many bytes of payload. */
 int64_t loci_sim_cost_wire(const struct loci_sim_cost *cost, uint64_t payload);
+/* What a request sent takes its device in picoseconds, with so many outstanding, this one among
+ * them. */
+int64_t loci_sim_cost_device_ps(const struct loci_sim_cost *cost, bool write, int64_t outstanding);
+/* What a ring of a register takes that so many threads use. */
+int64_t loci_sim_cost_ring(const struct loci_sim_cost *cost, int threads);
 /* An operation on an idle network, from its post until its completion is taken: what the times
  * above come to. */
 int64_t loci_sim_cost_write(const struct loci_sim_cost *cost, uint64_t len);

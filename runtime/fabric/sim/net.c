@@ -314,7 +314,7 @@ static void send_next(struct sim_lane *lane)
     p->stage = SIM_SENT;
     trace_op(lane, p, p->op.kind == LOCI_WRITE ? "source read, complete" : "sent");
     if (p->op.kind == LOCI_WRITE)
-        sim_changed(lane->from);
+        loci_sim_lane_changed(lane);
 }
 
 /* One of an operation on the device's own memory and one on other, any; one of them may be NULL. */
@@ -423,7 +423,7 @@ static void respond(struct sim_lane *lane)
     else if (p->op.kind != LOCI_PLACE)
         *p->op.result = p->word;
     p->stage = SIM_COMPLETE;
-    sim_changed(lane->from);
+    loci_sim_lane_changed(lane);
     trace_op(lane, p, "complete");
 }
 
@@ -474,6 +474,13 @@ static void count(struct sim_process *p, const struct loci_op *op)
     p->counts.bytes += op->len;
 }
 
+/* By time, as much as hardware has; else little, so that runs meet a lane without room. */
+static int room(const struct sim_world *w)
+{
+    return w->strategy == LOCI_SIM_TIMED && w->config->cost->room > 0 ? w->config->cost->room
+                                                                     : SIM_LANE_ROOM;
+}
+
 static int post_one(struct sim_lane *lane, const struct loci_op *op)
 {
     struct sim_world *w = lane->from->world;
@@ -483,7 +490,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
     if (op->kind != LOCI_PLACE
         && (target = resolve(lane->to, &op->mem->key, op->offset, op->len)) == NULL)
         return not_there(lane->to, op);
-    if (lane->depth >= SIM_LANE_ROOM)
+    if (lane->depth >= room(w) || !loci_credit_may(lane->lane->thread, op->len))
         return LOCO_ERR_AGAIN;
     p = new_op(w);
     if (p != NULL && has_data(op))
@@ -506,6 +513,8 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
     *lane->last = p;
     lane->last = &p->next;
     lane->depth++;
+    lane->from->outstanding++;
+    loci_credit_take(lane->lane->thread, op->len, true);
     count(lane->from, op);
     trace_op(lane, p, "posted");
     return LOCO_IN_PROGRESS;
@@ -527,12 +536,15 @@ static int post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_
         if (p->world->strategy == LOCI_SIM_TIMED)
             loci_sim_time_op(l);
     }
+    if (p->world->strategy == LOCI_SIM_TIMED && *posted > 0)
+        loci_sim_time_ring(l, *posted);
+    p->counts.rings += *posted > 0;
     refresh(l);
     return status;
 }
 
 /* Completions in order; of a peer that is known to be dead, all fail. */
-static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
+static int poll_one(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct sim_process *from = sim_process_of(fabric);
     struct sim_lane *l = lane->fabric_data;
@@ -558,7 +570,9 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
             loci_slot_done(p->op.slot, done ? LOCO_OK : LOCO_ERR_PEER_DEAD);
             told++;
             if (from->world->strategy == LOCI_SIM_TIMED)
-                from->world->current->clock += from->world->config->cost->poll;
+                loci_sim_time_cpu(from->world, from->world->config->cost->poll);
+            from->outstanding--;
+            loci_credit_give(lane->thread, p->op.len, true, false);
         }
         if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !l->to->left && !dead) {
             link = &p->next;
@@ -576,7 +590,36 @@ static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
     return told;
 }
 
+/* Where credits run short, those of its thread's other lanes, too, as of a device's queue. */
+static int poll(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    const struct sim_world *w = sim_process_of(fabric)->world;
+    int told = poll_one(fabric, lane);
+
+    for (int i = 0; i < w->lane_count && loci_credit_is_short(lane->thread); i++)
+        if (w->lanes[i]->lane != NULL && w->lanes[i]->lane->thread == lane->thread
+            && w->lanes[i]->lane != lane)
+            told += poll_one(fabric, w->lanes[i]->lane);
+    return told;
+}
+
 /* ---- lives of lanes ---- */
+
+/* A thread's lanes ring the doorbell of its first; threads take registers in turn. */
+static struct sim_register *take_register(struct sim_process *p, const struct loci_thread *thread)
+{
+    const struct sim_world *w = p->world;
+    int most = w->config->registers < SIM_REGISTERS ? w->config->registers : SIM_REGISTERS;
+    struct sim_register *r;
+
+    for (int i = 0; i < w->lane_count; i++)
+        if (w->lanes[i]->from == p && w->lanes[i]->lane != NULL
+            && w->lanes[i]->lane->thread == thread)
+            return w->lanes[i]->reg;
+    r = &p->registers[p->registers_taken++ % most];
+    r->threads++;
+    return r;
+}
 
 static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 {
@@ -596,12 +639,30 @@ static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     l->from = p;
     l->to = sim_peer_process(p, lane->peer);
     l->thread = w->current->thread;
+    if (w->config->registers > 0)
+        l->reg = take_register(p, lane->thread);
     l->last = &l->first;
     l->index = w->lane_count;
     l->priority = 1000 + (uint32_t)(loci_sim_random(w, 1) % 1000000);
     w->lanes[w->lane_count++] = l;
     lane->fabric_data = l;
     return LOCO_OK;
+}
+
+/* Nobody is told of it. */
+static void lost(const struct sim_lane *lane, const struct sim_op *p)
+{
+    struct sim_world *w = lane->from->world;
+    bool quiet = w->quiet;
+
+    if (p->told)
+        return;
+    lane->from->outstanding--;
+    if (lane->lane == NULL || lane->from->stopped || lane->from->left)
+        return;
+    w->quiet = true;            /* no step: the lane's list is in between */
+    loci_credit_give(lane->lane->thread, p->op.len, true, false);
+    w->quiet = quiet;
 }
 
 static void forget(struct sim_lane *lane, bool sent_too)
@@ -612,6 +673,7 @@ static void forget(struct sim_lane *lane, bool sent_too)
         struct sim_op *p = *link;
 
         if (!sent_too && p->op.kind == LOCI_WRITE && p->stage == SIM_SENT && p->left != 0) {
+            lost(lane, p);
             p->told = true;
             link = &p->next;
             continue;
@@ -620,6 +682,7 @@ static void forget(struct sim_lane *lane, bool sent_too)
             lane->to->device = NULL;
         *link = p->next;
         lane->depth--;
+        lost(lane, p);
         drop_op(lane->from->world, p);
     }
     lane->last = link;
@@ -632,8 +695,8 @@ static void lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
     struct sim_lane *l = lane->fabric_data;
 
     (void)fabric;
-    l->lane = NULL;
     forget(l, false);
+    l->lane = NULL;
 }
 
 void loci_sim_lanes_stop(struct sim_process *p)
@@ -671,6 +734,7 @@ static void peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
 void loci_sim_lanes_free(struct sim_world *w)
 {
     for (int i = 0; i < w->lane_count; i++) {
+        w->lanes[i]->lane = NULL;
         forget(w->lanes[i], true);
         free(w->lanes[i]);
     }

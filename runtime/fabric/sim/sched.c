@@ -375,7 +375,7 @@ void loci_sim_step(enum loci_sim_access kind, const void *at, size_t len)
         give_way(w);
     }
     if (w->strategy == LOCI_SIM_TIMED)
-        f->clock += w->config->cost->step;
+        loci_sim_time_cpu(w, w->config->cost->step);
     if (sim_traced(w))
         loci_sim_trace_access(w, kind, at, len);
     if (w->run_left != 0 && --w->run_left == 0)

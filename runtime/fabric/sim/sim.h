@@ -75,6 +75,7 @@ struct loci_sim_event;
 /* What the runtimes of a process asked of the network, in numbers. */
 struct loci_sim_counts {
     uint64_t writes, reads, atomics, places, bytes, messages;
+    uint64_t rings;             /* of doorbells: chains that were given to the device */
 };
 
 struct loci_sim_config {
@@ -95,6 +96,11 @@ struct loci_sim_config {
     uint32_t stall_one_in;      /* of TIMED: each so many times that a thread goes on, on average,
                                    it has lost its core for */
     int64_t stall;              /* ns; 0: never */
+    int registers;              /* of TIMED: doorbell registers that a process's threads share, in
+                                   turn as they open lanes; 0: each has its own */
+    bool private_lanes;         /* of TIMED: who waits, waits for lanes of its own thread, or until
+                                   it looks again (look_every): many threads are simulated faster */
+    int cpu_percent;            /* of TIMED: what a CPU takes, of its cost; 0: 100 */
     const uint32_t *decisions;  /* in place of the seed's, then defaults (to shrink a failure) */
     size_t decision_count;
     bool follow;                /* use decisions, though there may be none of them */

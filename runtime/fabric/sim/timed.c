@@ -9,7 +9,7 @@
  * process's list of waiters, looked at when something there changes, so that nothing here costs
  * time for each process or lane that has nothing to do.
  *
- * The way of an operation. `posted`: its queue pair, its device and the wire take it one after
+ * The way of an operation. `posted`: its queue pair, then its device and the wire take it one after
  * the other. `arrived`: the same at the target. A write is then placed, and acknowledged without
  * waiting for that; another operation is executed when the writes before it are placed, and
  * answered. Times of one lane never fall back, so its operations keep their order. */
@@ -22,7 +22,7 @@
 
 #define LONG_SILENCE INT64_C(5000)          /* ns */
 
-enum stage { RUN, LOOK, POSTED, ARRIVED, PLACED, EXECUTED, COMPLETE };
+enum stage { RUN, LOOK, POSTED, TURN, ARRIVED, PLACED, EXECUTED, COMPLETE };
 
 struct event {
     int64_t at;
@@ -168,6 +168,25 @@ void loci_sim_timed_poke(struct sim_process *p, int64_t delay)
     }
 }
 
+void loci_sim_lane_changed(const struct sim_lane *lane)
+{
+    struct sim_process *p = lane->from;
+
+    if (p->world->agenda == NULL || !p->world->config->private_lanes || lane->lane == NULL) {
+        sim_changed(p);
+        return;
+    }
+    for (struct sim_fiber **link = &p->waiters; *link != NULL; link = &(*link)->next_waiter) {
+        struct sim_fiber *f = *link;
+
+        if (f->context != lane->lane->thread || f->state != SIM_IDLE)
+            continue;
+        *link = f->next_waiter;
+        loci_sim_timed_run(f, loci_sim_clock(p->world));
+        return;
+    }
+}
+
 /* ---- operations ---- */
 
 static bool is_atomic(const struct sim_op *p)
@@ -196,30 +215,96 @@ static void at_stage(struct sim_lane *lane, const struct sim_op *p, enum stage s
     add(lane->from->world, (struct event){ .at = at, .lane = lane, .op = p->id, .stage = stage });
 }
 
-void loci_sim_time_op(struct sim_lane *lane)
+void loci_sim_time_cpu(struct sim_world *w, int64_t ns)
 {
-    struct sim_world *w = lane->from->world;
-    const struct loci_sim_cost *c = w->config->cost;
-    const struct sim_op *p = (struct sim_op *)(void *)((unsigned char *)lane->last
-                                                       - offsetof(struct sim_op, next));
-    int64_t at;
+    int percent = w->config->cpu_percent;
+    struct sim_fiber *f = w->current;
 
-    w->current->clock += c->post;
-    at = w->current->clock + c->doorbell;
-    if (p->op.kind == LOCI_WRITE && p->op.len > (size_t)c->inline_max)
-        at += c->fetch;
+    if (percent == 0) {
+        f->clock += ns;
+        return;
+    }
+    f->part += ns * percent;
+    f->clock += f->part / 100;
+    f->part %= 100;
+}
+
+static void send_at(struct sim_lane *lane, const struct sim_op *p, int64_t at)
+{
+    if (p->op.kind == LOCI_WRITE
+        && p->op.len > (size_t)lane->from->world->config->cost->inline_max)
+        at += lane->from->world->config->cost->fetch;
     at = later(at, lane->last_posted);
     lane->last_posted = at;
     at_stage(lane, p, POSTED, at);
 }
 
-static void posted(struct sim_lane *lane, struct sim_op *p)
+void loci_sim_time_op(struct sim_lane *lane)
 {
     const struct loci_sim_cost *c = lane->from->world->config->cost;
-    int64_t begin = later(later(lane->from->world->time, lane->free_at), lane->from->nic_free);
+    const struct sim_op *p = (struct sim_op *)(void *)((unsigned char *)lane->last
+                                                       - offsetof(struct sim_op, next));
 
-    lane->free_at = begin + c->queue_pair;
-    lane->from->nic_free = begin + later(c->device, loci_sim_cost_wire(c, payload_out(p)));
+    loci_sim_time_cpu(lane->from->world, c->post);
+    if (c->ring == 0)
+        send_at(lane, p, lane->from->world->current->clock + c->doorbell);
+}
+
+/* Those who share a register take turns, by their clocks: so what comes before goes on first. */
+static void wait_for_register(struct sim_lane *lane)
+{
+    struct sim_world *w = lane->from->world;
+    struct sim_fiber *here = w->current;
+
+    loci_sim_block(SIM_READY);
+    here->clock = later(here->clock, lane->reg->free_at)
+                  + loci_sim_cost_ring(w->config->cost, lane->reg->threads);
+    lane->reg->free_at = here->clock;
+}
+
+void loci_sim_time_ring(struct sim_lane *lane, int made)
+{
+    struct sim_world *w = lane->from->world;
+    const struct loci_sim_cost *c = w->config->cost;
+    uint64_t last = w->ops;
+
+    if (c->ring == 0)
+        return;
+    if (lane->reg != NULL && lane->reg->threads > 1 && !w->quiet)
+        wait_for_register(lane);
+    else
+        loci_sim_time_cpu(w, c->ring);
+    for (const struct sim_op *p = lane->first; p != NULL; p = p->next)
+        if (p->id > last - (uint64_t)made && p->id <= last)
+            send_at(lane, p, w->current->clock + c->doorbell);
+}
+
+/* Whole nanoseconds; what is left of one counts the next time. */
+static int64_t device_ns(struct sim_process *from, const struct sim_op *p)
+{
+    int64_t ps = loci_sim_cost_device_ps(from->world->config->cost, p->op.kind == LOCI_WRITE,
+                                         from->outstanding) + from->nic_ps;
+
+    from->nic_ps = ps % 1000;
+    return ps / 1000;
+}
+
+static void posted(struct sim_lane *lane, const struct sim_op *p)
+{
+    int64_t turn = later(lane->from->world->time, lane->free_at);
+
+    lane->free_at = turn + lane->from->world->config->cost->queue_pair;
+    at_stage(lane, p, TURN, turn);
+}
+
+/* Its queue pair lets the device have it. The device serves other queue pairs meanwhile. */
+static void has_turn(struct sim_lane *lane, struct sim_op *p)
+{
+    const struct loci_sim_cost *c = lane->from->world->config->cost;
+    int64_t begin = later(lane->from->world->time, lane->from->nic_free);
+
+    lane->from->nic_free = begin + later(device_ns(lane->from, p),
+                                         loci_sim_cost_wire(c, payload_out(p)));
     if (p->op.kind != LOCI_WRITE)
         p->stage = SIM_SENT;
     at_stage(lane, p, ARRIVED, lane->from->nic_free + way(lane, c));
@@ -243,11 +328,12 @@ static void arrived(struct sim_lane *lane, const struct sim_op *p)
         at_stage(lane, p, COMPLETE, lane->last_done);
         return;
     }
+    /* A device has the fetches of several reads under way, and answers them in order. */
     if (is_atomic(p))
         done = lane->to->atomic_free = later(done, lane->to->atomic_free) + c->atomic;
     else if (p->op.kind == LOCI_READ && p->op.len > 0)
         done += c->fetch;
-    lane->last_placed = done;
+    done = lane->last_executed = later(done, lane->last_executed);
     at_stage(lane, p, EXECUTED, done);
 }
 
@@ -281,6 +367,7 @@ static void happen(const struct event *e)
         return;
     switch (e->stage) {
     case POSTED: posted(e->lane, p); break;
+    case TURN: has_turn(e->lane, p); break;
     case ARRIVED: arrived(e->lane, p); break;
     case EXECUTED: executed(e->lane, p); break;
     case PLACED:

@@ -435,10 +435,10 @@ static void thread_fiber(void *arg)
 int loci_sim_threads(loco_runtime_t *rt, int n, int (*fn)(void *arg, int thread), void *arg)
 {
     struct sim_process *p = rt->host.ctx;
-    struct sim_fiber *here = p->world->current, *first[64];
-    int result = 0;
+    struct sim_world *w = p->world;
+    struct sim_fiber *here = w->current;
+    int first = w->fiber_count, result = 0;
 
-    n = n > 64 ? 64 : n;
     here->unjoined = n;
     for (int i = 0; i < n; i++) {
         struct sim_fiber *f = loci_sim_start(p, i, thread_fiber);
@@ -446,12 +446,11 @@ int loci_sim_threads(loco_runtime_t *rt, int n, int (*fn)(void *arg, int thread)
         f->fn = fn;
         f->arg = arg;
         f->starter = here;
-        first[i] = f;
     }
     while (here->unjoined > 0)
         loci_sim_block(SIM_JOIN);
     for (int i = 0; i < n; i++)
-        result = result != 0 ? result : first[i]->result;
+        result = result != 0 ? result : w->fibers[first + i]->result;
     return result;
 }
 

@@ -11,7 +11,8 @@
 #include "sim.h"
 
 #define SIM_IDENTITY UINT64_C(0x1000)       /* of process 0 */
-#define SIM_LANE_ROOM 12                    /* operations that a lane takes */
+#define SIM_LANE_ROOM 12                    /* operations that a lane takes; TIMED: cost->room */
+#define SIM_REGISTERS 512                   /* doorbell registers of a device, at most */
 #define SIM_WORDS ((size_t)16 << 10)        /* bytes of a device's own memory */
 #define SIM_WORDS_EXTENT UINT32_MAX         /* its number */
 #define SIM_PIECES 31       /* steps to place or read one at most, but for an unaligned head */
@@ -51,6 +52,7 @@ struct sim_fiber {
     uint32_t priority;
     uint64_t slice;                     /* steps since it last gave way (PRIORITY) */
     int64_t clock;                      /* TIMED: its core's */
+    int64_t part;                       /* of a nanosecond, in hundredths, that it is behind */
     struct sim_fiber *next_waiter;      /* TIMED: of its process */
     uint64_t resumed;                   /* TIMED: the version when it went on the last time */
     uint64_t blocked;                   /* TIMED: times that it has waited */
@@ -96,7 +98,8 @@ struct sim_lane {
     int depth;
     unsigned can;
     uint32_t priority;
-    int64_t free_at, last_posted, last_placed, last_done;       /* TIMED */
+    int64_t free_at, last_posted, last_placed, last_executed, last_done;    /* TIMED */
+    struct sim_register *reg;           /* TIMED: whose doorbell it rings */
 };
 
 /* ---- processes (world.c, control.c) ---- */
@@ -150,7 +153,14 @@ struct sim_process {
     struct sim_letter *letters, **last_letter;
     const struct sim_op *device;        /* the atomic that its device is at */
     struct loci_sim_counts counts;
-    int64_t nic_free, nic_in_free, atomic_free;     /* TIMED: when these of its device are */
+    /* TIMED. When these of its device are free; picoseconds that `nic_free` is behind. */
+    int64_t nic_free, nic_in_free, atomic_free, nic_ps;
+    int outstanding;                    /* posted, and their completions not taken */
+    struct sim_register {
+        int64_t free_at;
+        int threads;                    /* that have lanes on it */
+    } registers[SIM_REGISTERS];
+    int registers_taken;
     struct sim_fiber *waiters;          /* TIMED: its fibers that cannot go on */
     int asymmetric;                     /* enum loci_asymmetric */
     int gathers;                        /* collective exchanges that it has entered */
@@ -227,8 +237,14 @@ void loci_sim_timed_run(struct sim_fiber *f, int64_t at);
 /* It has given way: it goes on when its state says that it can. */
 void loci_sim_timed_block(struct sim_fiber *f);
 void loci_sim_timed_poke(struct sim_process *p, int64_t delay);
-/* The lane's last operation was posted. */
+/* The CPU of the running fiber does something that takes `ns`. */
+void loci_sim_time_cpu(struct sim_world *w, int64_t ns);
+/* Something on the lane is complete. */
+void loci_sim_lane_changed(const struct sim_lane *lane);
+/* The lane's last operation was made; it is sent when the doorbell rings. */
 void loci_sim_time_op(struct sim_lane *lane);
+/* Of all that were made on the lane since the last ring, `made` of them. */
+void loci_sim_time_ring(struct sim_lane *lane, int made);
 /* The network does what comes before the next fiber; NULL: nothing is left. */
 struct sim_fiber *loci_sim_timed_next(struct sim_world *w);
 

@@ -101,7 +101,7 @@ static int push(struct verbs_lane *l)
         size_t len = least(piece_of(f, &l->rest), l->rest.len - l->rest.at);
         int status = LOCO_ERR_AGAIN;
 
-        if (loci_verbs_has_room(l)
+        if (loci_verbs_has_room(l, len)
             && (l->rest.kind == LOCI_WRITE || l->unanswered == 0 || l->unanswered + len <= ahead))
             status = give_piece(l, len);
         if (status != LOCO_OK)

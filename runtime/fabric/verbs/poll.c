@@ -70,6 +70,7 @@ static void retire(struct verbs_lane *l, int status)
     l->unanswered -= r->answer;
     l->retired++;
     l->thread->outstanding--;
+    loci_credit_give(l->lane->thread, r->len, r->asked, false);
     if (r->slot != NULL)
         loci_slot_done(r->slot, status);
 }
@@ -244,7 +245,8 @@ int loci_verbs_poll(struct loci_fabric *fabric, struct loci_lane *lane)
         return 0;
     if (loci_verbs_is_idle(l)) {
         /* Other lanes' operations may leave no room to post on this one, and its thread be away. */
-        n = l->thread->outstanding < l->thread->entries ? 0 : take_completions(l->thread);
+        n = l->thread->outstanding < l->thread->entries && !loci_credit_is_short(lane->thread)
+            ? 0 : take_completions(l->thread);
         return n > 0 ? n : 0;
     }
     loci_verbs_long_posted(l);      /* where the device took no more of it at the last completion */

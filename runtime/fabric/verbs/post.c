@@ -54,9 +54,10 @@
 
 /* ---- room ---- */
 
-bool loci_verbs_has_room(const struct verbs_lane *l)
+bool loci_verbs_has_room(const struct verbs_lane *l, size_t bytes)
 {
-    return l->depth != l->posted - l->retired && l->thread->entries != l->thread->outstanding;
+    return l->depth != l->posted - l->retired && l->thread->entries != l->thread->outstanding
+           && loci_credit_may(l->lane->thread, bytes);
 }
 
 /* From half of any room on, so that what was posted without holds one half at most. */
@@ -65,7 +66,8 @@ static bool should_ask(const struct verbs_lane *l)
     const struct verbs_thread *t = l->thread;
 
     return l->posted + 1 - l->asked >= l->depth / 2 || t->outstanding >= t->entries / 2
-           || t->free_blocks < VERBS_BLOCKS / 2 || t->free_words < VERBS_WORDS / 2;
+           || t->free_blocks < VERBS_BLOCKS / 2 || t->free_words < VERBS_WORDS / 2
+           || loci_credit_asks(l->lane->thread);
 }
 
 /* ---- made requests ---- */
@@ -94,8 +96,10 @@ static void reserve(struct verbs_lane *l, struct ibv_send_wr *wr, const struct v
         wr->send_flags |= IBV_SEND_SIGNALED;
     l->posted++;
     l->thread->outstanding++;
-    if (wr->send_flags & IBV_SEND_SIGNALED)
+    r->asked = (wr->send_flags & IBV_SEND_SIGNALED) != 0;
+    if (r->asked)
         l->asked = l->posted;
+    loci_credit_take(l->lane->thread, r->len, r->asked);
 }
 
 /* The youngest `refused` of the n requests of this list were not taken. */
@@ -108,6 +112,7 @@ static void take_back(struct verbs_lane *l, const struct ibv_send_wr *list, int 
         struct verbs_request *r = &l->ring[--l->posted % l->depth];
 
         l->thread->outstanding--;
+        loci_credit_give(l->lane->thread, r->len, r->asked, true);
         if (r->buffer != NULL)
             loci_verbs_buffer_give(l->thread, r->buffer);
     }
@@ -305,7 +310,7 @@ static int make_place_by_acks(struct batch *b, const struct loci_op *op, int num
         return LOCO_OK;
     youngest = youngest_to_ask(b->l);
     if (youngest == NULL)
-        return loci_verbs_has_room(b->l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
+        return loci_verbs_has_room(b->l, 0) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
     youngest->slot = op->slot;
     return LOCO_IN_PROGRESS;
 }
@@ -331,7 +336,7 @@ int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct 
 
     (void)fabric;
     if (op->len == 0 || op->len > l->max_inline || !may_write(key) || l->broken
-        || l->rest.len != 0 || !loci_verbs_has_room(l)
+        || l->rest.len != 0 || !loci_verbs_has_room(l, op->len)
         || (l->twin != NULL && !loci_verbs_is_idle(l->twin)))
         return LOCO_ERR_AGAIN;
     return loci_verbs_give(l, &wr, &what, op->places != 0 || l->twin != NULL);
@@ -391,7 +396,7 @@ static int add(struct batch *b, struct loci_op *op, int number)
     if (op->kind == LOCI_PLACE && l->lane->acks_place)
         return make_place_by_acks(b, op, number);
     if (op->kind == LOCI_PLACE || (op->kind == LOCI_READ && op->len == 0))
-        return loci_verbs_has_room(l) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
+        return loci_verbs_has_room(l, 0) ? make_place(b, op, number) : LOCO_ERR_AGAIN;
     if (op->kind == LOCI_WRITE && op->len == 0) {
         op->places = 0;
         return LOCO_OK;
@@ -405,7 +410,7 @@ static int add(struct batch *b, struct loci_op *op, int number)
         return LOCO_ERR_RANGE;      /* its owner could not register it */
     if (op->kind != LOCI_READ && !may_write(&op->mem->key))
         return is_read_only(l, op);
-    if (!loci_verbs_has_room(l))
+    if (!loci_verbs_has_room(l, is_long(l, op) ? 0 : op->len))
         return LOCO_ERR_AGAIN;
     if (is_long(l, op))
         return loci_verbs_long(l, op);

@@ -20,6 +20,9 @@
 #include "wait.h"
 
 #define PAGE 4096
+/* What a process has outstanding over soft-RoCE: a packet goes through a queue of the kernel, which
+ * drops what comes beyond 1000 of them (net.core.netdev_max_backlog). */
+#define SOFT_BYTES ((uint64_t)512 << 10)
 
 /* ---- the device ---- */
 
@@ -64,6 +67,7 @@ static bool open_device(struct verbs_fabric *f)
         return false;
     memset(f->anchor, 0, PAGE);
     f->no_answer = loci_random(f->rt);
+    loci_credits_open(f->rt, f->port.loses_answers ? SOFT_BYTES : LOCI_CREDIT_NO_BYTES);
     f->anchor_mr = ibv_reg_mr(f->pd, f->anchor, PAGE, IBV_ACCESS_REMOTE_READ);
     return f->anchor_mr != NULL;
 }

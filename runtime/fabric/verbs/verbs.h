@@ -42,7 +42,8 @@
  * Room: a lane has `depth` requests, a thread as many as its completion queue has entries, over all
  * lanes, so that the queue cannot overflow though each request failed. From half of either, or of
  * the buffers, on each request asks for its completion: what was posted without holds one half at
- * most, and the other comes back.
+ * most, and the other comes back. And the process has credits for what it has outstanding at the
+ * device (move/credit.c), which go with the request's place in the ring.
  *
  * Locks: lane and thread state is under the runtime's lock of that thread. fabric->lock is taken
  * inside it or alone, and nothing is called under it. */
@@ -77,6 +78,7 @@ struct verbs_request {
     struct verbs_buffer *buffer;
     struct verbs_registration *user;    /* of source or destination, its last request's */
     size_t answer;                  /* bytes of an answer that counts in the lane's `unanswered` */
+    bool asked;                     /* its completion is asked for */
 };
 
 /* A long write or read, of which not all pieces are posted; len 0: there is none. `user` NULL: the
@@ -292,7 +294,8 @@ void loci_verbs_buffer_give(struct verbs_thread *t, struct verbs_buffer *buffer)
 int loci_verbs_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
                     int *posted);
 int loci_verbs_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op);
-bool loci_verbs_has_room(const struct verbs_lane *l);
+/* For one request more, of so many bytes. */
+bool loci_verbs_has_room(const struct verbs_lane *l, size_t bytes);
 /* Give it to the device, and remember what is to be done on completion. The caller has seen that
  * there is room. `ask`: its completion is wanted, as that of one with a slot always is. */
 int loci_verbs_give(struct verbs_lane *l, struct ibv_send_wr *wr,
