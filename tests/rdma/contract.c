@@ -544,6 +544,7 @@ static const struct test_case {
 } cases[] = {
     { "moves", moves, false, false },
     { "large", large, false, false },
+    { "at_once", at_once, false, false },
     { "flood", flood, false, false },
     { "atomics", atomics, false, false },
     { "chains", chains, false, false },

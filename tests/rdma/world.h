@@ -35,6 +35,9 @@ bool by_device(const struct world *w);
 /* The same memory, by a key that its owner does not know. */
 struct loci_mem forge(const struct loci_mem *mem);
 
+/* at_once.c */
+int at_once(struct member *m);
+
 /* chain.c */
 int chains(struct member *m);
 int chain_broken(struct member *m);
