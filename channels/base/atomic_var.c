@@ -10,6 +10,7 @@
 
 #include <loco/atomic_var.h>
 
+#include "backoff.h"
 #include "move/rma.h"
 #include "names/endpoint.h"
 #include "observe/mistake.h"
@@ -25,10 +26,11 @@ static int swap_until_done(struct loco_runtime *rt, struct place at, uint64_t va
 {
     uint64_t guess, seen;
     int status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
+    struct loci_backoff b;
 
-    while (status == LOCO_OK) {
+    for (loci_backoff_begin(&b, rt, at.mem); status == LOCO_OK; loci_backoff_pause(&b)) {
         status = loci_compare_swap(rt, at.mem, at.offset, guess, value, &seen, NULL);
-        if (status == LOCO_OK && seen == guess)
+        if (status != LOCO_OK || seen == guess)
             break;
         guess = seen;
     }

@@ -259,7 +259,9 @@ int loci_index_check_change(const struct loci_index *ix, const struct loci_chang
 
 int loci_index_run(struct loci_index *ix, unsigned flags, loci_index_body_fn *body, void *arg)
 {
-    for (int64_t limit = LOCI_TX_PAUSE_FIRST;; loci_tx_back_off(ix->tx, &limit)) {
+    struct loci_backoff b;
+
+    for (loci_tx_begin_tries(ix->tx, &b);; loci_tx_back_off(ix->tx, &b)) {
         int status = loco_tx_begin_as(ix->tx, flags);
 
         if (status == LOCO_OK)

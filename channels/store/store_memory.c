@@ -24,6 +24,7 @@
 
 #include <stdlib.h>
 
+#include "backoff.h"
 #include "store_memory.h"
 
 #define CELL_BATCH 64u
@@ -145,7 +146,9 @@ int loci_pool_push(struct loci_client *c, int host, int list, uint64_t number)
     uint64_t at, seen, old, stamp = loci_client_stamp(c);
     struct loci_mem *link = link_of(s, host, list, number, &at);
     int status = loci_read64(s->rt, head, pool_at(list), &seen, NULL);
+    struct loci_backoff b;
 
+    loci_backoff_begin(&b, s->rt, head);
     while (status == LOCO_OK) {
         loco_ack_t ack = LOCO_ACK_INIT;
         int placed;
@@ -159,9 +162,10 @@ int loci_pool_push(struct loci_client *c, int host, int list, uint64_t number)
                                        ((seen >> 32) + 1) << 32 | number, &old, &ack);
         placed = loco_ack_wait(s->rt, &ack);
         status = status != LOCO_OK ? status : placed;
-        if (status == LOCO_OK && old == seen)
-            return LOCO_OK;
+        if (status != LOCO_OK || old == seen)
+            return status;
         seen = old;
+        loci_backoff_pause(&b);
     }
     return status;
 }
@@ -172,7 +176,9 @@ static int pool_pop(struct loco_store *s, int host, int list, uint64_t *number)
     struct loci_mem *head = loci_store_mem(s, host, LOCI_STORE_HEAD);
     uint64_t seen, old, next;
     int status = loci_read64(s->rt, head, pool_at(list), &seen, NULL);
+    struct loci_backoff b;
 
+    loci_backoff_begin(&b, s->rt, head);
     while (status == LOCO_OK) {
         uint64_t at, most = list == LOCI_STORE_CLASSES ? s->cells : s->blocks;
         struct loci_mem *link;
@@ -185,9 +191,10 @@ static int pool_pop(struct loco_store *s, int host, int list, uint64_t *number)
         if (status == LOCO_OK)
             status = loci_compare_swap(s->rt, head, pool_at(list), seen,
                                        ((seen >> 32) + 1) << 32 | (next & UINT32_MAX), &old, NULL);
-        if (status == LOCO_OK && old == seen)
-            return LOCO_OK;
+        if (status != LOCO_OK || old == seen)
+            return status;
         seen = old;
+        loci_backoff_pause(&b);
     }
     return status;
 }
@@ -219,15 +226,18 @@ static int count_up(struct loco_store *s, int host, uint64_t counter, uint64_t n
     struct loci_mem *head = loci_store_mem(s, host, LOCI_STORE_HEAD);
     uint64_t seen, old;
     int status = loci_read64(s->rt, head, counter, &seen, NULL);
+    struct loci_backoff b;
 
+    loci_backoff_begin(&b, s->rt, head);
     while (status == LOCO_OK) {
         *got = seen > end ? 0 : end - seen < n ? end - seen : n;
         if (*got < least)
             return LOCO_ERR_FULL;
         status = loci_compare_swap(s->rt, head, counter, seen, seen + *got, &old, NULL);
-        if (status == LOCO_OK && old == seen)
+        if (status != LOCO_OK || old == seen)
             break;
         seen = old;
+        loci_backoff_pause(&b);
     }
     *first = seen;
     return status;

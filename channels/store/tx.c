@@ -453,37 +453,29 @@ int loco_tx_commit(loco_tx_t *tx)
 
 /* ---- again and again ---- */
 
-#define PAUSE_LAST INT64_C(1000000)     /* or some times what a try takes */
-#define TRIES_LAST 4
-
-static int is_over(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
 void loci_tx_pause(struct loco_tx *tx, int64_t ns)
 {
-    const struct loci_reason why = {
-        .what = "another transaction", .peer = -1, .kind = LOCI_WAIT_TRANSACTION,
-        .timeout_ns = ns,
-    };
-
-    loci_wait(tx->s->rt, &why, is_over, NULL);
+    loci_pause(tx->s->rt, "another transaction", LOCI_WAIT_TRANSACTION, ns);
 }
 
-void loci_tx_back_off(struct loco_tx *tx, int64_t *limit)
+void loci_tx_begin_tries(struct loco_tx *tx, struct loci_backoff *b)
 {
-    int64_t took = TRIES_LAST * (loci_now_roughly(tx->s->rt) - tx->began);
-    int64_t last = took > PAUSE_LAST ? took : PAUSE_LAST;
+    loci_backoff_begin(b, tx->s->rt, loci_store_mem(tx->s, 0, LOCI_STORE_HEAD));
+}
 
-    loci_tx_pause(tx, (int64_t)(loci_random(tx->s->rt) % (uint64_t)*limit));
-    *limit = *limit * 2 < last ? *limit * 2 : last;
+/* By the host of the object that it was about, if that is known. */
+void loci_tx_back_off(struct loco_tx *tx, struct loci_backoff *b)
+{
+    if (b->failures == 0 && tx->met != 0)
+        b->mem = loci_store_mem(tx->s, loci_object_host(tx->met), LOCI_STORE_CELLS);
+    loci_tx_pause(tx, loci_backoff_next(b));
 }
 
 int loco_tx_run(loco_tx_t *tx, loco_tx_body_fn *body, void *arg)
 {
-    for (int64_t limit = LOCI_TX_PAUSE_FIRST;; loci_tx_back_off(tx, &limit)) {
+    struct loci_backoff b;
+
+    for (loci_tx_begin_tries(tx, &b);; loci_tx_back_off(tx, &b)) {
         int status = loco_tx_begin(tx);
 
         if (status != LOCO_OK)

@@ -5,6 +5,7 @@
 /* A transaction: what tx.c (its calls), tx_item.c (its objects), tx_wait.c and
  * tx_commit.c share. */
 
+#include "backoff.h"
 #include "store_cell.h"
 #include "store_memory.h"
 #include "store_value.h"
@@ -94,10 +95,9 @@ int loci_tx_check_open(const struct loco_tx *tx);
 int loci_tx_failed(struct loco_tx *tx, int status);
 /* Let so many nanoseconds pass. */
 void loci_tx_pause(struct loco_tx *tx, int64_t ns);
-/* Before a transaction is begun again after a conflict: a pause below *limit, which is
- * LOCI_TX_PAUSE_FIRST at first and grows. */
-#define LOCI_TX_PAUSE_FIRST INT64_C(500)        /* ns */
-void loci_tx_back_off(struct loco_tx *tx, int64_t *limit);
+/* Before the first try; and before a transaction is begun again after a conflict: a pause. */
+void loci_tx_begin_tries(struct loco_tx *tx, struct loci_backoff *b);
+void loci_tx_back_off(struct loco_tx *tx, struct loci_backoff *b);
 /* A conflict was about that object. */
 void loci_tx_meet(struct loco_tx *tx, loco_object_t object);
 /* Whether this handle has met others at an object again and again: more than once in three commits

@@ -22,6 +22,9 @@
 #include "runtime.h"
 #include "wait.h"
 
+#define MEASURE_EVERY 16        /* atomics */
+#define GROWS_BY 16             /* a part of what was measured before */
+
 /* `word` becomes at least `value`. */
 static void raise_to(_Atomic uint64_t *word, uint64_t value)
 {
@@ -139,6 +142,7 @@ struct loci_slot *loci_slot_take(struct loci_thread *thread, struct loci_lane *l
     slot->lane = lane;
     slot->places = 0;
     slot->awaited = false;
+    slot->began = 0;
     atomic_store_explicit(&slot->seq, ++thread->seq, memory_order_relaxed);
     return slot;
 }
@@ -158,12 +162,27 @@ static void read_done(const struct loci_slot *slot, int status)
     atomic_fetch_add_explicit(&slot->lane->reads_done, 1, memory_order_release);
 }
 
+/* Less counts at once, more in time: a device that is busy, or a thread that was away, is no longer
+ * way. */
+static void measure(struct loci_slot *slot)
+{
+    int64_t took = loci_now(slot->lane->thread->rt) - slot->began;
+    int64_t old = atomic_load_explicit(&slot->lane->round_trip, memory_order_relaxed);
+
+    took = took > 0 ? took : 1;
+    if (old != 0 && took > old + old / GROWS_BY + 1)
+        took = old + old / GROWS_BY + 1;
+    atomic_store_explicit(&slot->lane->round_trip, took, memory_order_relaxed);
+}
+
 void loci_slot_done(struct loci_slot *slot, int status)
 {
     uint64_t seq = atomic_load_explicit(&slot->seq, memory_order_relaxed);
 
     if (status == LOCO_OK) {
         raise_to(&slot->lane->placed, slot->places);
+        if (slot->began != 0)
+            measure(slot);
     } else {
         int none = LOCO_OK;
 
@@ -323,6 +342,14 @@ static bool places_writes(const struct loci_op *op)
     return op->kind == LOCI_PLACE || loci_mem_orders(op->mem);
 }
 
+/* One in so many atomics: clocks take their time. */
+static bool is_measured(const struct loci_lane *lane, const struct loci_op *op)
+{
+    return (op->kind == LOCI_FETCH_ADD || op->kind == LOCI_COMPARE_SWAP)
+           && (op->slot->lane->thread->seq % MEASURE_EVERY == 0
+               || atomic_load_explicit(&lane->round_trip, memory_order_relaxed) == 0);
+}
+
 /* Under the lock of the lane's thread. What is not taken counts again when it is tried again: a
  * lane that seems to have more writes costs a fence at most. */
 static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n)
@@ -337,6 +364,7 @@ static void count_before_post(struct loci_lane *lane, struct loci_op *ops, int n
             ops[i].slot->places = places_writes(&ops[i]) ? written : 0;
         ops[i].slot->awaited = ops[i].awaited;
         ops[i].slot->untold = ops[i].untold;
+        ops[i].slot->began = is_measured(lane, &ops[i]) ? loci_now(lane->thread->rt) : 0;
     }
     if (written != before)
         atomic_store_explicit(&lane->written, written, memory_order_release);

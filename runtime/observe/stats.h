@@ -51,6 +51,7 @@ enum loci_wait_kind {
     LOCI_WAIT_FENCE,        /* the network: writes placed, operations complete */
     LOCI_WAIT_COPY,         /* a peer that copies its user memory for this process */
     LOCI_WAIT_TRANSACTION,  /* another's transaction on a store, or a pause before the next try */
+    LOCI_WAIT_RETRY,        /* a pause before a word is swapped again that others have changed */
     LOCI_WAIT_KINDS
 };
 
