@@ -93,6 +93,15 @@ status 0 "commits undone here" '^1ms  *[1-9][0-9]*  *1.000 ' \
     --seconds 0.2 --output "$work/patience"
 status 1 "simulated transactions whose changes are lost" 'changes, .* found' \
     "$builddir/bench/tx_sim" --clients 4 --objects 8 --time 1 --lose
+status 0 "a bound of what is outstanding, simulated" '^96 threads.* \(9\|10\)[0-9]\.[0-9]* million' \
+    "$builddir/bench/rma_sim" --threads 96 --outstanding 32 --time 0.2 \
+    --set LOCO_RDMA_OUTSTANDING=1024
+status 0 "without it" '^96 threads.* [56][0-9]\.[0-9]* million' \
+    "$builddir/bench/rma_sim" --threads 96 --outstanding 32 --time 0.2
+status 0 "a hash table whose updates contend, simulated" '^4 threads .* 1\.[0-9]* tries' \
+    "$builddir/bench/hash_sim" --threads 4 --keys 1000 --time 0.5
+status 1 "a simulated update that is lost" 'updates, .* found' \
+    "$builddir/bench/hash_sim" --threads 1 --tasks 1 --keys 100 --time 0.1 --lose
 status 2 "no such part of transactions" "not a value" "$builddir/bench/tx_sim" --parts log,tail
 
 # Machines are namespaces, which not everybody may make.
