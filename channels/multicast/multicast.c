@@ -55,6 +55,10 @@
  *   A message is never kept waiting: all senders see its LAST some time, and give their numbers;
  * then all members receive its place.
  *
+ * Many members. Where not all is in place and there are more than LOCI_MC_DIRECT of them, rows and
+ * slots are handed on from member to member (multicast_relay.c), and the least of RECEIVED and
+ * DELIVERED is made on the way. All that is said here of what a member sees holds there, too.
+ *
  * Sleep. A member that has nothing to do says so in its word, at all others, and looks again; who
  * pushes looks at the words after that, and rings those who sleep. On one node that is one fence
  * at each side: the word, then the looks at the rows; the row, then the look at the word. One of
@@ -153,16 +157,13 @@ static int alloc_tables(struct loco_multicast *m)
 
     m->is_sender = calloc(n, sizeof *m->is_sender);
     m->sender = calloc(senders, sizeof *m->sender);
-    m->row = calloc(n, sizeof *m->row);
     m->ready = calloc(m->slots, sizeof *m->ready);
-    m->seen = calloc(words, sizeof *m->seen);
-    m->snapshot = calloc(words, sizeof *m->snapshot);
+    m->seen = calloc(words + (size_t)m->words, sizeof *m->seen);
     m->made = calloc((size_t)m->words, sizeof *m->made);
     m->delivered = calloc(senders, sizeof *m->delivered);
     m->slowest = calloc(n, sizeof *m->slowest);
-    if (m->is_sender == NULL || m->sender == NULL || m->row == NULL || m->ready == NULL
-        || m->seen == NULL || m->snapshot == NULL || m->made == NULL || m->delivered == NULL
-        || m->slowest == NULL)
+    if (m->is_sender == NULL || m->sender == NULL || m->ready == NULL || m->seen == NULL
+        || m->made == NULL || m->delivered == NULL || m->slowest == NULL)
         return LOCO_ERR_NO_MEMORY;
     if ((m->flags & LOCO_MULTICAST_COPY) == 0)
         return LOCO_OK;
@@ -193,7 +194,7 @@ static void init_counts(struct loco_multicast *m)
         atomic_init(&m->sender[i].next, m->first);
         atomic_init(&m->delivered[i], place);
     }
-    for (int rank = 0; rank < m->size; rank++)
+    for (int rank = 0; rank <= m->size; rank++)
         for (int word = 0; word < m->words; word++)
             atomic_init(&m->seen[rank * m->words + word],
                         word <= LOCI_MC_LAST ? m->first
@@ -226,7 +227,6 @@ static int open_endpoint(struct loco_multicast *m, const char *parent, const cha
     };
     int status;
 
-    m->in_place = loci_domain_of(group) == LOCI_DOMAIN_CPU;
     spec.region[spec.nregions++] = (struct loci_region_spec){
         "rows", m->in_place ? loci_mc_image_at(m, 0) : loci_mc_ring_at(m, m->nsenders),
         LOCI_MC_LINE, LOCI_FROM_ALL };
@@ -244,7 +244,7 @@ static int open_endpoint(struct loco_multicast *m, const char *parent, const cha
 }
 
 static int open_parts(struct loco_multicast *m, const char *parent, const char *name,
-                      const loco_group_t *group, const loco_multicast_options_t *o)
+                      const loco_group_t *group, const loco_multicast_options_t *o, int direct)
 {
     int status = alloc_tables(m);
 
@@ -253,7 +253,13 @@ static int open_parts(struct loco_multicast *m, const char *parent, const char *
     if (status != LOCO_OK)
         return status;
     init_counts(m);
-    if (m->handler != NULL)
+    m->in_place = loci_domain_of(group) == LOCI_DOMAIN_CPU;
+    if (!m->in_place && m->size > direct)
+        status = loci_mc_relay_open(m);
+    if (status == LOCO_OK)
+        status = loci_mc_look_open(m);
+    /* Members that hand on do so whether or not the program calls. */
+    if (status == LOCO_OK && (m->handler != NULL || m->relay != NULL))
         status = loci_poller_add(m->rt, &loci_mc_polled_ops, m, &m->polled);
     if (status == LOCO_OK)
         status = open_endpoint(m, parent, name, group);
@@ -264,7 +270,7 @@ static int open_parts(struct loco_multicast *m, const char *parent, const char *
 
 int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, const loco_multicast_options_t *options,
-                          uint64_t first, loco_multicast_t **out)
+                          const struct loci_multicast_tuning *tuning, loco_multicast_t **out)
 {
     loco_multicast_options_t o = { .senders = NULL };
     struct loco_multicast *m;
@@ -283,10 +289,11 @@ int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
         .rt = rt, .size = loco_group_size(group), .rank = loco_group_rank(group),
         .nsenders = o.nsenders, .slots = (uint64_t)o.slots, .slot_bytes = o.slot_bytes,
         .stride = (LOCI_MC_HEADER + o.slot_bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN,
-        .flags = o.flags, .first = first, .handler = o.handler, .handler_arg = o.arg,
+        .flags = o.flags, .first = tuning->first, .handler = o.handler, .handler_arg = o.arg,
     };
     m->words = loci_mc_is_ordered(m) ? LOCI_MC_WORDS : LOCI_MC_DELIVERED + m->nsenders;
-    status = open_parts(m, parent, name, group, &o);
+    status = open_parts(m, parent, name, group, &o,
+                        tuning->direct == 0 ? LOCI_MC_DIRECT : tuning->direct);
     if (status != LOCO_OK) {
         loco_multicast_destroy(m);
         return status;
@@ -299,7 +306,9 @@ int loco_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
                           const loco_group_t *group, const loco_multicast_options_t *options,
                           loco_multicast_t **m)
 {
-    return loci_multicast_create(rt, parent, name, group, options, 0, m);
+    const struct loci_multicast_tuning none = { 0, 0 };
+
+    return loci_multicast_create(rt, parent, name, group, options, &none, m);
 }
 
 /* ---- what is told ---- */
@@ -323,7 +332,7 @@ int loco_multicast_delivered_by(const loco_multicast_t *m, int rank, int sender,
         return LOCO_ERR_ARG;
     *number = rank == m->rank
               ? atomic_load_explicit(&m->delivered[column], memory_order_relaxed)
-              : loci_mc_seen(m, rank, LOCI_MC_DELIVERED + column);
+              : loci_mc_seen(m, m->relay == NULL ? rank : m->size, LOCI_MC_DELIVERED + column);
     return LOCO_OK;
 }
 
@@ -377,10 +386,10 @@ void loco_multicast_destroy(loco_multicast_t *m)
     free(m->slowest);
     free((void *)m->delivered);
     free(m->made);
-    free(m->snapshot);
+    loci_mc_look_close(m);
+    loci_mc_relay_close(m);
     free((void *)m->seen);
     free((void *)m->ready);
-    free((void *)m->row);
     free(m->sender);
     free(m->is_sender);
     free(m);

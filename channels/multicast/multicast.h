@@ -27,7 +27,7 @@ enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
 #define LOCI_MC_LINE ((size_t)128)          /* lines are fetched in pairs */
 #define LOCI_MC_HEADER ((size_t)16)         /* of a slot */
 #define LOCI_MC_IMAGES 8u                   /* rows under way at a time */
-#define LOCI_MC_CHAIN 8                     /* writes that are handed over at a time */
+#define LOCI_MC_CHAIN 16                    /* writes that are handed over at a time */
 /* A member's word of sleep: what to ring with, below whether it sleeps. The lower half never
  * changes once it is not 0: so it is there when the upper one is, also where words come in parts.
  */
@@ -48,6 +48,24 @@ struct loci_mc_posts {
     uint64_t messages, images;
 };
 
+/* Words that one other member writes in a row, as they are here. */
+struct loci_mc_area {
+    int rank, words;
+    uint64_t theirs;                /* where that member has them itself */
+    uint64_t at;                    /* where they are here, unless all is in place */
+    const unsigned char *here;
+    uint64_t *snapshot;             /* as that member had them */
+};
+
+/* A word of an area that this member looks at. */
+struct loci_mc_source {
+    int area, word;                 /* there */
+    int seen;                       /* what is kept of it: an index of `seen` */
+    bool committed;                 /* it is a COMMITTED */
+};
+
+struct loci_mc_relay;               /* multicast_relay.c */
+
 /* What this process did. Each is written by one thread at a time. */
 struct loci_mc_counts {
     loci_counter passes;            /* that changed something */
@@ -55,6 +73,7 @@ struct loci_mc_counts {
     loci_counter receive_batches;   /* passes that received something */
     loci_counter delivered, deliver_batches;
     loci_counter pushes, full;
+    loci_counter posts;             /* chains: to one member in one pass */
 };
 
 struct loco_multicast {
@@ -71,9 +90,14 @@ struct loco_multicast {
     int words;                      /* of a row */
     loco_multicast_handler_t *handler;
     void *handler_arg;
-    struct loci_polled *polled;     /* with a handler */
+    struct loci_polled *polled;     /* with a handler, or relays: the poller passes */
     struct loci_mc_sender *sender;
-    const unsigned char **row;      /* by rank: where it is read */
+    struct loci_mc_area *area;
+    struct loci_mc_source *source;
+    int areas, sources;
+    int *tells;                     /* ranks of those that this member writes to, */
+    int ntells;                     /* so many */
+    struct loci_mc_relay *relay;    /* NULL: every member writes to all others */
     _Atomic bool started;           /* all members are known, and what can be mapped is */
     _Atomic int failed;             /* a status: it has ended */
 
@@ -88,7 +112,10 @@ struct loco_multicast {
     /* A pass; under the lock. */
     _Alignas(128) _Atomic bool locked;
     _Atomic bool half;              /* messages were committed without a pass */
-    _Atomic uint64_t *seen;         /* [rank * words + word]: the rows, as of the last pass */
+    /* [rank * words + word]: the rows, as of the last pass; those of rank `size` are the least of
+     * all, where relays bring that. */
+    _Atomic uint64_t *seen;
+    int begin;                      /* without LOCI_MC_RECEIVE: who is looked at first, about */
     uint64_t given, last;           /* COMMITTED and LAST of this process, to be pushed */
     uint64_t committed_at;          /* the slot of the next message */
     uint64_t target;                /* numbers that it has to give, by nulls if need be, */
@@ -101,7 +128,6 @@ struct loco_multicast {
     uint64_t done, images_done;     /* complete: of messages, of rows */
     uint64_t posted, images;        /* posted: the same */
     int sleepers;                   /* threads that have announced that they sleep */
-    uint64_t *snapshot;             /* rows of the others, as they have them */
 
     /* Whoever delivers: the poller, or the thread that polls. */
     _Alignas(128) _Atomic uint64_t deliverable;     /* by a pass: places before this one */
@@ -147,26 +173,38 @@ static inline int loci_mc_status(const struct loco_multicast *m)
 
 /* ---- memory ---- */
 
-static inline size_t loci_mc_row_stride(const struct loco_multicast *m)
+/* Bytes of a row of so many words. */
+static inline uint64_t loci_mc_bytes(int words)
 {
-    return ((size_t)m->words * 8 + LOCI_MC_LINE - 1) / LOCI_MC_LINE * LOCI_MC_LINE;
+    return ((uint64_t)words * 8 + LOCI_MC_LINE - 1) / LOCI_MC_LINE * LOCI_MC_LINE;
 }
+
+/* Of all rows, and of one's own as an image: multicast_relay.c has others. */
+uint64_t loci_mc_relay_rows(const struct loci_mc_relay *relay);
+uint64_t loci_mc_relay_image(const struct loci_mc_relay *relay);
 
 /* Offsets in the region of rows. Whether a member sleeps is on a line of its own: those who send
  * look at it each time, and it hardly ever changes. */
 static inline uint64_t loci_mc_row_at(const struct loco_multicast *m, int rank)
 {
-    return (uint64_t)rank * loci_mc_row_stride(m);
+    return (uint64_t)rank * loci_mc_bytes(m->words);
+}
+
+static inline uint64_t loci_mc_image_bytes(const struct loco_multicast *m)
+{
+    return m->relay == NULL ? loci_mc_bytes(m->words) : loci_mc_relay_image(m->relay);
 }
 
 static inline uint64_t loci_mc_asleep_at(const struct loco_multicast *m, int rank)
 {
-    return loci_mc_row_at(m, m->size) + (uint64_t)rank * LOCI_MC_LINE;
+    uint64_t rows = m->relay == NULL ? loci_mc_row_at(m, m->size) : loci_mc_relay_rows(m->relay);
+
+    return rows + (uint64_t)rank * LOCI_MC_LINE;
 }
 
 static inline uint64_t loci_mc_image_at(const struct loco_multicast *m, uint64_t image)
 {
-    return loci_mc_asleep_at(m, m->size) + image % LOCI_MC_IMAGES * loci_mc_row_stride(m);
+    return loci_mc_asleep_at(m, m->size) + image % LOCI_MC_IMAGES * loci_mc_image_bytes(m);
 }
 
 static inline uint64_t loci_mc_ring_bytes(const struct loco_multicast *m)
@@ -177,7 +215,7 @@ static inline uint64_t loci_mc_ring_bytes(const struct loco_multicast *m)
 /* Where not all is in place: behind all that, a ring for each sender. */
 static inline uint64_t loci_mc_ring_at(const struct loco_multicast *m, int sender)
 {
-    return loci_mc_asleep_at(m, m->size) + LOCI_MC_IMAGES * loci_mc_row_stride(m)
+    return loci_mc_asleep_at(m, m->size) + LOCI_MC_IMAGES * loci_mc_image_bytes(m)
            + (uint64_t)sender * loci_mc_ring_bytes(m);
 }
 
@@ -187,6 +225,11 @@ static inline struct loci_mem *loci_mc_rows(struct loco_multicast *m, int rank)
 }
 
 /* ---- slots ---- */
+
+static inline uint64_t loci_mc_slot_after(const struct loco_multicast *m, uint64_t at)
+{
+    return at + 1 == m->slots ? 0 : at + 1;
+}
 
 /* A slot begins with two words: {the message's number + 1} and {bytes, a check of the former}. */
 static inline uint64_t loci_mc_check(uint64_t stamp)
@@ -232,10 +275,50 @@ void loci_mc_commit(struct loco_multicast *m);
 void loci_mc_lock(struct loco_multicast *m);
 /* Whether a pass has something to do; from any thread. */
 bool loci_mc_has_news(const struct loco_multicast *m);
+/* Whether this process has delivered what it has not told; from any thread. */
+bool loci_mc_has_delivered(const struct loco_multicast *m);
 /* Give the lock back; then have told what threads of this process brought about meanwhile, who
  * found it taken. */
 void loci_mc_unlock(struct loco_multicast *m);
 void loci_mc_tell(struct loco_multicast *m);
+/* ---- multicast_look.c ---- */
+
+/* What this member looks at: tables, in the beginning; and where it is, once all are known. */
+int loci_mc_look_open(struct loco_multicast *m);
+void loci_mc_look_start(struct loco_multicast *m);
+void loci_mc_look_close(struct loco_multicast *m);
+/* Keep what has come; whether anything has, and numbers of others. Under the lock. */
+bool loci_mc_see_rows(struct loco_multicast *m, bool *numbers);
+/* Whether there is something that has not been kept; from any thread. */
+bool loci_mc_has_new_rows(const struct loco_multicast *m);
+/* For multicast_relay.c: another area, whose index it returns; another source; another member to
+ * write to. */
+int loci_mc_add_area(struct loco_multicast *m, struct loci_mc_area area);
+void loci_mc_add_source(struct loco_multicast *m, int area, int at, int rank, int word);
+void loci_mc_add_told(struct loco_multicast *m, int rank);
+
+/* ---- multicast_relay.c ---- */
+
+int loci_mc_relay_open(struct loco_multicast *m);
+void loci_mc_relay_close(struct loco_multicast *m);
+/* All areas and sources. */
+void loci_mc_relay_look(struct loco_multicast *m);
+/* Under the lock: what is to be told, from the own row as it is to be; whether that is news; tell
+ * it; what was posted is posts[1]'s. */
+bool loci_mc_relay_make(struct loco_multicast *m);
+int loci_mc_relay_push(struct loco_multicast *m);
+/* As posts[1] becomes posts[0], which is complete. */
+void loci_mc_relay_turn(struct loco_multicast *m);
+/* Whether what this member has delivered is not told yet, for posts are under way. */
+bool loci_mc_relay_holds(const struct loco_multicast *m);
+
+/* ---- multicast_pass.c, again ---- */
+
+static inline void loci_mc_see(struct loco_multicast *m, int rank, int word, uint64_t value)
+{
+    atomic_store_explicit(&m->seen[rank * m->words + word], value, memory_order_relaxed);
+}
+
 /* All members are known: map what can be mapped. False: not yet. Under the lock. */
 bool loci_mc_start(struct loco_multicast *m);
 bool loci_mc_knows_all(const struct loco_multicast *m);
@@ -259,6 +342,14 @@ struct loci_mc_chain {
 int loci_mc_chain_write(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t offset,
                         unsigned char *source, size_t len);
 int loci_mc_chain_post(struct loco_multicast *m, struct loci_mc_chain *c);
+/* Words that change one by one. */
+int loci_mc_chain_words(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t offset,
+                        unsigned char *image, int words);
+/* `n` messages of a sender, by its index, as they are in the ring here, from slot `at` on. */
+int loci_mc_chain_slots(struct loco_multicast *m, struct loci_mc_chain *c, int sender, uint64_t at,
+                        uint64_t n);
+/* Words to memory here, the first last. */
+void loci_mc_store_words(unsigned char *to, const uint64_t *words, int n);
 /* This thread posts from now on. */
 int loci_mc_take_posting(struct loco_multicast *m);
 /* Wake those who said that they sleep, for what was pushed. */
@@ -282,5 +373,7 @@ void loci_mc_announce(struct loco_multicast *m, int change);
 void loci_mc_announce_to_all(struct loco_multicast *m, int change);
 /* Something has changed here: threads of this process that wait for it look. */
 void loci_mc_wake_waiters(struct loco_multicast *m);
+/* The same, for the poller alone. */
+void loci_mc_wake_poller(struct loco_multicast *m);
 
 #endif

@@ -162,14 +162,14 @@ static bool look(void *arg)
 
     if (loci_mc_status(m) != LOCO_OK)
         return !m->told;
-    return loci_mc_has_news(m) || has_deliverable(m);
+    return loci_mc_has_news(m) || (m->handler != NULL && has_deliverable(m));
 }
 
 /* What it is given is gone when it returns. */
 static bool deliver(struct loco_multicast *m)
 {
     loco_delivery_t messages[LOCI_MC_BATCH];
-    int n = loci_mc_collect(m, messages, LOCI_MC_BATCH);
+    int n = m->handler == NULL ? 0 : loci_mc_collect(m, messages, LOCI_MC_BATCH);
     bool traced;
 
     if (n == 0)
@@ -198,7 +198,8 @@ static enum loci_served serve(void *arg)
     }
     if (loci_mc_status(m) != LOCO_OK && !m->told) {
         m->told = true;
-        m->handler(m->handler_arg, NULL, 0);
+        if (m->handler != NULL)
+            m->handler(m->handler_arg, NULL, 0);
     }
     return some ? LOCI_SERVED_SOME : look(m) ? LOCI_SERVED_LATER : LOCI_SERVED_NOTHING;
 }
@@ -214,6 +215,18 @@ const struct loci_polled_ops loci_mc_polled_ops = {
 
 /* ---- who polls ---- */
 
+/* Tell the others what is delivered; where the poller does that, have it do so. */
+static void tell(struct loco_multicast *m)
+{
+    if (m->polled == NULL) {
+        loci_mc_advance(m, true);
+    } else if (loci_mc_has_delivered(m)) {
+        /* In total order: delivered, then whether the poller sleeps. */
+        atomic_thread_fence(memory_order_seq_cst);
+        loci_mc_wake_poller(m);
+    }
+}
+
 /* Once: what was handed out before is delivered, and what has come since is handed out. */
 static int poll_once(struct loco_multicast *m, loco_delivery_t *messages, int max, int *n)
 {
@@ -222,11 +235,13 @@ static int poll_once(struct loco_multicast *m, loco_delivery_t *messages, int ma
     atomic_store_explicit(&m->polls, loci_self(m->rt), memory_order_relaxed);
     if ((m->flags & LOCO_MULTICAST_COPY) == 0)
         loci_mc_release(m);
-    loci_mc_advance(m, true);
+    tell(m);
     status = loci_mc_status(m);
     if (status != LOCO_OK)
         return status;
     found = loci_mc_collect(m, messages, max);
+    if (m->polled != NULL)          /* copies are delivered now */
+        tell(m);
     if (found == 0)
         return has_deliverable(m) ? LOCO_IN_PROGRESS : loci_mc_status(m);
     *n = found;

@@ -50,9 +50,7 @@ bool loci_mc_start(struct loco_multicast *m)
     for (int rank = 0; rank < m->size; rank++)
         if (!map_member(m, rank))
             return false;
-    for (int rank = 0; rank < m->size; rank++)
-        m->row[rank] = loci_mem_ptr(loci_mc_rows(m, m->in_place ? rank : m->rank))
-                       + loci_mc_row_at(m, rank);
+    loci_mc_look_start(m);
     for (int i = 0; i < m->nsenders; i++)
         m->sender[i].ring = ring_of(m, i);
     /* Release: who finds that it has begun finds these. */
@@ -66,43 +64,6 @@ static bool is_started(const struct loco_multicast *m)
 }
 
 /* ---- what the others have done ---- */
-
-static void see(struct loco_multicast *m, int rank, int word, uint64_t value)
-{
-    atomic_store_explicit(&m->seen[rank * m->words + word], value, memory_order_relaxed);
-}
-
-/* What a pass takes of a word. */
-static uint64_t taken(int word, uint64_t seen, uint64_t now)
-{
-    return word != LOCI_MC_COMMITTED || loci_mc_has(LOCI_MC_RECEIVE) ? now : seen + 1;
-}
-
-/* A word that comes in parts may seem to be less than it was, never more than it is: words only
- * grow, and their low bytes come first. */
-static bool see_word(struct loco_multicast *m, int rank, int word)
-{
-    uint64_t seen = loci_mc_seen(m, rank, word), now = loci_load64(m->row[rank] + 8 * word);
-
-    if (now <= seen)
-        return false;
-    see(m, rank, word, taken(word, seen, now));
-    return true;
-}
-
-static bool see_rows(struct loco_multicast *m)
-{
-    bool received = false, changed = false;
-
-    for (int rank = 0; rank < m->size; rank++)
-        for (int word = 0; word < m->words && rank != m->rank; word++)
-            if (see_word(m, rank, word)) {
-                changed = true;
-                received = received || word == LOCI_MC_COMMITTED;
-            }
-    loci_mc_count(&m->counts.receive_batches, received);
-    return changed;
-}
 
 static int check_members(struct loco_multicast *m)
 {
@@ -122,8 +83,10 @@ static int check_members(struct loco_multicast *m)
 /* The least of a word of all rows. */
 static uint64_t least(const struct loco_multicast *m, int word)
 {
-    uint64_t least = loci_mc_seen(m, 0, word);
+    uint64_t least = loci_mc_seen(m, m->relay == NULL ? 0 : m->size, word);
 
+    if (m->relay != NULL)
+        return least;
     for (int rank = 1; rank < m->size; rank++) {
         uint64_t seen = loci_mc_seen(m, rank, word);
 
@@ -277,7 +240,7 @@ static bool make_row(struct loco_multicast *m)
                                          memory_order_acquire);
     for (int word = 0; word < m->words; word++)
         changed = changed || row[word] != loci_mc_seen(m, m->rank, word);
-    return changed;
+    return (m->relay != NULL && loci_mc_relay_make(m)) || changed;
 }
 
 static int push_row(struct loco_multicast *m)
@@ -285,7 +248,7 @@ static int push_row(struct loco_multicast *m)
     int status = loci_mc_push(m, m->made);
 
     for (int word = 0; word < m->words; word++)
-        see(m, m->rank, word, m->made[word]);
+        loci_mc_see(m, m->rank, word, m->made[word]);
     loci_mc_count(&m->counts.pushes, 1);
     return status;
 }
@@ -308,14 +271,28 @@ static void set_deliverable(struct loco_multicast *m)
     atomic_store_explicit(&m->deliverable, end, memory_order_release);
 }
 
+/* Without LOCI_MC_RECEIVE each number that comes is told by a push of its own. */
+static int push_receipt(struct loco_multicast *m)
+{
+    int status;
+
+    make_row(m);
+    status = push_row(m);
+    return status == LOCO_OK ? loci_mc_may_push(m, true) : status;
+}
+
 /* Numbers are given only if they can be told: else all that is ready waits. */
 static enum loci_mc_passed pass(struct loco_multicast *m, bool wait)
 {
-    bool changed = see_rows(m), pushed = false;
+    bool numbers, changed = loci_mc_see_rows(m, &numbers), pushed = false;
     int status = loci_mc_may_push(m, wait);
 
     if (status == LOCO_ERR_AGAIN)
         return LOCI_MC_BUSY;
+    if (status == LOCO_OK && numbers && !loci_mc_has(LOCI_MC_RECEIVE)) {
+        pushed = true;
+        status = push_receipt(m);
+    }
     if (atomic_load_explicit(&m->half, memory_order_relaxed)) {
         atomic_store_explicit(&m->half, false, memory_order_relaxed);
         changed = true;
@@ -350,8 +327,8 @@ static enum loci_mc_passed commit(struct loco_multicast *m)
     atomic_store_explicit(&m->half, true, memory_order_relaxed);
     loci_store64(row + 8 * LOCI_MC_LAST, m->last);
     loci_store64(row + 8 * LOCI_MC_COMMITTED, m->given);
-    see(m, m->rank, LOCI_MC_LAST, m->last);
-    see(m, m->rank, LOCI_MC_COMMITTED, m->given);
+    loci_mc_see(m, m->rank, LOCI_MC_LAST, m->last);
+    loci_mc_see(m, m->rank, LOCI_MC_COMMITTED, m->given);
     loci_mc_count(&m->counts.pushes, 1);
     return LOCI_MC_PUSHED;
 }
@@ -372,7 +349,7 @@ static enum loci_mc_passed pass_if_alive(struct loco_multicast *m, bool wait)
     return loci_mc_start(m) ? LOCI_MC_SOME : LOCI_MC_BUSY;
 }
 
-static bool has_delivered(const struct loco_multicast *m)
+bool loci_mc_has_delivered(const struct loco_multicast *m)
 {
     for (int word = LOCI_MC_DELIVERED; word < m->words; word++)
         if (atomic_load_explicit(&m->delivered[word - LOCI_MC_DELIVERED], memory_order_relaxed)
@@ -384,7 +361,7 @@ static bool has_delivered(const struct loco_multicast *m)
 /* What this process has to tell: of what its threads did without the lock. */
 static bool has_own_news(const struct loco_multicast *m)
 {
-    return has_ready(m) || has_delivered(m);
+    return has_ready(m) || loci_mc_has_delivered(m);
 }
 
 /* Once the lock is given back, which is a full fence between what was pushed and these looks. */
@@ -450,15 +427,6 @@ void loci_mc_tell(struct loco_multicast *m)
 
 /* ---- whether one has something to do ---- */
 
-static bool has_new_rows(const struct loco_multicast *m)
-{
-    for (int rank = 0; rank < m->size; rank++)
-        for (int word = 0; word < m->words && rank != m->rank; word++)
-            if (loci_load64_total(m->row[rank] + 8 * word) > loci_mc_seen(m, rank, word))
-                return true;
-    return false;
-}
-
 /* Slots that the network has to have read, before they are free. */
 static bool has_unread(const struct loco_multicast *m)
 {
@@ -477,5 +445,6 @@ bool loci_mc_has_news(const struct loco_multicast *m)
     if (!is_started(m))
         return loci_mc_knows_all(m);
     return has_own_news(m) || atomic_load_explicit(&m->half, memory_order_relaxed)
-           || has_new_rows(m) || has_unread(m);
+           || loci_mc_has_new_rows(m) || has_unread(m)
+           || (m->relay != NULL && loci_mc_relay_holds(m));
 }

@@ -37,8 +37,12 @@ static void turn_posts(struct loco_multicast *m)
 {
     m->done = m->posts[0].messages;
     m->images_done = m->posts[0].images;
-    m->posts[0] = m->posts[1];
+    m->posts[0].ack = m->posts[1].ack;
+    m->posts[0].messages = m->posts[1].messages;
+    m->posts[0].images = m->posts[1].images;
     m->posts[1].ack = (loco_ack_t)LOCO_ACK_INIT;
+    if (m->relay != NULL)
+        loci_mc_relay_turn(m);
 }
 
 /* Whatever is complete by now. */
@@ -83,6 +87,7 @@ int loci_mc_chain_post(struct loco_multicast *m, struct loci_mc_chain *c)
     int n = c->n;
 
     c->n = 0;
+    loci_mc_count(&m->counts.posts, 1);
     return loci_post_spans(m->rt, c->op, n, &m->posts[1].ack);
 }
 
@@ -109,67 +114,75 @@ static size_t used(const unsigned char *slot)
     return LOCI_MC_HEADER + (size_t)(loci_load64(slot + 8) & 0xffffffff);
 }
 
-/* Messages from `count` on that are written at once: they follow each other, up to the end of the
- * ring, and hardly anything is between them. */
-static uint64_t run_from(const struct loco_multicast *m, uint64_t count, uint64_t end, size_t *len)
+/* How many of `left` messages from slot `at` on are written at once: they follow each other, up to
+ * the end of the ring, and hardly anything is between them. */
+static uint64_t run_from(const struct loco_multicast *m, const unsigned char *ring, uint64_t at,
+                         uint64_t left, size_t *len)
 {
-    uint64_t at = (count - m->first) % m->slots, n = 1;
+    uint64_t n = 1;
 
-    while (count + n < end && at + n < m->slots
-           && m->stride - used(m->own + (at + n - 1) * m->stride) <= SLACK)
+    while (n < left && at + n < m->slots
+           && m->stride - used(ring + (at + n - 1) * m->stride) <= SLACK)
         n++;
-    *len = (n - 1) * m->stride + used(m->own + (at + n - 1) * m->stride);
+    *len = (n - 1) * m->stride + used(ring + (at + n - 1) * m->stride);
     return n;
+}
+
+int loci_mc_chain_slots(struct loco_multicast *m, struct loci_mc_chain *c, int sender, uint64_t at,
+                        uint64_t n)
+{
+    uint64_t ring = loci_mc_ring_at(m, sender), run;
+    unsigned char *here = loci_mem_ptr(loci_mc_rows(m, m->rank)) + ring;
+    int status = LOCO_OK;
+
+    for (; n > 0 && status == LOCO_OK; n -= run) {
+        size_t len;
+
+        run = run_from(m, here, at, n, &len);
+        status = loci_mc_chain_write(m, c, ring + at * m->stride, here + at * m->stride, len);
+        at = (at + run) % m->slots;
+    }
+    return status;
 }
 
 /* All up to `end` that is not posted yet. */
 static int chain_messages(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t end)
 {
-    int status = LOCO_OK;
-    uint64_t n;
-
-    for (uint64_t count = m->posted; count < end && status == LOCO_OK; count += n) {
-        uint64_t offset = (count - m->first) % m->slots * m->stride;
-        size_t len;
-
-        n = run_from(m, count, end, &len);
-        status = loci_mc_chain_write(m, c, loci_mc_ring_at(m, m->mine) + offset, m->own + offset,
-                                     len);
-    }
-    return status;
+    return m->mine < 0 ? LOCO_OK
+           : loci_mc_chain_slots(m, c, m->mine, (m->posted - m->first) % m->slots,
+                                 end - m->posted);
 }
 
 /* ---- the row ---- */
 
 /* COMMITTED last: who sees it sees what is in the slots. */
-static void store_row(const struct loco_multicast *m, unsigned char *to, const uint64_t *row)
+void loci_mc_store_words(unsigned char *to, const uint64_t *words, int n)
 {
-    for (int word = m->words; word-- > 0;)
-        loci_store64(to + 8 * word, row[word]);
+    while (n-- > 0)
+        loci_store64(to + 8 * n, words[n]);
 }
 
-static int chain_row(struct loco_multicast *m, struct loci_mc_chain *c, unsigned char *image,
-                     const uint64_t *row)
+int loci_mc_chain_words(struct loco_multicast *m, struct loci_mc_chain *c, uint64_t offset,
+                        unsigned char *image, int words)
 {
     unsigned char *to = loci_mem_ptr(c->theirs);
 
     if (to == NULL)
-        return loci_mc_chain_write(m, c, loci_mc_row_at(m, m->rank), image,
-                                   (size_t)m->words * 8);
+        return loci_mc_chain_write(m, c, offset, image, (size_t)words * 8);
     LOCI_COUNT_MEM(m->rt, writes, c->theirs);
-    store_row(m, to + loci_mc_row_at(m, m->rank), row);
+    while (words-- > 0)
+        loci_store64(to + offset + 8 * words, loci_load64(image + 8 * words));
     return LOCO_OK;
 }
 
 /* Slots and row: handed over together, in this order. */
-static int post_to(struct loco_multicast *m, int rank, uint64_t end, unsigned char *image,
-                   const uint64_t *row)
+static int post_to(struct loco_multicast *m, int rank, uint64_t end, unsigned char *image)
 {
     struct loci_mc_chain c = { .theirs = loci_mc_rows(m, rank) };
     int status = chain_messages(m, &c, end);
 
     if (status == LOCO_OK)
-        status = chain_row(m, &c, image, row);
+        status = loci_mc_chain_words(m, &c, loci_mc_row_at(m, m->rank), image, m->words);
     return status == LOCO_OK ? loci_mc_chain_post(m, &c) : status;
 }
 
@@ -179,35 +192,42 @@ static int post_all(struct loco_multicast *m, const uint64_t *row)
     uint64_t end = atomic_load_explicit(&m->committed, memory_order_relaxed);
     unsigned char *image = loci_mem_ptr(loci_mc_rows(m, m->rank))
                            + loci_mc_image_at(m, m->images);
-    int status = loci_mc_take_posting(m);
+    int status = LOCO_OK;
 
-    store_row(m, image, row);
-    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++)
-        if (rank != m->rank)
-            status = post_to(m, rank, end, image, row);
-    m->posted = end;
+    loci_mc_store_words(image, row, m->words);
+    for (int i = 0; i < m->ntells && status == LOCO_OK; i++)
+        status = post_to(m, m->tells[i], end, image);
+    return status;
+}
+
+int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
+{
+    int status;
+
+    if (m->relay == NULL)
+        loci_mc_store_words(loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank),
+                            row, m->words);
+    if (m->in_place || m->size == 1)
+        return LOCO_OK;
+    status = loci_mc_take_posting(m);
+    if (status == LOCO_OK)
+        status = m->relay == NULL ? post_all(m, row) : loci_mc_relay_push(m);
+    m->posted = atomic_load_explicit(&m->committed, memory_order_relaxed);
     m->images++;
     m->posts[1].messages = m->posted;
     m->posts[1].images = m->images;
     return status;
 }
 
-int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
-{
-    store_row(m, loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank), row);
-    return m->in_place || m->size == 1 ? LOCO_OK : post_all(m, row);
-}
-
 /* ---- who sleeps; without the lock ---- */
 
 void loci_mc_ring_all(struct loco_multicast *m)
 {
-    for (int rank = 0; rank < m->size; rank++) {
+    for (int i = 0; i < m->ntells; i++) {
+        int rank = m->tells[i];
         const struct loci_mem *where = loci_mc_rows(m, m->in_place ? rank : m->rank);
         uint64_t word;
 
-        if (rank == m->rank)
-            continue;
         word = loci_load64_total(loci_mem_ptr(where) + loci_mc_asleep_at(m, rank));
         if ((word & LOCI_MC_SLEEPS) != 0)
             loci_ring_for(m->rt, m->ep->group.peer[rank], (uint32_t)word);

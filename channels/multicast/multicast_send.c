@@ -23,7 +23,7 @@ static bool must_not_wait(struct loco_multicast *m)
 
     if (loci_poller_is_self(m->rt))
         return true;
-    if (m->polled != NULL)
+    if (m->handler != NULL)
         return false;
     polls = atomic_load_explicit(&m->polls, memory_order_relaxed);
     return (polls == NULL || polls == loci_self(m->rt)) && loci_mc_is_behind(m);
@@ -41,7 +41,7 @@ static unsigned char *slot_of(const struct loco_multicast *m, uint64_t count)
     return m->own + (count - m->first) % m->slots * m->stride;
 }
 
-static int take_slot(struct loco_multicast *m, uint64_t *count)
+static int take_without_lock(struct loco_multicast *m, uint64_t *count)
 {
     uint64_t at = atomic_load_explicit(&m->reserved, memory_order_relaxed);
 
@@ -55,7 +55,24 @@ static int take_slot(struct loco_multicast *m, uint64_t *count)
     return LOCO_OK;
 }
 
-/* Who is the farthest behind. */
+/* What senders would do if they took the lock. */
+static void wait_for_pass(struct loco_multicast *m)
+{
+    if (loci_mc_has(LOCI_MC_EARLY))
+        return;
+    loci_mc_lock(m);
+    loci_mc_unlock(m);
+    if (m->polled == NULL)          /* the poller looks again by itself */
+        loci_mc_tell(m);
+}
+
+static int take_slot(struct loco_multicast *m, uint64_t *count)
+{
+    wait_for_pass(m);
+    return take_without_lock(m, count);
+}
+
+/* Who is the farthest behind, if this member knows. */
 static void note_full(struct loco_multicast *m)
 {
     int word = LOCI_MC_DELIVERED + (loci_mc_is_ordered(m) ? 0 : m->mine), slowest = 0;
@@ -64,7 +81,8 @@ static void note_full(struct loco_multicast *m)
         if (loci_mc_seen(m, rank, word) < loci_mc_seen(m, slowest, word))
             slowest = rank;
     LOCI_COUNT_ONE(m->counts.full);
-    LOCI_COUNT_ONE(m->slowest[slowest]);
+    if (m->relay == NULL)
+        LOCI_COUNT_ONE(m->slowest[slowest]);
     loci_mc_trace_mark(m, "no slot is free", "behind", slowest);
 }
 
@@ -179,6 +197,7 @@ static int count_of(const struct loco_multicast *m, const void *slot, uint64_t *
  * asleep. */
 static int send(struct loco_multicast *m, uint64_t count, size_t bytes, uint64_t *number)
 {
+    wait_for_pass(m);
     atomic_store_explicit(&m->ready[(count - m->first) % m->slots],
                           loci_mc_ready(count) | (uint64_t)bytes, memory_order_release);
     if (number != NULL)

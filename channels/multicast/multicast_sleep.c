@@ -25,9 +25,10 @@ static int say(struct loco_multicast *m, uint64_t word)
     if (m->in_place || !atomic_load_explicit(&m->started, memory_order_acquire))
         return LOCO_OK;
     status = loci_mc_take_posting(m);
-    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++)
-        if (rank != m->rank && is_alive(m, rank))
-            status = loci_write64(m->rt, loci_mc_rows(m, rank), at, word, &m->posts[1].ack);
+    for (int i = 0; i < m->areas && status == LOCO_OK; i++)
+        if (is_alive(m, m->area[i].rank))
+            status = loci_write64(m->rt, loci_mc_rows(m, m->area[i].rank), at, word,
+                                  &m->posts[1].ack);
     return status;
 }
 
@@ -37,27 +38,31 @@ static int say(struct loco_multicast *m, uint64_t word)
  * that. */
 static int read_rows(struct loco_multicast *m)
 {
-    size_t len = (size_t)m->words * 8;
     loco_ack_t ack = LOCO_ACK_INIT;
     int status = LOCO_OK, waited;
 
-    for (int rank = 0; rank < m->size && status == LOCO_OK; rank++) {
-        uint64_t *to = m->snapshot + (size_t)rank * (size_t)m->words;
+    for (int i = 0; i < m->areas && status == LOCO_OK; i++) {
+        const struct loci_mc_area *area = &m->area[i];
 
-        if (rank != m->rank && is_alive(m, rank))
-            status = loci_read(m->rt, loci_mc_rows(m, rank), loci_mc_row_at(m, rank), to, len,
-                               &ack);
+        if (is_alive(m, area->rank))
+            status = loci_read(m->rt, loci_mc_rows(m, area->rank), area->theirs, area->snapshot,
+                               (size_t)area->words * 8, &ack);
     }
     waited = loco_ack_wait(m->rt, &ack);
     return status == LOCO_OK ? waited : status;
 }
 
+/* Words that have not been written here yet are what all begin with, as others have them. */
 static bool is_behind(const struct loco_multicast *m)
 {
-    for (int rank = 0; rank < m->size; rank++)
-        for (int word = 0; word < m->words && rank != m->rank; word++)
-            if (loci_load64(m->row[rank] + 8 * word) < m->snapshot[rank * m->words + word])
-                return true;
+    for (int i = 0; i < m->sources; i++) {
+        const struct loci_mc_source *s = &m->source[i];
+        const struct loci_mc_area *area = &m->area[s->area];
+
+        if (area->snapshot[s->word] > atomic_load_explicit(&m->seen[s->seen], memory_order_relaxed)
+            && loci_load64(area->here + 8 * s->word) < area->snapshot[s->word])
+            return true;
+    }
     return false;
 }
 
@@ -118,10 +123,15 @@ void loci_mc_announce(struct loco_multicast *m, int change)
         loci_mc_announce_to_all(m, change);
 }
 
-void loci_mc_wake_waiters(struct loco_multicast *m)
+void loci_mc_wake_poller(struct loco_multicast *m)
 {
     if (atomic_load_explicit(&m->dozes, memory_order_relaxed))
         loci_polled_call(m->polled);
+}
+
+void loci_mc_wake_waiters(struct loco_multicast *m)
+{
+    loci_mc_wake_poller(m);
     if (atomic_load_explicit(&m->waiters, memory_order_relaxed) > 0)
         loci_ring_self(m->rt);
 }

@@ -55,6 +55,10 @@ extern "C" {
  * Visibility: a message orders nothing but itself. To tell of data written elsewhere, fence, then
  * send.
  *
+ * Many members: of more than 64 that are not all on one node, each hands on what others send, down
+ * a tree for each sender, so that none writes to all; and what all have received goes up a tree.
+ * A message passes log2 of their number at most. There the poller works also without a handler.
+ *
  * Who works: with a handler, the runtime's poller, one thread for all multicasts and stores of a
  * process, does everything, whatever the program does meanwhile. Without one, calls of this
  * multicast do: a member that makes none for a while holds up the others, at the latest when slots
@@ -176,8 +180,8 @@ int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t
                         int max, int *n);
 
 /** How far member `rank` has delivered, as far as this process knows: all messages with a number
- * below `*number`; of itself exactly. Unordered: of messages of sender index `sender`, which else
- * is not looked at. Also after the end. Local. */
+ * below `*number`; of itself exactly; of others among many members, what all have. Unordered: of
+ * messages of sender index `sender`, which else is not looked at. Also after the end. Local. */
 int loco_multicast_delivered_by(const loco_multicast_t *m, int rank, int sender,
                                 uint64_t *number);
 
@@ -189,8 +193,8 @@ typedef struct loco_multicast_stats {
     uint64_t delivered, deliver_batches;    /**< messages delivered here */
     uint64_t pushes;                        /**< of its counters, with what was ready, to all */
     uint64_t full;                          /**< reserves that found no slot free, */
-    int slowest;                            /**< the member that was behind at most of those, or
-                                                 -1, */
+    int slowest;                            /**< the member that was behind at most of those; -1:
+                                                 none, or not known among many members, */
     uint64_t slowest_full;                  /**< and at how many */
 } loco_multicast_stats_t;
 

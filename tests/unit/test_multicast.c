@@ -18,7 +18,9 @@
 static int open_one(loco_runtime_t *rt, const loco_multicast_options_t *o, uint64_t first,
                     loco_multicast_t **m)
 {
-    CHECK_OK(loci_multicast_create(rt, NULL, "m", loco_everyone(rt), o, first, m));
+    const struct loci_multicast_tuning tuning = { .first = first };
+
+    CHECK_OK(loci_multicast_create(rt, NULL, "m", loco_everyone(rt), o, &tuning, m));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_OK(run_meet(rt));
     return 0;

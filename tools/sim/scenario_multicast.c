@@ -17,6 +17,7 @@
 struct state {
     struct sim_state common;
     bool drawn;
+    int direct;                 /* of more members, some hand on what others send; 0: never here */
     int groups, over;           /* over: threads that do not send any more */
     struct mc_group group[MC_GROUPS];
 };
@@ -370,10 +371,12 @@ static int make(struct user *u)
             .handler = g->polled[u->rank] ? NULL : handle, .arg = p,
         };
 
+        const struct loci_multicast_tuning tuning = { g->first, u->s->direct };
+
         p->u = u;
         p->g = g;
         TRY(u->run, loci_multicast_create(u->rt, NULL, names[i], loco_everyone(u->rt), &o,
-                                          g->first, &p->m));
+                                          &tuning, &p->m));
     }
     return SIM_FINE;
 }
@@ -412,24 +415,35 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
 /* ---- the whole ---- */
 
-static int begin_with(struct sim_run *run, unsigned parts)
+static int begin_with(struct sim_run *run, unsigned parts, int direct)
 {
+    struct state *s;
+
     loci_multicast_parts = parts;
     /* Each thread sends two a round at most, and so do those who answer. */
     if (run->processes > MC_PROCESSES || run->threads > MC_HANDLER
         || run->processes * (2 * run->threads + 2) * run->rounds > MC_MESSAGES)
         return -1;
-    return sim_state_begin(run, sizeof(struct state));
+    if (sim_state_begin(run, sizeof *s) != 0)
+        return -1;
+    s = run->state;
+    s->direct = direct;
+    return 0;
 }
 
 static int begin(struct sim_run *run)
 {
-    return begin_with(run, LOCI_MC_ALL);
+    return begin_with(run, LOCI_MC_ALL, 0);
 }
 
 static int begin_single(struct sim_run *run)
 {
-    return begin_with(run, LOCI_MC_NULLS);
+    return begin_with(run, LOCI_MC_NULLS, 0);
+}
+
+static int begin_relay(struct sim_run *run)
+{
+    return begin_with(run, LOCI_MC_ALL, 1);
 }
 
 static int end(struct sim_run *run)
@@ -443,7 +457,8 @@ static int end(struct sim_run *run)
 
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
 
-extern const struct sim_scenario sim_scenario_multicast, sim_scenario_multicast_single;
+extern const struct sim_scenario sim_scenario_multicast, sim_scenario_multicast_single,
+    sim_scenario_multicast_relay;
 const struct sim_scenario sim_scenario_multicast = {
     .name = "multicast",
     .about = "all members are given the same messages in the same order, whatever subset sends; "
@@ -459,4 +474,12 @@ const struct sim_scenario sim_scenario_multicast_single = {
     .processes = 3, .threads = 1, .rounds = 3, .processes_min = 1,
     .settings = settings,
     .begin = begin_single, .body = body, .end = end, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_multicast_relay = {
+    .name = "multicast_relay",
+    .about = "the same where members hand on what others send, as in large groups",
+    .processes = 6, .threads = 1, .rounds = 2, .processes_min = 1,
+    .settings = settings,
+    .begin = begin_relay, .body = body, .end = end, .free = sim_state_free,
 };
