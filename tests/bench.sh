@@ -102,6 +102,16 @@ status 0 "a hash table whose updates contend, simulated" '^4 threads .* 1\.[0-9]
     "$builddir/bench/hash_sim" --threads 4 --keys 1000 --time 0.5
 status 1 "a simulated update that is lost" 'updates, .* found' \
     "$builddir/bench/hash_sim" --threads 1 --tasks 1 --keys 100 --time 0.1 --lose
+status 0 "a simulated multicast, all parts" '^4 members: [1-9]' \
+    "$builddir/bench/multicast_sim" --members 4 --messages 600
+status 0 "the same without its parts" '^4 members: [1-9]' \
+    "$builddir/bench/multicast_sim" --members 4 --messages 200 --without send,receive,deliver,nulls,early
+status 0 "the same where members hand on what others send" '^9 members: [1-9]' \
+    "$builddir/bench/multicast_sim" --members 9 --senders 3 --messages 300 --direct 1
+status 2 "no such part of multicasts" "not a value" "$builddir/bench/multicast_sim" --without tail
+status 0 "figures of a multicast's parts" '^all, 2 ' \
+    "$srcdir/bench/spindle_figures" --build "$builddir" --figures batching --members 2 --messages 400 \
+    --output "$work/spindle"
 status 2 "no such part of transactions" "not a value" "$builddir/bench/tx_sim" --parts log,tail
 
 # Machines are namespaces, which not everybody may make.
