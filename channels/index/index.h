@@ -7,6 +7,7 @@
  *   node.c           the bytes of a node
  *   index_cache.c    copies of what leads to leaves
  *   index_find.c     the way to the node of a key
+ *   index_in_place.c looking a key up in a leaf as it lies in mapped memory
  *   index_ahead.c    leaves that are read together, before they are asked for one by one
  *   index_write.c    writing a changed node: splitting it
  *   index_remove.c   taking out nodes that are empty
@@ -47,14 +48,21 @@
 
 struct loci_cached {
     loco_object_t object;               /* 0: none */
-    size_t room;                        /* bytes of the copy: */
-    union {
-        void *value;
-        struct loci_node *node;         /* and behind it what makes it faster to search: */
-    };
-    size_t skip;                        /* bytes that all its keys but the first one share; */
-    const uint64_t *head;               /* the eight bytes of each key that follow, as a number, */
-    const loco_object_t *child;         /* and its handle */
+    size_t room;                        /* bytes for the copy: */
+    void *value;                        /* of a value; or of a node, behind what makes that */
+    const struct loci_node *node;       /* faster to search: index_cache.c */
+    const uint64_t *head;               /* of each key */
+    uint64_t prefix;                    /* bytes that all its keys but the first one share, as a */
+    uint64_t high;                      /* number; heads below this one are below the high fence */
+    uint16_t skip, n, level;            /* how many bytes these are; entries */
+};
+_Static_assert(sizeof(struct loci_cached) == 64, "a line");
+
+/* Where a key's leaf was, and its block there: of keys that are asked for often. A hint, as all. */
+struct loci_way {
+    uint32_t tag;                       /* of a hash of the key; 0: none */
+    uint32_t block;
+    loco_object_t leaf;
 };
 
 /* Copies of leaves that were read together; index_ahead.c. */
@@ -77,7 +85,9 @@ struct loci_index {
     size_t leaf_bytes, inner_bytes, inline_bytes;
     bool own;                           /* the call at hand is a transaction by itself */
     loco_object_t parent;               /* that the last hint came from; 0: none */
-    struct loci_cached *cached;         /* in sets; index_cache.c */
+    struct loci_cached *cached;         /* in sets, at their place in `cache`; index_cache.c */
+    void *cache;
+    struct loci_way *way;               /* by a hash of the key; NULL: none so far, or of no use */
     size_t sets;
     unsigned turn;
     /* The node that is found or written; a right half, or the leaf that is taken out; upper nodes
@@ -85,6 +95,7 @@ struct loci_index {
     union loci_node_buffer *node, *right, *upper;
     struct loci_ahead *ahead;           /* NULL: none so far */
     unsigned char fence[LOCI_NODE_KEY_MAX];
+    unsigned char in_place[LOCI_NODE_INLINE_MAX];       /* a value that was found so */
     unsigned char *apart;               /* a value with its head; NULL: none so far */
     struct loci_apart_note *note;       /* index_apart.c; NULL: none so far */
     loco_tree_stats_t stats;
@@ -111,6 +122,8 @@ struct loci_index_kind {
     int (*write_less)(struct loci_index *ix, loco_object_t leaf);
     /* The leaf that a key has by what is known here; 0: nothing is. NULL: nothing ever is. */
     loco_object_t (*guess)(struct loci_index *ix, loco_bytes_t key);
+    /* The same of a key that its entry has, if copies say it at once. */
+    loco_object_t (*lead)(struct loci_index *ix, loco_bytes_t key);
 };
 
 int loci_index_open(struct loci_index *ix, const struct loci_index_kind *kind, struct loco_tx *tx,
@@ -160,12 +173,21 @@ void loci_index_cache_close(struct loci_index *ix);
 const struct loci_cached *loci_index_cached(struct loci_index *ix, loco_object_t object);
 /* The way down from a node that has the key between its fences, or 0. */
 loco_object_t loci_cached_child(const struct loci_cached *c, loco_bytes_t key);
+/* The leaf that copies lead to, and ix->parent. 0: look for it step by step. */
+loco_object_t loci_index_lead(struct loci_index *ix, loco_bytes_t key);
+/* The same, and in mapped memory the cells of it and of up to `more` leaves behind it come nearer;
+ * *more: of those. */
+loco_object_t loci_index_lead_on(struct loci_index *ix, loco_bytes_t key, unsigned *more);
 void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct loci_node *node);
 /* The same of any value; NULL: there is no copy. */
 void *loci_index_cached_value(struct loci_index *ix, loco_object_t object);
 void loci_index_keep_value(struct loci_index *ix, loco_object_t object, const void *value,
                            size_t len);
 void loci_index_forget(struct loci_index *ix, loco_object_t object);
+
+/* In mapped memory, the way that was gone to a key, or to another one with that place, of which
+ * *tag is not the one it returns. NULL: none is kept. */
+struct loci_way *loci_index_way(struct loci_index *ix, loco_bytes_t key, uint32_t *tag);
 
 /* ---- index_find.c ---- */
 
@@ -191,6 +213,16 @@ int loci_index_find_place(struct loci_index *ix, enum loci_index_how how,
  * `most`; the number of them. */
 unsigned loci_index_name(struct loci_index *ix, const struct loci_place *place,
                          const loco_bytes_t *end, loco_object_t *leaves, unsigned most);
+
+/* ---- index_in_place.c ---- */
+
+/* The committed value of a key, until the next call; or LOCO_ERR_NOT_FOUND: it has none.
+ * LOCO_ERR_AGAIN: it has to be looked for in copies. */
+int loci_index_get_in_place(struct loci_index *ix, loco_bytes_t key, loco_bytes_t *value);
+/* The same of a leaf of that tree, if `len` bytes are one, aligned to words, which others may be
+ * writing to. `value` has room for LOCI_NODE_INLINE_MAX. */
+int loci_leaf_look(uint64_t tree, const void *bytes, size_t len, loco_bytes_t key,
+                   unsigned char *value, size_t *value_len);
 
 /* ---- index_ahead.c ---- */
 

@@ -81,6 +81,10 @@ static int get_once(struct loci_index *ix, enum loci_index_how how, loco_bytes_t
         status = loci_apart_read(ix, how, object, key, value);
     if (object != 0 && status == LOCO_ERR_NOT_FOUND)
         loci_apart_note(ix, key, 0);
+    if (object == 0 && how == LOCI_INDEX_PEEK) {
+        status = loci_index_get_in_place(ix, key, value);
+        return status != LOCO_ERR_AGAIN ? status : get_by_leaf(ix, how, key, value);
+    }
     return status != LOCO_ERR_NOT_FOUND ? status : get_by_leaf(ix, how, key, value);
 }
 

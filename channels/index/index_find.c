@@ -85,6 +85,9 @@ static int hint(struct loci_index *ix, const struct loci_place *place, unsigned 
     const struct loci_node *node;
     int want = -1;
 
+    *object = level > 0 || fresh || place->toward != LOCI_AT ? 0 : loci_index_lead(ix, place->key);
+    if (*object != 0)
+        return LOCO_OK;
     *object = ix->root;
     ix->parent = 0;
     for (unsigned steps = 0; steps < STEPS && *object != 0; steps++) {
@@ -149,18 +152,48 @@ static int from_root(struct loci_index *ix, loco_object_t *object)
     return LOCO_OK;
 }
 
+/* By the way that was gone before, if it is known. */
+static int find_again(struct loci_index *ix, enum loci_index_how how,
+                      const struct loci_place *place, struct loci_way *way, uint32_t tag,
+                      union loci_node_buffer *to, loco_object_t *object)
+{
+    int status;
+
+    if (way == NULL || way->tag != tag)
+        return LOCO_ERR_AGAIN;
+    *object = way->leaf;
+    ix->parent = 0;
+    loci_tx_expect_block(ix->tx, way->leaf, way->block, ix->leaf_bytes);
+    status = walk(ix, how, place, 0, STEPS_OLD, to, object);
+    way->leaf = *object;
+    if (status == LOCO_ERR_AGAIN)
+        way->tag = 0;
+    return status;
+}
+
 static int find(struct loci_index *ix, enum loci_index_how how, const struct loci_place *place,
                 unsigned level, union loci_node_buffer *to, loco_object_t *object)
 {
     bool others_write = how == LOCI_INDEX_PEEK || (how == LOCI_INDEX_ALONE && ix->own);
+    uint32_t tag;
+    struct loci_way *way = level > 0 || place->toward != LOCI_AT ? NULL
+                           : loci_index_way(ix, place->key, &tag);
 
     loci_index_count(ix, LOCI_STATS_LOOKUPS, level == 0);
+    if (way != NULL) {
+        int status = find_again(ix, how, place, way, tag, to, object);
+
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
     for (unsigned tries = 0; tries < TRIES; tries++) {
         int status = tries > 1 && !others_write ? from_root(ix, object)
                      : hint(ix, place, level, tries > 0, object);
 
         if (status == LOCO_OK)
             status = walk(ix, how, place, level, tries > 0 ? STEPS : STEPS_OLD, to, object);
+        if (status == LOCO_OK && way != NULL)
+            *way = (struct loci_way){ tag, 0, *object };
         if (status != LOCO_ERR_AGAIN)
             return status;
         loci_index_count(ix, LOCI_STATS_STALE, 1);

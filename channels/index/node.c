@@ -6,7 +6,7 @@
 
 #include "node.h"
 
-#define APART 0x8000u           /* in the length of a key: the value is in an object of its own */
+#define APART LOCI_NODE_APART
 
 /* ---- reading ---- */
 
@@ -38,21 +38,6 @@ loco_bytes_t loci_node_value(const struct loci_node *node, unsigned i)
 bool loci_node_is_apart(const struct loci_node *node, unsigned i)
 {
     return (key_word(node, i) & APART) != 0;
-}
-
-bool loci_node_entry(const struct loci_node *node, unsigned i, loco_bytes_t *key,
-                     loco_bytes_t *value)
-{
-    size_t begin = begin_of(node, i), end = node->end[i];
-    const unsigned char *at = loci_node_heap(node) + begin;
-    uint16_t word;
-    size_t len;
-
-    memcpy(&word, at, sizeof word);
-    len = word & ~APART;
-    *key = loco_bytes(at + 2, len);
-    *value = loco_bytes(at + 2 + len, end - begin - 2 - len);
-    return (word & APART) != 0;
 }
 
 uint64_t loci_node_handle(const struct loci_node *node, unsigned i)

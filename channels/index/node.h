@@ -28,6 +28,7 @@
 #define LOCI_NODE_BYTES_LAST (LOCI_NODE_BYTES_MAX + LOCI_NODE_KEY_MAX)
 #define LOCI_NODE_ROOM (LOCI_NODE_BYTES_MAX + 4096u)    /* bytes with one entry more */
 #define LOCI_NODE_NO_HIGH UINT16_MAX
+#define LOCI_NODE_APART 0x8000u         /* in the length of a key: the value has its own object */
 
 struct loci_node {
     uint64_t tree;              /* the number that the tree's creator drew */
@@ -93,6 +94,24 @@ static inline uint64_t loci_bytes_head(const unsigned char *p)
            | (uint64_t)p[6] << 8 | p[7];
 }
 
+/* The same of eight bytes from number `skip` on, with zeros behind the last one. Of two keys that
+ * agree in what is skipped the one with the lower number is the lower. */
+static inline uint64_t loci_bytes_padded(loco_bytes_t bytes, size_t skip)
+{
+    const unsigned char *from = (const unsigned char *)bytes.data;
+    uint64_t head = 0;
+
+    if (bytes.len >= skip + 8)
+        return loci_bytes_head(from + skip);
+    if (bytes.len <= skip)
+        return 0;
+    if (bytes.len >= 8)                 /* the last eight, without those before `skip` */
+        return loci_bytes_head(from + bytes.len - 8) << 8 * (skip + 8 - bytes.len);
+    for (size_t i = skip; i < bytes.len; i++)
+        head |= (uint64_t)from[i] << 8 * (7 - (i - skip));
+    return head;
+}
+
 /* As memcmp() and then by length, without a call: most keys are short, or differ soon. */
 static inline int loci_bytes_compare(loco_bytes_t a, loco_bytes_t b)
 {
@@ -124,8 +143,20 @@ loco_bytes_t loci_node_key(const struct loci_node *node, unsigned i);
 loco_bytes_t loci_node_value(const struct loci_node *node, unsigned i);
 bool loci_node_is_apart(const struct loci_node *node, unsigned i);
 /* All three: whether it is apart. */
-bool loci_node_entry(const struct loci_node *node, unsigned i, loco_bytes_t *key,
-                     loco_bytes_t *value);
+static inline bool loci_node_entry(const struct loci_node *node, unsigned i, loco_bytes_t *key,
+                                   loco_bytes_t *value)
+{
+    size_t begin = i > 0 ? node->end[i - 1] : loci_node_fences(node), end = node->end[i], len;
+    const unsigned char *at = loci_node_heap(node) + begin;
+    uint16_t word;
+
+    memcpy(&word, at, sizeof word);
+    len = word & ~LOCI_NODE_APART;
+    *key = loco_bytes(at + 2, len);
+    *value = loco_bytes(at + 2 + len, end - begin - 2 - len);
+    return (word & LOCI_NODE_APART) != 0;
+}
+
 /* A value that is a handle; 0: it has not its length. */
 uint64_t loci_node_handle(const struct loci_node *node, unsigned i);
 

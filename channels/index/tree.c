@@ -9,7 +9,7 @@
 
 #include "tree.h"
 
-#define LEAF_BYTES 512u
+#define LEAF_BYTES 1024u
 #define INNER_BYTES 2048u
 #define CACHED 4096u
 
@@ -31,7 +31,7 @@ static loco_object_t guess(struct loci_index *ix, loco_bytes_t key)
 
 static const struct loci_index_kind tree_kind = {
     .name = "loco_tree", .find = find, .write = loci_index_write,
-    .write_less = loci_index_write_less, .guess = guess,
+    .write_less = loci_index_write_less, .guess = guess, .lead = loci_index_lead,
 };
 
 /* ---- opening ---- */

@@ -14,7 +14,8 @@ struct loco_tree_cursor {
     unsigned at;                        /* its next entry: the cursor is before it */
     unsigned char *apart;               /* the value that was given out; index.h */
     unsigned char again[LOCI_NODE_INLINE_MAX];  /* the same, if it is short and was looked up */
-    bool loaded, asked;                 /* asked: for the leaf to the right of it */
+    bool loaded, asked;                 /* asked: for the leaf to the right of it; */
+    unsigned near;                      /* so many cells, from that one's on, have come near */
     /* Where it is, once the copy is used up, or if none is loaded: before a key, which is in the
      * leaf at hand or, so it seems, in `right`; or behind all. */
     bool last;

@@ -96,6 +96,8 @@ void loco_tree_cursor_seek_last(loco_tree_cursor_t *c)
 
 #define AHEAD_MOST 16u
 #define ENTRIES 4u              /* of a leaf, at least: of a guess */
+#define ENTRIES_USUAL 12u
+#define CELLS_MOST 6u           /* that come near together */
 
 /* Leaves that are worth to be read now. */
 static unsigned ahead_of(const struct loco_tree_cursor *c)
@@ -128,6 +130,21 @@ static int read_ahead(struct loco_tree_cursor *c, enum loci_index_how how,
     return n == 1 ? LOCO_OK : loci_index_ahead(ix, how, leaves, n);
 }
 
+/* In mapped memory: the leaf of that place, by copies, as if a link had named it. Cells of those
+ * that a scan will probably come to are asked for meanwhile. */
+static void lead(struct loco_tree_cursor *c, const struct loci_place *place)
+{
+    uint64_t left = c->left == 0 ? CELLS_MOST : c->left / ENTRIES_USUAL;
+    unsigned more = left < CELLS_MOST ? (unsigned)left : CELLS_MOST;
+
+    c->near = 0;
+    c->right = loci_index_lead_on(c->ix, place->key, &more);
+    if (c->right == 0)
+        return;
+    c->near = more;
+    loci_index_count(c->ix, LOCI_STATS_LOOKUPS, 1);
+}
+
 /* The leaf that the link names, if it has that place. */
 static int read_right(struct loco_tree_cursor *c, enum loci_index_how how,
                       const struct loci_place *place)
@@ -148,8 +165,11 @@ static int load(struct loco_tree_cursor *c, enum loci_index_how how, bool below)
         c->last ? LOCI_LAST : below ? LOCI_BELOW : LOCI_AT, loco_bytes(c->key, c->key_len),
     };
     int status = loci_index_is_far(ix) ? read_ahead(c, how, &place) : LOCO_OK;
-    bool found, linked = place.toward == LOCI_AT && c->right != 0;
+    bool found, linked;
 
+    if (!loci_index_is_far(ix) && place.toward == LOCI_AT && c->right == 0)
+        lead(c, &place);
+    linked = place.toward == LOCI_AT && c->right != 0;
     if (status == LOCO_OK)
         status = linked ? read_right(c, how, &place) : LOCO_ERR_NOT_FOUND;
     if (status == LOCO_ERR_NOT_FOUND)
@@ -159,18 +179,22 @@ static int load(struct loco_tree_cursor *c, enum loci_index_how how, bool below)
     c->at = c->last ? c->leaf->node.n : loci_node_find(&c->leaf->node, place.key, &found);
     c->loaded = true;
     c->asked = false;
-    loci_tx_expect_cell(ix->tx, c->leaf->node.right);
+    if (c->near == 0)
+        loci_tx_expect_cell(ix->tx, c->leaf->node.right);
     return LOCO_OK;
 }
 
-/* In mapped memory: from the middle of a leaf on the next one comes nearer, where it is wanted. */
+/* In mapped memory: the next leaf comes nearer, where it is wanted; from the middle of this one on
+ * if the cell of it has to come first. */
 static void ask_right(struct loco_tree_cursor *c)
 {
     const struct loci_node *leaf = &c->leaf->node;
 
-    if (c->asked || 2 * c->at < leaf->n || (c->left != 0 && c->left <= leaf->n - c->at))
+    if (c->asked || (c->near == 0 && 2 * c->at < leaf->n)
+        || (c->left != 0 && c->left <= leaf->n - c->at))
         return;
     c->asked = true;
+    c->near -= c->near > 0;
     loci_tx_expect(c->ix->tx, leaf->right, c->ix->leaf_bytes);
 }
 
@@ -293,25 +317,78 @@ int loco_tree_cursor_prev(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t
 
 /* ---- scans ---- */
 
+struct scan {
+    const loco_bytes_t *to;             /* NULL: no end; */
+    uint64_t left;                      /* entries, at least 1 */
+    loco_tree_visit_fn *visit;
+    void *ctx;
+    bool done;
+};
+
+/* Whether a leaf's keys are all below that one, as its high fence says. */
+static bool all_below(const struct loci_node *leaf, const loco_bytes_t *to)
+{
+    return to == NULL || (loci_node_has_high(leaf)
+                          && loci_bytes_compare(loci_node_high(leaf), *to) <= 0);
+}
+
+/* The entries of the leaf at hand. What the visitor does with the tree and its transaction does not
+ * change the copy; what depends on them, a value that is not in it, is looked at anew. */
+static int scan_leaf(struct loco_tree_cursor *c, struct scan *scan)
+{
+    const struct loci_node *leaf = &c->leaf->node;
+    bool below = all_below(leaf, scan->to);
+    enum loci_tx_stage stage = c->ix->tx->stage;
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && !scan->done && c->at < leaf->n && c->ix->tx->stage == stage) {
+        loco_bytes_t key, value;
+
+        c->left = scan->left == UINT64_MAX ? 0 : scan->left;
+        ask_right(c);
+        if (loci_node_entry(leaf, c->at, &key, &value))
+            return LOCO_OK;
+        scan->done = !below && loci_bytes_compare(key, *scan->to) >= 0;
+        if (scan->done)
+            return LOCO_OK;
+        c->at++;
+        status = scan->visit(scan->ctx, key, value);
+        scan->done = --scan->left == 0;
+    }
+    return status;
+}
+
+/* As scan_leaf(), of one entry, wherever it is. */
+static int scan_next(struct loco_tree_cursor *c, struct scan *scan)
+{
+    loco_bytes_t key, value;
+    int status;
+
+    c->left = scan->left == UINT64_MAX ? 0 : scan->left;
+    status = loco_tree_cursor_next(c, &key, &value);
+    scan->done = status == LOCO_ERR_NOT_FOUND
+                 || (status == LOCO_OK && scan->to != NULL
+                     && loci_bytes_compare(key, *scan->to) >= 0);
+    if (scan->done)
+        return LOCO_OK;
+    if (status == LOCO_OK)
+        status = scan->visit(scan->ctx, key, value);
+    scan->done = --scan->left == 0;
+    return status;
+}
+
 static int scan(struct loco_tree_cursor *c, const loco_bytes_t *to, uint64_t limit,
                 loco_tree_visit_fn *visit, void *ctx)
 {
+    struct scan scan = { to, limit == 0 ? UINT64_MAX : limit, visit, ctx, false };
     int status = LOCO_OK;
 
     c->ahead = limit == 0 ? 4 : AHEAD_MOST;
     c->end = to;
-    for (uint64_t n = 0; status == LOCO_OK && (limit == 0 || n < limit); n++) {
-        loco_bytes_t key, value;
-
-        c->left = limit == 0 ? 0 : limit - n;
-        status = loco_tree_cursor_next(c, &key, &value);
-        if (status == LOCO_ERR_NOT_FOUND)
-            return LOCO_OK;
-        if (status != LOCO_OK)
-            return status;
-        if (to != NULL && loci_bytes_compare(key, *to) >= 0)
-            return LOCO_OK;
-        status = visit(ctx, key, value);
+    while (status == LOCO_OK && !scan.done) {
+        status = scan_next(c, &scan);
+        if (status == LOCO_OK && !scan.done && c->loaded)
+            status = scan_leaf(c, &scan);
     }
     return status;
 }

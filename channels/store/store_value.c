@@ -17,7 +17,6 @@
 #include "base/sum.h"
 #include "store_value.h"
 
-#define LINE 64u
 #define ASKED_MOST 1024u        /* bytes of a value that may be longer than it turns out to be */
 
 /* ---- classes ---- */
@@ -132,29 +131,37 @@ static bool is_still(const unsigned char *p, loco_object_t object, uint64_t what
            && loci_load64(p + offsetof(struct loci_block_header, what)) == what;
 }
 
-/* All lines of a value at once; else the first one, which says its length, is waited for. */
-static void ask_for(const unsigned char *p, size_t room)
-{
-    size_t bytes = room < ASKED_MOST ? room : ASKED_MOST;
-
-    for (size_t at = LINE; at < bytes + LOCI_STORE_HEADER; at += LINE)
-        __builtin_prefetch(p + at);
-}
-
-int loci_block_copy(const struct loco_store *s, const unsigned char *blocks, loco_object_t object,
-                    uint64_t word, void *value, size_t room, size_t *len)
+bool loci_block_glance(const struct loco_store *s, const unsigned char *blocks,
+                       loco_object_t object, uint64_t word, struct loci_glance *g)
 {
     const unsigned char *p = blocks + loci_block_at(loci_cell_block(word));
     uint64_t what;
     size_t n;
 
-    ask_for(p, room);
     what = loci_load64(p + offsetof(struct loci_block_header, what));
     n = what & UINT32_MAX;
     if (!is_still(p, object, what) || what >> 32 != loci_cell_version(word)
         || n > LOCO_STORE_VALUE_MAX || !loci_block_is(s, word, loci_image_len(n)))
+        return false;
+    *g = (struct loci_glance){ p, p + LOCI_STORE_HEADER, n, object, what };
+    return true;
+}
+
+bool loci_glance_holds(const struct loci_glance *g)
+{
+    loci_looked();
+    return is_still(g->block, g->object, g->what);
+}
+
+int loci_block_copy(const struct loco_store *s, const unsigned char *blocks, loco_object_t object,
+                    uint64_t word, void *value, size_t room, size_t *len)
+{
+    struct loci_glance g;
+
+    loci_block_expect(blocks, loci_cell_block(word), room < ASKED_MOST ? room : ASKED_MOST);
+    if (!loci_block_glance(s, blocks, object, word, &g))
         return LOCO_ERR_AGAIN;
-    *len = n;
-    loci_copy_out_raced(value, p + LOCI_STORE_HEADER, n < room ? n : room);
-    return is_still(p, object, what) ? LOCO_OK : LOCO_ERR_AGAIN;
+    *len = g.len;
+    loci_copy_out_raced(value, g.value, g.len < room ? g.len : room);
+    return loci_glance_holds(&g) ? LOCO_OK : LOCO_ERR_AGAIN;
 }

@@ -48,6 +48,27 @@ int loci_image_check(const struct loco_store *s, loco_object_t object, uint64_t 
 int loci_block_copy(const struct loco_store *s, const unsigned char *blocks, loco_object_t object,
                     uint64_t word, void *value, size_t room, size_t *len);
 
+/* A value that is read in place, by loci_look(): nothing that was seen of it counts before
+ * loci_glance_holds() says so. */
+struct loci_glance {
+    const unsigned char *block, *value;
+    size_t len;
+    uint64_t object, what;
+};
+/* In mapped memory of a store without sums. False: the block is not that value any more. */
+bool loci_block_glance(const struct loco_store *s, const unsigned char *blocks,
+                       loco_object_t object, uint64_t word, struct loci_glance *g);
+bool loci_glance_holds(const struct loci_glance *g);
+
+/* About so many bytes of a value in a block that there is will be looked at: they come nearer. */
+static inline void loci_block_expect(const unsigned char *blocks, uint64_t block, size_t bytes)
+{
+    const unsigned char *p = blocks + loci_block_at(block);
+
+    for (size_t at = 0; at < bytes + LOCI_STORE_HEADER; at += LOCI_STORE_UNIT)
+        __builtin_prefetch(p + at);
+}
+
 /* Whether a plain word names a block that there is. */
 static inline bool loci_block_is(const struct loco_store *s, uint64_t word, size_t bytes)
 {

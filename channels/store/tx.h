@@ -194,11 +194,19 @@ int loci_tx_look(struct loco_tx *tx, loco_object_t object, struct loci_item **it
  * not get to know of it. As loco_tx_read_some otherwise; the object is one that may be. */
 int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t room, size_t *len);
 
+/* The same in place, where that can be done at once: in mapped memory, and nobody owns it. `block`:
+ * the one that it has, probably, which comes nearer together with the cell; the one that it has.
+ * Any number will do. */
+bool loci_tx_glance(struct loco_tx *tx, loco_object_t object, size_t expected, uint32_t *block,
+                    struct loci_glance *g);
+
 /* An object that will be read soon, of about so many bytes: in mapped memory, its cell and its
  * value come nearer meanwhile; the cell first, or else that is waited for. Any number will do for
  * an object. */
 void loci_tx_expect_cell(struct loco_tx *tx, loco_object_t object);
 void loci_tx_expect(struct loco_tx *tx, loco_object_t object, size_t bytes);
+/* The same, both at once, where its block is probably that one. */
+void loci_tx_expect_block(struct loco_tx *tx, loco_object_t object, uint32_t block, size_t bytes);
 
 /* Whether what is read together with `n` more must be of one instant. */
 static inline bool loci_tx_are_together(const struct loco_tx *tx, size_t n)

@@ -290,9 +290,29 @@ int loci_tx_peek(struct loco_tx *tx, loco_object_t object, void *value, size_t r
     return status;
 }
 
-/* ---- what will be looked at ---- */
+bool loci_tx_glance(struct loco_tx *tx, loco_object_t object, size_t expected, uint32_t *block,
+                    struct loci_glance *g)
+{
+    struct loco_store *s = tx->s;
+    const unsigned char *blocks;
+    uint64_t word;
 
-#define LINE 64u
+    if (s->sums || !loci_object_is(s, object) || loci_mem_ptr(loci_cell_mem(s, object)) == NULL)
+        return false;
+    blocks = loci_mem_ptr(loci_store_mem(s, loci_object_host(object), LOCI_STORE_BLOCKS));
+    if (blocks == NULL)
+        return false;
+    if (*block >= 1 && *block <= s->blocks)
+        loci_block_expect(blocks, *block, expected);
+    if (loci_cell_load(s, object, &word) != LOCO_OK || !loci_tx_names_block(tx, word))
+        return false;
+    if (*block != loci_cell_block(word))
+        loci_block_expect(blocks, loci_cell_block(word), expected);
+    *block = (uint32_t)loci_cell_block(word);
+    return loci_block_glance(s, blocks, object, word, g);
+}
+
+/* ---- what will be looked at ---- */
 
 static const unsigned char *mapped(const struct loco_store *s, loco_object_t object, int what)
 {
@@ -311,13 +331,20 @@ void loci_tx_expect_cell(struct loco_tx *tx, loco_object_t object)
 
 void loci_tx_expect(struct loco_tx *tx, loco_object_t object, size_t bytes)
 {
-    const unsigned char *blocks = mapped(tx->s, object, LOCI_STORE_BLOCKS), *block;
+    const unsigned char *blocks = mapped(tx->s, object, LOCI_STORE_BLOCKS);
     uint64_t word;
 
-    if (blocks == NULL || loci_cell_load(tx->s, object, &word) != LOCO_OK
-        || !loci_tx_names_block(tx, word))
+    if (blocks != NULL && loci_cell_load(tx->s, object, &word) == LOCO_OK
+        && loci_tx_names_block(tx, word))
+        loci_block_expect(blocks, loci_cell_block(word), bytes);
+}
+
+void loci_tx_expect_block(struct loco_tx *tx, loco_object_t object, uint32_t block, size_t bytes)
+{
+    const unsigned char *blocks = mapped(tx->s, object, LOCI_STORE_BLOCKS);
+
+    if (blocks == NULL || block == 0 || block > tx->s->blocks)
         return;
-    block = blocks + loci_block_at(loci_cell_block(word));
-    for (size_t i = 0; i < bytes + LOCI_STORE_HEADER; i += LINE)
-        __builtin_prefetch(block + i);
+    loci_tx_expect_cell(tx, object);
+    loci_block_expect(blocks, block, bytes);
 }

@@ -66,7 +66,7 @@ typedef struct loco_tree loco_tree_t;
 
 /** How this handle uses a tree. Zero is the default. Handles may have different ones. */
 typedef struct loco_tree_options {
-    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 512 */
+    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 1,024 */
     size_t inner_bytes;     /**< and a node above the leaves; 0: 2048 */
     size_t cached;          /**< nodes above the leaves that this handle keeps copies of, at least;
                                  0: 4096 */

@@ -95,6 +95,31 @@ static inline void loci_copy_out_raced(void *to, const void *network, size_t len
 #endif
 }
 
+/* A few bytes of a value that is read in place, up to eight, wherever they lie: as above, others
+ * may be storing meanwhile, and once all is read loci_looked() comes, and then the word that tells.
+ * Each is loaded once: what is checked of it holds for what is used. */
+static inline void loci_look(void *to, const void *network, size_t len)
+{
+#ifdef __SANITIZE_THREAD__
+    uintptr_t first = (uintptr_t)network / 8 * 8, end = (uintptr_t)network + len;
+    uint64_t words[2] = { loci_load64((const void *)first),
+                          end > first + 8 ? loci_load64((const void *)(first + 8)) : 0 };
+
+    memcpy(to, (const unsigned char *)words + ((uintptr_t)network - first), len);
+#elif defined LOCO_SIM
+    loci_sim_copy(to, network, len, 0);
+#else
+    memcpy(to, network, len);
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+static inline void loci_looked(void)
+{
+    /* Pairs with the release of what was stored. */
+    atomic_thread_fence(memory_order_acquire);
+}
+
 /* A copy of what is checked and then used, of words that a peer may change at any time: from here
  * on the copy is what counts. The fence is for the compiler, which may otherwise load from there
  * again what it takes to be unchanged. */

@@ -286,6 +286,63 @@ static void search_copy(struct loci_index *ix, const struct loci_node *node, uin
     (void)loci_cached_child(loci_index_cached(ix, 1), key_of(&e));
 }
 
+/* ---- leaves that are looked at in place ---- */
+
+/* Whether it is told at once. */
+static bool look(const struct loci_node *node, loco_bytes_t key)
+{
+    unsigned char value[LOCI_NODE_INLINE_MAX];
+    size_t len = SIZE_MAX;
+    bool found;
+    unsigned i = loci_node_find(node, key, &found);
+    int status = loci_leaf_look(TREE, node, loci_node_bytes(node), key, value, &len);
+
+    cr_assert(status == LOCO_OK || status == LOCO_ERR_NOT_FOUND || status == LOCO_ERR_AGAIN);
+    if (status == LOCO_ERR_AGAIN)
+        return false;
+    cr_assert_eq(loci_node_side(node, key), 0);
+    cr_assert_eq(status == LOCO_OK, found);
+    if (found) {
+        cr_assert(!loci_node_is_apart(node, i));
+        cr_assert_eq(loci_bytes_compare(loco_bytes(value, len), loci_node_value(node, i)), 0);
+    }
+    return true;
+}
+
+/* The same of a part of it, which has fences. */
+static void look_between(const struct entry *e)
+{
+    memcpy(&two, &one, sizeof one);
+    loci_node_split(&two.node, model.n / 3 > 0 ? model.n / 3 : 1, &three.node);
+    memcpy(&two, &three, sizeof two);
+    if (two.node.n > 1)
+        loci_node_split(&two.node, (two.node.n + 1u) / 2, &three.node);
+    (void)look(&two.node, key_of(e));
+}
+
+Test(index_node, looks_in_place_as_in_copies, .timeout = 600)
+{
+    uint64_t random = 7;
+    int told = 0, asked = 0;
+
+    for (int round = 0; round < 20000; round++) {
+        if (round % 64 == 0)
+            make(&random);
+        put_or_take(&random);
+        one.node.level = 0;
+        for (int i = 0; i < 8; i++, asked++) {
+            struct entry e = some_entry(&random, false);
+
+            if (i % 2 == 0 && model.n > 0)
+                e = model.entry[run_random(&random) % model.n];
+            told += look(&one.node, key_of(&e));
+            if (model.n > 2)
+                look_between(&e);
+        }
+    }
+    cr_assert_gt(told, asked / 4);
+}
+
 /* ---- copies that are searched by heads of keys ---- */
 
 /* A copy leads where the node itself does. */
@@ -320,13 +377,23 @@ Test(index_node, copies_lead_where_nodes_do, .timeout = 600)
     loci_index_cache_close(&ix);
 }
 
+/* Looking in place stays inside, too, whatever the bytes are. */
+static bool look_at_any(const unsigned char *bytes, size_t len, uint64_t *random)
+{
+    unsigned char value[LOCI_NODE_INLINE_MAX];
+    struct entry e = some_entry(random, false);
+    size_t value_len;
+
+    return loci_leaf_look(TREE, bytes, len, key_of(&e), value, &value_len) != LOCO_ERR_AGAIN;
+}
+
 /* A node in which some bytes are others, in memory of exactly its size. */
 Test(index_node, random_bytes_are_no_node, .timeout = 6000)
 {
     struct loci_index ix = { 0 };
     uint64_t random = 3;
     unsigned sum = 0;
-    int nodes = 0;
+    int nodes = 0, looked = 0;
 
     cr_assert_eq(loci_index_cache_open(&ix, 1), LOCO_OK);
     for (int round = 0; round < run_fuzz_rounds(20000); round++) {
@@ -344,6 +411,7 @@ Test(index_node, random_bytes_are_no_node, .timeout = 6000)
         for (unsigned i = 1 + (unsigned)(run_random(&random) % 4); i > 0; i--)
             bytes[run_random(&random) % (run_random(&random) % 2 == 0 ? len : 64 < len ? 64 : len)]
                 = (unsigned char)run_random(&random);
+        looked += look_at_any(bytes, len, &random);
         if (loci_node_is((const struct loci_node *)(const void *)bytes, len, TREE)) {
             nodes++;
             sum += use((const struct loci_node *)(const void *)bytes, &random);
@@ -356,4 +424,5 @@ Test(index_node, random_bytes_are_no_node, .timeout = 6000)
     }
     loci_index_cache_close(&ix);
     cr_assert_gt(nodes, 10, "%u", sum);
+    cr_assert_gt(looked, 10);
 }

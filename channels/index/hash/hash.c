@@ -76,9 +76,14 @@ static loco_object_t guess(struct loci_index *ix, loco_bytes_t key)
     return loci_hash_guess(h, loci_hash_of(h->root->root.seed, key));
 }
 
+static loco_object_t lead(struct loci_index *ix, loco_bytes_t key)
+{
+    return loci_hash_guess(loci_hash_of_index(ix), loci_hash_number(key));
+}
+
 static const struct loci_index_kind hash_kind = {
     .name = "loco_hash", .place = place, .find = loci_hash_find, .write = loci_hash_write,
-    .write_less = loci_hash_write_less, .guess = guess,
+    .write_less = loci_hash_write_less, .guess = guess, .lead = lead,
 };
 
 static void repair(struct loci_sequel *sequel)
