@@ -37,11 +37,11 @@ static const struct loci_tunable_row rows[] = {
       "which of the addresses of an RDMA device's port, by its index (GID)" },
     { "LOCO_RDMA_INLINE", "220", LOCI_TUNABLE_SIZE, 0, 4096, NULL, FIELD(rdma_inline),
       "writes up to this size go to an RDMA device with their data, if it can" },
-    { "LOCO_RDMA_OUTSTANDING", "auto", LOCI_TUNABLE_INT, 1, LOCI_INFINITE, "auto",
+    { "LOCO_RDMA_OUTSTANDING", "inf", LOCI_TUNABLE_INT, 1, LOCI_INFINITE, "auto",
       FIELD(rdma_outstanding),
       "requests that all threads of a process together may have in flight at an RDMA device; auto: "
       "as many as most are done with, which is tried out; inf: no bound" },
-    { "LOCO_RDMA_OUTSTANDING_BYTES", "auto", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, "auto",
+    { "LOCO_RDMA_OUTSTANDING_BYTES", "inf", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, "auto",
       FIELD(rdma_outstanding_bytes),
       "bytes of these requests; auto: 512K over soft-RoCE, whose queues overflow, else no bound" },
     { "LOCO_RDMA_OUTSTANDING_EPOCH", "8ms", LOCI_TUNABLE_TIME, 10 * US, 10 * SECOND, NULL,
