@@ -69,7 +69,8 @@ static int read_some(struct loci_index *ix, enum loci_index_how how, loco_object
     if (ahead != NULL) {
         memcpy(to, ahead->image + 1, ahead->len < room ? ahead->len : room);
         *len = ahead->len;
-        ahead->is_there = how != LOCI_INDEX_PEEK;       /* looked at once more it may be another */
+        /* Looked at once more it may be another; but for the rest of it. */
+        ahead->is_there = how != LOCI_INDEX_PEEK || ahead->len > room;
         return LOCO_OK;
     }
     return how == LOCI_INDEX_PEEK ? loci_tx_peek(ix->tx, object, to, room, len)

@@ -65,11 +65,12 @@ struct loci_way {
     loco_object_t leaf;
 };
 
-/* Copies of leaves that were read together; index_ahead.c. */
+/* Copies of leaves, or of values in objects of their own, that were read together;
+ * index_ahead.c. */
 struct loci_ahead {
     bool fresh;                         /* since the call at hand began, or the cursor was put */
     unsigned n, most;
-    size_t room;                        /* bytes of a leaf that fit */
+    size_t room;                        /* bytes of one that fit */
     unsigned char *images;
     struct loci_far far[LOCI_TX_TOGETHER];
 };
@@ -93,7 +94,7 @@ struct loci_index {
     /* The node that is found or written; a right half, or the leaf that is taken out; upper nodes
      * on the way, or a left neighbour. */
     union loci_node_buffer *node, *right, *upper;
-    struct loci_ahead *ahead;           /* NULL: none so far */
+    struct loci_ahead *ahead, *values;  /* leaves, and values; NULL: none so far */
     unsigned char fence[LOCI_NODE_KEY_MAX];
     unsigned char in_place[LOCI_NODE_INLINE_MAX];       /* a value that was found so */
     unsigned char *apart;               /* a value with its head; NULL: none so far */
@@ -236,6 +237,21 @@ static inline bool loci_index_is_far(const struct loci_index *ix)
  * be read so is left to be read alone. */
 int loci_index_ahead(struct loci_index *ix, enum loci_index_how how, const loco_object_t *leaves,
                      unsigned n);
+/* The same of values. */
+int loci_index_ahead_values(struct loci_index *ix, enum loci_index_how how,
+                            const loco_object_t *objects, unsigned n);
+/* Values of entries of a leaf, from number `i` on in steps of 1 or -1, that have objects of their
+ * own and were not read by the transaction; those of keys from `*end` on are left out, NULL: none.
+ * Behind `n` that are in `objects`, up to `most` with these; the number of all. */
+unsigned loci_index_name_values(struct loci_index *ix, enum loci_index_how how,
+                                const struct loci_node *leaf, int i, int step,
+                                const loco_bytes_t *end, loco_object_t *objects, unsigned n,
+                                unsigned most);
+/* Those of that leaf, and of the leaves that were read ahead behind it, in the same direction,
+ * unless the first one is there already. */
+int loci_index_ahead_values_of(struct loci_index *ix, enum loci_index_how how,
+                               const struct loci_node *leaf, unsigned i, int step,
+                               const loco_bytes_t *end, unsigned most);
 /* The copy of an object that is as if read now, or NULL. */
 struct loci_far *loci_index_ahead_find(struct loci_index *ix, enum loci_index_how how,
                                        loco_object_t object);
@@ -244,7 +260,11 @@ static inline void loci_index_ahead_end(struct loci_index *ix)
 {
     if (ix->ahead != NULL)
         ix->ahead->fresh = false;
+    if (ix->values != NULL)
+        ix->values->fresh = false;
 }
+/* A call that goes on where one before ended: what is fresh stays so. */
+int loci_index_enter_again(struct loci_index *ix);
 
 /* ---- index_write.c: all of it within a transaction ---- */
 

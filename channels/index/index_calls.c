@@ -25,6 +25,19 @@ int loci_index_enter(struct loci_index *ix)
     return ix->own ? LOCO_OK : status;
 }
 
+int loci_index_enter_again(struct loci_index *ix)
+{
+    bool leaves = ix->ahead != NULL && ix->ahead->fresh;
+    bool values = ix->values != NULL && ix->values->fresh;
+    int status = loci_index_enter(ix);
+
+    if (leaves)
+        ix->ahead->fresh = true;
+    if (values)
+        ix->values->fresh = true;
+    return status;
+}
+
 static int check_size(const struct loci_index *ix, const char *what, size_t len, size_t max)
 {
     const struct loco_store *s = ix->tx->s;

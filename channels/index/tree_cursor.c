@@ -228,16 +228,30 @@ static int take_anew(struct loco_tree_cursor *c, enum loci_index_how how, loco_b
     return LOCO_OK;
 }
 
-/* An entry of the copy. LOCO_ERR_NOT_FOUND: it is there no more. */
-static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, loco_bytes_t *key,
-                loco_bytes_t *value)
+/* Values of this leaf, and of those behind it, with that one; as many as leaves would have. */
+static int ask_values(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, int step)
+{
+    unsigned most = ENTRIES * c->ahead;
+
+    if (c->left != 0 && c->left < most)
+        most = (unsigned)c->left;
+    return !loci_index_is_far(c->ix) || most < 2 ? LOCO_OK
+           : loci_index_ahead_values_of(c->ix, how, &c->leaf->node, i, step, c->end, most);
+}
+
+/* An entry of the copy, and what comes next in steps of that. LOCO_ERR_NOT_FOUND: it is there no
+ * more. */
+static int take(struct loco_tree_cursor *c, enum loci_index_how how, unsigned i, int step,
+                loco_bytes_t *key, loco_bytes_t *value)
 {
     const struct loci_node *leaf = &c->leaf->node;
     int status;
 
     if (!loci_node_entry(leaf, i, key, value))
         return LOCO_OK;
-    status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
+    status = ask_values(c, how, i, step);
+    if (status == LOCO_OK)
+        status = loci_apart_read(c->ix, how, loci_node_handle(leaf, i), *key, value);
     if (status == LOCO_ERR_NOT_FOUND)
         return take_anew(c, how, *key, value);
     if (status == LOCO_OK)
@@ -254,7 +268,7 @@ static int next(struct loco_tree_cursor *c, enum loci_index_how how, loco_bytes_
 
         while (status == LOCO_OK && c->at < leaf->n) {
             ask_right(c);
-            status = take(c, how, c->at, key, value);
+            status = take(c, how, c->at, 1, key, value);
             c->at += status == LOCO_OK || status == LOCO_ERR_NOT_FOUND;
             if (status != LOCO_ERR_NOT_FOUND)
                 return status;
@@ -274,7 +288,7 @@ static int previous(struct loco_tree_cursor *c, enum loci_index_how how, loco_by
         int status = c->loaded ? LOCO_OK : load(c, how, true);
 
         while (status == LOCO_OK && c->at > 0) {
-            status = take(c, how, c->at - 1, key, value);
+            status = take(c, how, c->at - 1, -1, key, value);
             c->at -= status == LOCO_OK || status == LOCO_ERR_NOT_FOUND;
             if (status != LOCO_ERR_NOT_FOUND)
                 return status;
@@ -290,11 +304,8 @@ static int previous(struct loco_tree_cursor *c, enum loci_index_how how, loco_by
 /* At the begin of a call: what was read ahead stays, if this is no other transaction. */
 static int enter(struct loco_tree_cursor *c, enum loci_index_how *how)
 {
-    bool fresh = c->ix->ahead != NULL && c->ix->ahead->fresh;
-    int status = loci_index_enter(c->ix);
+    int status = loci_index_enter_again(c->ix);
 
-    if (fresh)
-        c->ix->ahead->fresh = true;
     *how = c->ix->own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ;
     return status;
 }

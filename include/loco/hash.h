@@ -39,7 +39,7 @@ extern "C" {
  * | _get                     | the same   | a read, and another one where nothing is known | the value at some time during the call |
  * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
  * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
- * | _scan                    | the same   | a read for each leaf | see there |
+ * | _scan                    | the same   | a read for up to 16 leaves, and for up to 64 values that have their own objects | see there |
  *
  * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
  * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
@@ -148,10 +148,15 @@ typedef int loco_hash_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
 /** Call visit(ctx, key, value) for all entries, in no order that means anything, until it returns
  * another number than 0, which is returned then.
  *
- * Outside a transaction it sees the entries of one leaf as they were at one instant, and each leaf
- * at a later one; a value that has an object of its own is as of a moment after that. A key that is
- * there all the time is seen, once. Within a transaction all is of one instant, together with what
- * else that reads; changes made by `visit` may be seen or not.
+ * Outside a transaction it sees the entries of one leaf as they were at one instant during the
+ * call, and two leaves at different ones; a value that has an object of its own is as of a moment
+ * after that of its leaf. A key that is there all the time is seen, once. Within a transaction all
+ * is of one instant, together with what else that reads; changes made by `visit` may be seen or
+ * not.
+ *
+ * Over a network the leaves that come next are read together, up to 16 in one wait, and so are
+ * values that have objects of their own. So a scan within a transaction that `visit` ends early may
+ * have read some too many, whose changes by others are conflicts.
  * Errors: LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction those of
  * loco_tx_read_some. */
 int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx);

@@ -144,8 +144,9 @@ typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
  * makes beyond the leaf at hand are seen. Within a transaction all is of one instant, together with
  * what else that reads, and such changes are seen, too.
  *
- * Over a network the leaves that come next are read together, up to 16 in one wait; those that are
- * beyond `*to` are not read, and fewer where `limit` is small. So a scan within a transaction that
+ * Over a network the leaves that come next are read together, up to 16 in one wait, and so are
+ * values that have objects of their own, up to 64; those that are beyond `*to` are not read, and
+ * fewer where `limit` is small. So a scan within a transaction that
  * `visit` ends early may have read some leaves too many, whose changes by others are conflicts.
  * Errors: LOCO_ERR_SIZE (of a key), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction
  * those of loco_tx_read_some. */

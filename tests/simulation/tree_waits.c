@@ -131,6 +131,19 @@ static int scan(struct run *r)
     return status == LOCO_OK && n != KEYS ? LOCO_ERR_NOT_FOUND : status;
 }
 
+/* Some of these have objects of their own. */
+#define LONG_EACH 8u
+static int fill_long(struct run *r)
+{
+    static const unsigned char value[200];
+    unsigned char bytes[8];
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; i < KEYS && status == LOCO_OK; i += LONG_EACH)
+        status = loco_tree_put(r->tree, loco_key64(i, bytes), loco_bytes(value, sizeof value));
+    return status;
+}
+
 static int scan_tx(struct run *r)
 {
     int status = loco_tx_begin(r->tx);
@@ -206,6 +219,34 @@ static int hash_get_many(struct run *r)
     return loco_hash_get_many(r->hash, MANY, keys, values, sizeof values[0], lens, statuses);
 }
 
+static int hash_scan(struct run *r)
+{
+    uint64_t n = 0;
+    int status = loco_hash_scan(r->hash, count, &n);
+
+    return status == LOCO_OK && n != KEYS ? LOCO_ERR_NOT_FOUND : status;
+}
+
+static int hash_scan_tx(struct run *r)
+{
+    int status = loco_tx_begin(r->tx);
+
+    if (status == LOCO_OK)
+        status = hash_scan(r);
+    return status == LOCO_OK ? loco_tx_commit(r->tx) : status;
+}
+
+static int hash_fill_long(struct run *r)
+{
+    static const unsigned char value[200];
+    unsigned char bytes[8];
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; i < KEYS && status == LOCO_OK; i += LONG_EACH)
+        status = loco_hash_put(r->hash, loco_key64(i, bytes), loco_bytes(value, sizeof value));
+    return status;
+}
+
 /* The directory knows all leaves by then. */
 static int hash_fill(struct run *r)
 {
@@ -238,6 +279,19 @@ static void table(struct run *r)
     for (uint64_t key = 1; key < KEYS; key += 7)
         WAITS(r, 1, hash_get(r, key), "a key of the table");
     WAITS(r, 1, hash_get_many(r), "three keys of the table");
+    WAITS(r, 2, hash_scan(r), "a scan of the table");
+    WAITS(r, 2, hash_scan_tx(r), "the same in a transaction");
+    r->status = r->status != LOCO_OK ? r->status : hash_fill_long(r);
+    WAITS(r, 4, hash_scan(r), "a scan of the table, some of whose values have objects of their own");
+    WAITS(r, 5, hash_scan_tx(r), "the same in a transaction, which looks at cells again");
+}
+
+static void long_values(struct run *r)
+{
+    r->status = r->status != LOCO_OK ? r->status : fill_long(r);
+    WAITS(r, 4, scan(r), "a scan some of whose values have objects of their own");
+    WAITS(r, 6, scan_tx(r), "the same in a transaction, which looks at cells again");
+    WAITS(r, 7, scan_back(r), "the same from the end to the begin");
 }
 
 static void single_keys(struct run *r)
@@ -324,6 +378,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
         many_keys(&r);
         scans(&r);
         table(&r);
+        long_values(&r);
     }
     loci_sim_sleep(4 * turn - loci_sim_time());
     loco_hash_close(r.hash);

@@ -82,6 +82,11 @@ int loci_hash_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t 
                    union loci_node_buffer *to, loco_object_t *leaf);
 /* The leaf that copies of the directory name for a hash; 0: there are none. */
 loco_object_t loci_hash_guess(struct loco_hash *h, uint64_t hash);
+/* Leaves behind that of a hash, as copies of the directory name them, or the directory where there
+ * is no copy: behind `n` that are in `leaves`, which are left out, up to `most`; the number of
+ * all. */
+unsigned loci_hash_name(struct loco_hash *h, uint64_t hash, loco_object_t *leaves, unsigned n,
+                        unsigned most);
 
 /* ---- hash_scan.c ---- */
 
@@ -89,6 +94,7 @@ loco_object_t loci_hash_guess(struct loco_hash *h, uint64_t hash);
 struct loci_hash_scan {
     union loci_node_buffer leaf;        /* a copy, and */
     unsigned at;                        /* its next entry; */
+    unsigned ahead;                     /* leaves that are read together next */
     unsigned char key[LOCI_NODE_KEY_MAX];       /* where it goes on after that */
     size_t key_len;
     unsigned char *apart;               /* the value that was given out; index.h */

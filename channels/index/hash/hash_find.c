@@ -86,6 +86,39 @@ loco_object_t loci_hash_guess(struct loco_hash *h, uint64_t hash)
     return s != NULL && loci_segment_has(s, hash) ? s->leaf[loci_segment_slot(s, hash)] : 0;
 }
 
+/* NULL: none, or none any more. */
+static struct loci_segment *segment_of(struct loco_hash *h, uint64_t hash)
+{
+    loco_object_t object = loci_root_segment(&h->root->root, hash);
+    struct loci_segment *s = loci_index_cached_value(&h->index, object);
+
+    if (s == NULL && loci_hash_read_segment(h, object, &s) != LOCO_OK)
+        return NULL;
+    return loci_segment_has(s, hash) ? s : NULL;
+}
+
+unsigned loci_hash_name(struct loco_hash *h, uint64_t hash, loco_object_t *leaves, unsigned n,
+                        unsigned most)
+{
+    struct loci_segment *s = segment_of(h, hash);
+
+    while (s != NULL && n < most) {
+        unsigned depth = loci_segment_depth(s);
+        uint64_t next = loci_first_bits(hash, depth) + 1;
+        loco_object_t leaf;
+
+        if (next >> depth != 0)         /* behind the last slot of all */
+            break;
+        hash = next << (64 - depth);
+        if (!loci_segment_has(s, hash) && (s = segment_of(h, hash)) == NULL)
+            break;
+        leaf = s->leaf[loci_segment_slot(s, hash)];
+        if (leaf != leaves[n - 1])
+            leaves[n++] = leaf;
+    }
+    return n;
+}
+
 /* A leaf at or left of that of the hash: probably; in the end, certainly. */
 static int lead(struct loco_hash *h, uint64_t hash, unsigned turn, loco_object_t *leaf)
 {

@@ -5,7 +5,10 @@
  * A scan has a copy of a leaf, as it was at one instant, and goes on at that leaf's high fence: the
  * copy's link is a hint, as all links are, and the leaf that has the fence comes next. By then
  * others may have split the copied one, or taken out what follows; its fence is the end of what was
- * seen all the same, so nothing is seen twice or left out. */
+ * seen all the same, so nothing is seen twice or left out.
+ *
+ * Over a network the leaves that come next, as the directory names them, are read together: 4, 8,
+ * 16 of them; and so are the values that have objects of their own. */
 
 #include "config.h"
 
@@ -14,6 +17,9 @@
 #include "hash.h"
 
 #define HASH_BYTES sizeof(uint64_t)     /* before the key of an entry */
+#define AHEAD_FIRST 4u                  /* leaves, */
+#define AHEAD_MOST 16u
+#define VALUES 4u                       /* and values for each of these */
 
 void loci_hash_scan_free(struct loci_hash_scan *scan)
 {
@@ -29,16 +35,34 @@ static void go_on_at(struct loci_hash_scan *scan, loco_bytes_t key)
     scan->key_len = key.len;
 }
 
+/* That leaf, and those behind it, unless it is there already. */
+static int read_ahead(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_index_how how,
+                      loco_object_t right)
+{
+    struct loci_index *ix = &h->index;
+    loco_object_t leaves[AHEAD_MOST] = { right };
+    loco_bytes_t key = loco_bytes(scan->key, scan->key_len);
+    unsigned n;
+
+    if (!loci_index_is_far(ix) || loci_index_ahead_find(ix, how, right) != NULL
+        || !loci_object_is(ix->tx->s, right) || !loci_tx_is_far(ix->tx, right))
+        return LOCO_OK;
+    n = loci_hash_name(h, loci_hash_number(key), leaves, 1, scan->ahead);
+    scan->ahead = scan->ahead * 2 < AHEAD_MOST ? scan->ahead * 2 : AHEAD_MOST;
+    return n > 1 ? loci_index_ahead(ix, how, leaves, n) : LOCO_OK;
+}
+
 /* The leaf of the key at which to go on: `right` is it, probably. */
 static int load(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_index_how how,
                 loco_object_t right)
 {
     struct loci_index *ix = &h->index;
     loco_bytes_t key = loco_bytes(scan->key, scan->key_len);
-    int status = right == 0 ? LOCO_ERR_NOT_FOUND
-                 : loci_index_read_node(ix, how, right, ix->leaf_bytes, &scan->leaf);
+    int status = right == 0 ? LOCO_ERR_NOT_FOUND : read_ahead(h, scan, how, right);
     bool found;
 
+    if (status == LOCO_OK)
+        status = loci_index_read_node(ix, how, right, ix->leaf_bytes, &scan->leaf);
     if (status == LOCO_OK && loci_node_side(&scan->leaf.node, key) != 0)
         status = LOCO_ERR_NOT_FOUND;
     if (status == LOCO_ERR_NOT_FOUND)
@@ -57,7 +81,7 @@ static int take(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_inde
     struct loci_index *ix = &h->index;
     unsigned char *apart = scan->apart;
     unsigned i = scan->at++;
-    int status;
+    int status = LOCO_OK;
 
     *key = loci_node_key(leaf, i);
     *value = loci_node_value(leaf, i);
@@ -65,7 +89,10 @@ static int take(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_inde
         return LOCO_ERR_PROTOCOL;
     if (!loci_node_is_apart(leaf, i))
         return LOCO_OK;
-    status = loci_apart_read(ix, how, loci_node_handle(leaf, i), *key, value);
+    if (loci_index_is_far(ix))
+        status = loci_index_ahead_values_of(ix, how, leaf, i, 1, NULL, VALUES * scan->ahead);
+    if (status == LOCO_OK)
+        status = loci_apart_read(ix, how, loci_node_handle(leaf, i), *key, value);
     if (status == LOCO_ERR_NOT_FOUND)
         return LOCO_ERR_AGAIN;
     /* Other calls leave it alone. */
@@ -103,8 +130,10 @@ static int visit_all(struct loco_hash *h, struct loci_hash_scan *scan, loco_hash
     loco_object_t next = h->root->root.first;
 
     go_on_at(scan, loco_bytes(NULL, 0));
+    scan->ahead = AHEAD_FIRST;
+    loci_index_ahead_end(&h->index);
     for (;;) {
-        int status = loci_index_enter(&h->index);
+        int status = loci_index_enter_again(&h->index);
         enum loci_index_how how = h->index.own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ;
 
         if (status == LOCO_OK)
