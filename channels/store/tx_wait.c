@@ -69,6 +69,7 @@ int loci_tx_wait(struct loco_tx *tx, int status, loco_ack_t *ack)
 
     if (ack->thread == NULL)
         return status;
+    LOCI_COUNT_SIMPLE(tx->s->rt, waits);
     waited = loci_wait(tx->s->rt, &why, is_over, &w);
     if (waited == LOCO_OK)
         waited = w.result;

@@ -91,6 +91,7 @@ int loco_ack_wait(loco_runtime_t *rt, loco_ack_t *ack)
 
     if (ack->thread == NULL)
         return LOCO_OK;
+    LOCI_COUNT_SIMPLE(rt, waits);
     status = loci_wait(rt, &why, ack_is_complete, &wait);
     return status == LOCO_OK ? wait.result : status;
 }

@@ -30,6 +30,7 @@ struct loci_counters {
     loci_counter writes[2], reads[2], atomics[2];
     loci_counter places;                /* fences: lanes that were dirty */
     loci_counter messages;              /* of control */
+    loci_counter waits;                 /* for operations that were not done at once */
 };
 
 /* `what` is writes, reads or atomics. */

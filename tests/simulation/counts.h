@@ -8,13 +8,14 @@
  * with what each process's runtime counted for each. counts_calls.c is compiled for either. */
 
 #define COUNTS_PROCESSES 3
-#define COUNTS_ROWS 48
+#define COUNTS_ROWS 64
 
 enum { COUNTS_WRITES, COUNTS_READS, COUNTS_ATOMICS, COUNTS_OWN_ATOMICS, COUNTS_PLACES, COUNTS_ALL };
 
 struct counts_row {
     const char *name;
     unsigned long long n[COUNTS_ALL];
+    unsigned long long waits;
     /* Simulation only: what its network carried of that process. */
     unsigned long long carried[COUNTS_ALL];
     /* RDMA only: packets that all devices sent; of rank 0. */

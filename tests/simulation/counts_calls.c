@@ -30,6 +30,8 @@ struct channels {
     loco_kvstore_t *kv;
     loco_store_t *store;                /* its objects are at rank 0 */
     loco_tx_t *tx;
+    loco_tree_t *tree;                  /* on that; of ranks 0 and 1 */
+    loco_hash_t *hash;
 };
 
 #define KEY 5                           /* its value is at rank 0 */
@@ -369,6 +371,57 @@ static int tx_read_and_write(struct channels *c)
     return status != LOCO_OK ? status : loco_tx_commit(c->tx);
 }
 
+#define TREE_ROOT 4                     /* behind the objects */
+#define HASH_ROOT 5
+
+static int tree_open(struct channels *c)
+{
+    loco_tree_close(c->tree);
+    c->tree = NULL;
+    return loco_tree_open(c->tx, loco_store_root(c->store, TREE_ROOT), NULL, &c->tree);
+}
+
+static int tree_get(struct channels *c)
+{
+    uint64_t value;
+    size_t len;
+
+    return loco_tree_get(c->tree, loco_text("key"), &value, sizeof value, &len);
+}
+
+static int tree_update(struct channels *c)
+{
+    return loco_tree_update(c->tree, loco_text("key"), loco_text("another."));
+}
+
+static int hash_open(struct channels *c)
+{
+    loco_hash_close(c->hash);
+    c->hash = NULL;
+    return loco_hash_open(c->tx, loco_store_root(c->store, HASH_ROOT), NULL, &c->hash);
+}
+
+static int hash_get(struct channels *c)
+{
+    uint64_t value;
+    size_t len;
+
+    return loco_hash_get(c->hash, loco_text("key"), &value, sizeof value, &len);
+}
+
+static int hash_update(struct channels *c)
+{
+    return loco_hash_update(c->hash, loco_text("key"), loco_text("another."));
+}
+
+/* By rank 0, for rank 1. */
+static bool fill_indexes(struct channels *c)
+{
+    return tree_open(c) == LOCO_OK && hash_open(c) == LOCO_OK
+           && loco_tree_insert(c->tree, loco_text("key"), loco_text("a value.")) == LOCO_OK
+           && loco_hash_insert(c->hash, loco_text("key"), loco_text("a value.")) == LOCO_OK;
+}
+
 /* `by`: who calls, or ALL. The window's are called in an epoch of rank 1. */
 static const struct {
     const char *name;
@@ -418,6 +471,14 @@ static const struct {
     { "tx read of an object", 1, false, tx_read_one },
     { "tx read of four objects", 1, false, tx_read_all },
     { "tx read of an object and write of another", 1, false, tx_read_and_write },
+    { "tree open", 1, false, tree_open },
+    { "tree get after it", 1, false, tree_get },
+    { "tree get", 1, false, tree_get },
+    { "tree update", 1, false, tree_update },
+    { "hash open", 1, false, hash_open },
+    { "hash get after it", 1, false, hash_get },
+    { "hash get", 1, false, hash_get },
+    { "hash update", 1, false, hash_update },
 };
 #define CALLS (sizeof calls / sizeof calls[0])
 _Static_assert(CALLS < COUNTS_ROWS, "one row more, which ends them");
@@ -472,12 +533,15 @@ static int make(struct channels *c)
            && loco_tx_open(c->store, &c->tx) == LOCO_OK
            && loco_window_create(rt, c->m->exchange, &spec, &c->window) == LOCO_OK
            && make_dynamic(c) == LOCO_OK
+           && (c->m->rank != 0 || fill_indexes(c))
            && (c->m->rank != 0
                || loco_kvstore_insert(c->kv, KEY, value, sizeof value) == LOCO_OK);
 }
 
 static void destroy(struct channels *c)
 {
+    loco_hash_close(c->hash);
+    loco_tree_close(c->tree);
     loco_tx_close(c->tx);
     loco_store_destroy(c->store);
     loco_kvstore_destroy(c->kv);
@@ -515,6 +579,7 @@ static int one_call(struct channels *c, size_t i)
         row->packets = m->packets();
     m->meet(m);
     counted(m, before);
+    row->waits = m->rt->counters.waits;
     if (m->carried != NULL)
         m->carried(m, carried);
     if (calls[i].by == ALL || calls[i].by == m->rank)
@@ -523,6 +588,7 @@ static int one_call(struct channels *c, size_t i)
         printf("# %s: %s\n", calls[i].name, loco_strerror(status));
     row->name = calls[i].name;
     counted(m, row->n);
+    row->waits = m->rt->counters.waits - row->waits;
     if (m->carried != NULL)
         m->carried(m, row->carried);
     for (int k = 0; k < COUNTS_ALL; k++) {

@@ -95,6 +95,9 @@ int main(void)
             printf("%s|%s|%d|%llu|%llu|%llu|%llu|%llu\n", fabric, rows[i].name, i / COUNTS_ROWS,
                    rows[i].n[COUNTS_WRITES], rows[i].n[COUNTS_READS], rows[i].n[COUNTS_ATOMICS],
                    rows[i].n[COUNTS_OWN_ATOMICS], rows[i].n[COUNTS_PLACES]);
+    for (int i = 0; i < COUNTS_PROCESSES * COUNTS_ROWS; i++)
+        if (rows[i].name != NULL)
+            printf("%s waits|%s|%d|%llu\n", fabric, rows[i].name, i / COUNTS_ROWS, rows[i].waits);
     for (int i = 0; i < COUNTS_ROWS && over_rdma(); i++)
         if (rows[i].name != NULL)
             printf("packets|%s|%llu\n", rows[i].name, rows[i].packets);

@@ -99,6 +99,7 @@ static int run(bool one_node, bool owner_atomics, const char *name)
         printf("%s|%s|%d|%llu|%llu|%llu|%llu|%llu\n", name, r->name, i / COUNTS_ROWS,
                r->n[COUNTS_WRITES], r->n[COUNTS_READS], r->n[COUNTS_ATOMICS],
                r->n[COUNTS_OWN_ATOMICS], r->n[COUNTS_PLACES]);
+        printf("%s waits|%s|%d|%llu\n", name, r->name, i / COUNTS_ROWS, r->waits);
         printf("%s carried|%s|%d|%llu|%llu|%llu|0|%llu\n", name, r->name, i / COUNTS_ROWS,
                r->carried[COUNTS_WRITES], r->carried[COUNTS_READS], r->carried[COUNTS_ATOMICS],
                r->carried[COUNTS_PLACES]);
