@@ -6,6 +6,7 @@
 
 #include "index_maps.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "../mpi_examples/kv_workload.h"
@@ -76,6 +77,7 @@ unsigned map_parts(const struct map_options *o)
 void map_prepare(const struct map_options *o)
 {
     loci_tx_parts = LOCI_TX_ALL;
+    loci_tx_hot = o->hot == 0 ? UINT_MAX : (unsigned)o->hot;
     loci_apart_notes = o->look == MAP_APART ? 1 << 18 : 1024;
     memcpy(loci_hash_bits, (const unsigned[]){ 12, 8, 12 }, sizeof loci_hash_bits);
     loci_tx_room = o->way == MAP_OURS ? 0 : (size_t)(o->bytes > INNER_BYTES ? o->bytes

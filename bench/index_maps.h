@@ -31,6 +31,7 @@ struct map_options {
     int hosts, clients;
     int bytes;                  /* of a leaf */
     uint64_t keys;              /* in the end, about */
+    int hot;                    /* conflicts until an entry gets its own object (tx.h); 0: never */
     unsigned race_bits, race_buckets;           /* see race_table.h; 0: enough for all keys */
 };
 

@@ -366,6 +366,8 @@ static const char help[] =
     "                    waits for each value; apart: of a tree, each value in an object of its\n"
     "                    own, which is read alone (speculative)\n"
     "  --blind           the same as --look blind\n"
+    "  --hot N           from how many conflicts of a leaf on an entry gets an object of its own;\n"
+    "                    0: never (6, as outside of the simulator)\n"
     "  --time MS         of virtual time that is measured (1)\n"
     "  --profile NAME    the network (ib100)\n"
     "  --json            print the results as JSON\n";
@@ -387,6 +389,7 @@ static bool parse_one(int option, struct options *o)
     case 'i': return map_kind_named(optarg, &o->map.kind);
     case 'w': return map_way_named(optarg, &o->map.way);
     case 'l': return map_look_named(optarg, &o->map.look);
+    case 'o': return number(optarg, 0, 1000, &o->map.hot);
     case 'c': return number(optarg, 1, MOST, &o->map.clients);
     case 'H': return number(optarg, 1, 64, &o->map.hosts);
     case 'k': return number(optarg, 1, 10000000, &o->keys);
@@ -421,7 +424,7 @@ int main(int argc, char **argv)
 {
     static const struct option names[] = {
         { "index", required_argument, NULL, 'i' }, { "way", required_argument, NULL, 'w' },
-        { "look", required_argument, NULL, 'l' },
+        { "look", required_argument, NULL, 'l' }, { "hot", required_argument, NULL, 'o' },
         { "clients", required_argument, NULL, 'c' }, { "hosts", required_argument, NULL, 'H' },
         { "keys", required_argument, NULL, 'k' }, { "mix", required_argument, NULL, 'm' },
         { "dist", required_argument, NULL, 'd' }, { "leaf-bytes", required_argument, NULL, 'b' },
@@ -430,8 +433,9 @@ int main(int argc, char **argv)
         { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    struct options o = { .map = { .clients = 16, .hosts = 1, .bytes = 1024 }, .keys = 100000,
-                         .mix = kv_mix_find('a'), .profile = "ib100", .milliseconds = 1 };
+    struct options o = { .map = { .clients = 16, .hosts = 1, .bytes = 1024, .hot = 6 },
+                         .keys = 100000, .mix = kv_mix_find('a'), .profile = "ib100",
+                         .milliseconds = 1 };
     int option;
 
     while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {

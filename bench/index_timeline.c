@@ -412,8 +412,8 @@ int main(int argc, char **argv)
         { "race-buckets", required_argument, NULL, 'R' },
         { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
     };
-    struct options o = { .map = { .clients = 15, .hosts = 1, .bytes = 1024, .race_bits = 6,
-                                  .race_buckets = 128 },
+    struct options o = { .map = { .clients = 15, .hosts = 1, .bytes = 1024, .hot = 6,
+                                  .race_bits = 6, .race_buckets = 128 },
                          .keys = 20000, .milliseconds = 40, .kill_at = 10, .notice = 8 };
     int option;
 

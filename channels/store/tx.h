@@ -105,7 +105,9 @@ void loci_tx_meet(struct loco_tx *tx, loco_object_t object);
 #ifndef LOCO_SIM
 #define LOCI_TX_HOT 6u
 #else
-#define LOCI_TX_HOT 2u                  /* after one: scenarios are short */
+/* 2, after one: scenarios are short. But for benchmarks. */
+extern unsigned loci_tx_hot;
+#define LOCI_TX_HOT loci_tx_hot
 #endif
 static inline bool loci_tx_is_hot(const struct loco_tx *tx, loco_object_t object)
 {

@@ -43,6 +43,10 @@ unsigned loci_tx_parts = LOCI_TX_ALL;
 size_t loci_tx_room;
 #endif
 
+#ifdef LOCO_SIM
+unsigned loci_tx_hot = 2;
+#endif
+
 #define TOO_OLD INT64_C(60000000000)    /* ns */
 #ifndef LOCO_SIM
 #define MANY_BYTES ((size_t)64 << 10)   /* of all values of a commit */
