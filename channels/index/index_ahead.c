@@ -159,8 +159,8 @@ int loci_index_ahead_values_of(struct loci_index *ix, enum loci_index_how how,
 
         if (next != NULL && f->len <= f->room && loci_node_is(next, f->len, ix->id)
             && next->level == 0)
-            n = loci_index_name_values(ix, how, next, step > 0 ? 0 : next->n - 1, step, end, objects,
-                                       n, most);
+            n = loci_index_name_values(ix, how, next, step > 0 ? 0 : next->n - 1, step, end,
+                                       objects, n, most);
     }
     return n > 1 ? loci_index_ahead_values(ix, how, objects, n) : LOCO_OK;
 }

@@ -282,7 +282,7 @@ static void table(struct run *r)
     WAITS(r, 2, hash_scan(r), "a scan of the table");
     WAITS(r, 2, hash_scan_tx(r), "the same in a transaction");
     r->status = r->status != LOCO_OK ? r->status : hash_fill_long(r);
-    WAITS(r, 4, hash_scan(r), "a scan of the table, some of whose values have objects of their own");
+    WAITS(r, 4, hash_scan(r), "a scan of the table, with values in objects of their own");
     WAITS(r, 5, hash_scan_tx(r), "the same in a transaction, which looks at cells again");
 }
 
