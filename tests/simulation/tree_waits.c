@@ -283,14 +283,14 @@ static void table(struct run *r)
     WAITS(r, 2, hash_scan_tx(r), "the same in a transaction");
     r->status = r->status != LOCO_OK ? r->status : hash_fill_long(r);
     WAITS(r, 4, hash_scan(r), "a scan of the table, with values in objects of their own");
-    WAITS(r, 5, hash_scan_tx(r), "the same in a transaction, which looks at cells again");
+    WAITS(r, 4, hash_scan_tx(r), "the same in a transaction, which looks at cells again");
 }
 
 static void long_values(struct run *r)
 {
     r->status = r->status != LOCO_OK ? r->status : fill_long(r);
     WAITS(r, 4, scan(r), "a scan some of whose values have objects of their own");
-    WAITS(r, 6, scan_tx(r), "the same in a transaction, which looks at cells again");
+    WAITS(r, 4, scan_tx(r), "the same in a transaction, which looks at cells again");
     WAITS(r, 7, scan_back(r), "the same from the end to the begin");
 }
 
