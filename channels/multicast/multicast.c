@@ -62,9 +62,11 @@
  * Sleep. A member that has nothing to do says so in its word, at all others, and looks again; who
  * pushes looks at the words after that, and rings those who sleep. On one node that is one fence
  * at each side: the word, then the looks at the rows; the row, then the look at the word. One of
- * the two sees the other. On a network what was pushed may be on its way while the sleeper looks.
- * So it reads the rows where they are written, in the memory of the others, on the lane on which
- * it has written its word, behind that. Who pushes stores its own row, fences, then looks at the
+ * the two sees the other. Who sleeps does so seldom, so it fences for both, where the system lets
+ * it (move/asymmetric.h); else its word says that who pushes has to.
+ *   On a network what was pushed may be on its way while the sleeper looks. So it reads the rows
+ * where they are written, in the memory of the others, on the lane on which it has written its
+ * word, behind that. Who pushes stores its own row, fences, then looks at the
  * word in its own memory. Either it sees the word, and rings; or the word came after that look, so
  * the row was there when it was read: the sleeper then waits until what it has read is here.
  * Pushing costs nothing more for that; going to sleep costs one round trip.
@@ -237,6 +239,12 @@ static int open_endpoint(struct loco_multicast *m, const char *parent, const cha
     if (status != LOCO_OK)
         return status;
     loci_endpoint_is_of(m->ep, destroy_forgotten, m);
+    /* From the beginning: for a member whose word has no such bit the others fence. */
+    m->fences = m->in_place && loci_asymmetric_state(m->rt) != LOCI_ASYMMETRIC_REFUSED
+                && loci_fence_heavy(m->rt);
+    if (m->fences)
+        loci_store64(loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_asleep_at(m, m->rank),
+                     LOCI_MC_FENCES);
     if (m->mine >= 0)
         m->own = m->in_place ? loci_mem_ptr(loci_endpoint_mem(m->ep, m->rank, LOCI_MC_RING))
                  : loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_ring_at(m, m->mine);

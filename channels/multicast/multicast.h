@@ -7,6 +7,7 @@
 
 #include <loco/multicast.h>
 
+#include "move/asymmetric.h"
 #include "move/rma.h"
 #include "multicast_parts.h"
 #include "names/endpoint.h"
@@ -32,6 +33,9 @@ enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
  * changes once it is not 0: so it is there when the upper one is, also where words come in parts.
  */
 #define LOCI_MC_SLEEPS (UINT64_C(1) << 56)
+/* It makes all fence before it sleeps. Set from the beginning, where it can; in place. */
+#define LOCI_MC_FENCES (UINT64_C(1) << 57)
+#define LOCI_MC_AT_ONCE ((size_t)16 << 10)  /* bytes that are copied under the lock, at most */
 #define LOCI_MC_BATCH 128           /* messages that a handler is given at a time, at most */
 
 /* A sender, as its messages are read here. Of whoever delivers, but `ring`. */
@@ -85,6 +89,7 @@ struct loco_multicast {
     size_t slot_bytes, stride;      /* of what a message has, and of a slot */
     int flags;
     bool in_place;                  /* all members map all memory */
+    bool fences;                    /* and this process can make all of them fence */
     bool *is_sender;                /* by rank */
     uint64_t first;                 /* number of each sender's first message: 0, but for tests */
     int words;                      /* of a row */
@@ -110,7 +115,7 @@ struct loco_multicast {
     _Atomic uint64_t committed;     /* that have a number */
 
     /* A pass; under the lock. */
-    _Alignas(128) _Atomic bool locked;
+    _Alignas(128) _Atomic uint64_t locked;
     _Atomic bool half;              /* messages were committed without a pass */
     /* [rank * words + word]: the rows, as of the last pass; those of rank `size` are the least of
      * all, where relays bring that. */
@@ -127,6 +132,7 @@ struct loco_multicast {
     struct loci_mc_posts posts[2];  /* older and newer ones */
     uint64_t done, images_done;     /* complete: of messages, of rows */
     uint64_t posted, images;        /* posted: the same */
+    _Atomic bool nothing;           /* of who needs a fence alone */
     int sleepers;                   /* threads that have announced that they sleep */
 
     /* Whoever delivers: the poller, or the thread that polls. */
@@ -269,6 +275,26 @@ static inline uint64_t loci_mc_ready_of(uint64_t word)
  * for the network to take what is posted, if need be. */
 enum loci_mc_passed { LOCI_MC_NOTHING, LOCI_MC_BUSY, LOCI_MC_SOME, LOCI_MC_PUSHED };
 enum loci_mc_passed loci_mc_advance(struct loco_multicast *m, bool wait);
+/* Whether what this process pushes need not be followed by a fence: who sleeps makes it fence. */
+static inline bool loci_mc_is_light(const struct loco_multicast *m)
+{
+    return m->fences && atomic_load_explicit(&m->rt->asymmetric, memory_order_acquire)
+                        == LOCI_ASYMMETRIC_READY;
+}
+
+/* The store that makes what was stored before visible. */
+static inline void loci_mc_store_last(const struct loco_multicast *m, void *word, uint64_t value)
+{
+    if (loci_mc_is_light(m))
+        loci_release_light(word, value);
+    else
+        loci_store64(word, value);
+}
+
+/* Post in one go, where all is in place and nobody else is at it: reserve, fill, number and show.
+ * False: nothing was done; the usual way then looks at what others found the lock taken for. */
+bool loci_mc_post_at_once(struct loco_multicast *m, const void *data, size_t bytes,
+                          uint64_t *number);
 /* Have what is ready sent: a pass, or where all is in place the part of it that does so. */
 void loci_mc_commit(struct loco_multicast *m);
 /* The lock, for other things; not in a pass. */
@@ -277,6 +303,9 @@ void loci_mc_lock(struct loco_multicast *m);
 bool loci_mc_has_news(const struct loco_multicast *m);
 /* Whether this process has delivered what it has not told; from any thread. */
 bool loci_mc_has_delivered(const struct loco_multicast *m);
+/* Threads of any process that push, and do not fence, do so: what they pushed is seen from here on,
+ * or they see what this thread has stored. */
+void loci_mc_make_all_fence(struct loco_multicast *m);
 /* Give the lock back; then have told what threads of this process brought about meanwhile, who
  * found it taken. */
 void loci_mc_unlock(struct loco_multicast *m);

@@ -10,6 +10,8 @@
 #include "wait.h"
 
 #define WALK 4096u          /* places of the order that a turn goes through, at most */
+#define AHEAD 4             /* messages, of a sender */
+#define SLOT_LINE 64
 #define TURN 8              /* batches */
 
 /* ---- what may be delivered ---- */
@@ -29,6 +31,17 @@ static bool has_failed(struct loco_multicast *m, uint64_t bytes, int rank)
     return true;
 }
 
+/* The first lines of the slot that comes some messages later, which another core has written. */
+static void fetch_ahead(const struct loco_multicast *m, const struct loci_mc_sender *s)
+{
+    const unsigned char *slot = s->ring + (s->at + AHEAD) * m->stride;
+
+    if (s->at + AHEAD >= m->slots)
+        return;
+    __builtin_prefetch(slot);
+    __builtin_prefetch(slot + SLOT_LINE);
+}
+
 /* The next message of a sender, if it has that number. */
 static bool take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t number,
                  loco_delivery_t *message)
@@ -38,6 +51,7 @@ static bool take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t nu
 
     if (!loci_mc_slot_has(slot, number, &bytes) || has_failed(m, bytes, s->rank))
         return false;
+    fetch_ahead(m, s);
     message->data = slot + LOCI_MC_HEADER;
     message->bytes = (size_t)bytes;
     message->sender = s->rank;

@@ -7,6 +7,12 @@
 #include "multicast_trace.h"
 #include "wait.h"
 
+#ifdef LOCO_SIM
+#define LOOKS 1
+#else
+#define LOOKS 64            /* at a lock that is taken, before who has it is left to it */
+#endif
+
 #ifdef LOCO_MULTICAST_PARTS
 unsigned loci_multicast_parts = LOCI_MC_ALL;
 #endif
@@ -141,6 +147,26 @@ static bool has_ready(const struct loco_multicast *m)
     return m->mine >= 0 && is_ready(m, committed, (committed - m->first) % m->slots, &bytes);
 }
 
+/* The next slot of the ring has a message of so many bytes, which gets the next number. */
+static void number_message(struct loco_multicast *m, uint64_t bytes)
+{
+    unsigned char *slot = m->own + m->committed_at * m->stride;
+
+    m->given++;
+    loci_store64(slot + 8, bytes | loci_mc_check(m->given));
+    loci_store64(slot, m->given);
+    m->committed_at = m->committed_at + 1 == m->slots ? 0 : m->committed_at + 1;
+}
+
+static void messages_numbered(struct loco_multicast *m, uint64_t committed, uint64_t n)
+{
+    m->last = m->given;
+    atomic_store_explicit(&m->committed, committed + n, memory_order_release);
+    loci_mc_trace_mark(m, "send", "messages", (int64_t)n);
+    loci_mc_count(&m->counts.sent, n);
+    loci_mc_count(&m->counts.send_batches, 1);
+}
+
 /* Of messages, in the order of their reservations: what is behind one that is not ready waits. */
 static uint64_t number_messages(struct loco_multicast *m)
 {
@@ -148,21 +174,11 @@ static uint64_t number_messages(struct loco_multicast *m)
 
     while (is_ready(m, committed + n, m->committed_at, &bytes)
            && (n == 0 || loci_mc_has(LOCI_MC_SEND))) {
-        unsigned char *slot = m->own + m->committed_at * m->stride;
-
-        m->given++;
-        loci_store64(slot + 8, bytes | loci_mc_check(m->given));
-        loci_store64(slot, m->given);
-        m->committed_at = m->committed_at + 1 == m->slots ? 0 : m->committed_at + 1;
+        number_message(m, bytes);
         n++;
     }
-    if (n > 0) {
-        m->last = m->given;
-        atomic_store_explicit(&m->committed, committed + n, memory_order_release);
-        loci_mc_trace_mark(m, "send", "messages", (int64_t)n);
-        loci_mc_count(&m->counts.sent, n);
-        loci_mc_count(&m->counts.send_batches, 1);
-    }
+    if (n > 0)
+        messages_numbered(m, committed, n);
     return n;
 }
 
@@ -317,19 +333,24 @@ static enum loci_mc_passed pass(struct loco_multicast *m, bool wait)
 
 /* The part of a pass that makes messages visible, where all is in place: for those who send. The
  * rest is for the next pass, of which the flag reminds. */
-static enum loci_mc_passed commit(struct loco_multicast *m)
+static void show_messages(struct loco_multicast *m)
 {
     unsigned char *row = loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank);
 
-    if (loci_mc_status(m) != LOCO_OK || number_messages(m) == 0)
-        return LOCI_MC_NOTHING;
     m->silent = false;
     atomic_store_explicit(&m->half, true, memory_order_relaxed);
-    loci_store64(row + 8 * LOCI_MC_LAST, m->last);
-    loci_store64(row + 8 * LOCI_MC_COMMITTED, m->given);
     loci_mc_see(m, m->rank, LOCI_MC_LAST, m->last);
     loci_mc_see(m, m->rank, LOCI_MC_COMMITTED, m->given);
     loci_mc_count(&m->counts.pushes, 1);
+    loci_mc_store_last(m, row + 8 * LOCI_MC_LAST, m->last);
+    loci_mc_store_last(m, row + 8 * LOCI_MC_COMMITTED, m->given);
+}
+
+static enum loci_mc_passed commit(struct loco_multicast *m)
+{
+    if (loci_mc_status(m) != LOCO_OK || number_messages(m) == 0)
+        return LOCI_MC_NOTHING;
+    show_messages(m);
     return LOCI_MC_PUSHED;
 }
 
@@ -364,13 +385,31 @@ static bool has_own_news(const struct loco_multicast *m)
     return has_ready(m) || loci_mc_has_delivered(m);
 }
 
-/* Once the lock is given back, which is a full fence between what was pushed and these looks. */
+/* Once the lock is given back: then what was pushed is seen before these looks, or whoever makes
+ * all fence is seen by them (loci_mc_unlock). */
 static void wake(struct loco_multicast *m, enum loci_mc_passed passed)
 {
     if (passed == LOCI_MC_PUSHED)
         loci_mc_ring_all(m);
     if (passed >= LOCI_MC_SOME)
         loci_mc_wake_waiters(m);
+}
+
+static bool take_if_free(struct loco_multicast *m)
+{
+    return atomic_load_explicit(&m->locked, memory_order_relaxed) == 0
+           && atomic_exchange(&m->locked, 1) == 0;
+}
+
+/* False: another thread has it, who will see what this one brought about. Nobody has it for long
+ * but where posts are waited for. */
+static bool try_lock(struct loco_multicast *m)
+{
+    for (int i = 0; i < LOOKS; i++)
+        if (take_if_free(m))
+            return true;
+    loci_mc_make_all_fence(m);
+    return atomic_exchange(&m->locked, 1) == 0;
 }
 
 /* Whoever has the lock looks again after it has given it back: what another thread brought about,
@@ -383,7 +422,7 @@ static enum loci_mc_passed advance(struct loco_multicast *m, bool wait, bool com
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
     do {
-        if (atomic_exchange(&m->locked, true))
+        if (!try_lock(m))
             return result == LOCI_MC_NOTHING ? LOCI_MC_BUSY : result;
         passed = commits ? commit(m) : pass_if_alive(m, wait);
         loci_mc_unlock(m);
@@ -408,15 +447,70 @@ void loci_mc_lock(struct loco_multicast *m)
 {
     unsigned rounds = 0;
 
-    while (atomic_exchange(&m->locked, true))
+    while (atomic_exchange(&m->locked, 1) != 0)
         loci_wait_round(m->rt, &rounds);
 }
 
+void loci_mc_make_all_fence(struct loco_multicast *m)
+{
+    if (!m->fences || !loci_fence_heavy(m->rt))
+        atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* A full fence, of which it is the store that who looks for it meets, but in place: there whoever
+ * finds the lock taken, or goes to sleep, makes this thread fence between this store, with all that
+ * were before it, and its next load. A message then costs no fence; with one, each would wait until
+ * the caches of the others have given up the lines of its slot. */
 void loci_mc_unlock(struct loco_multicast *m)
 {
-    atomic_exchange(&m->locked, false);
+    if (loci_mc_is_light(m)) {
+        loci_mc_store_last(m, &m->locked, 0);
+        return;
+    }
+    atomic_exchange(&m->locked, 0);
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* ---- a message by itself ---- */
+
+/* A slot for it, if none is taken that has no number yet: then it is the ring's next. */
+static bool take_next(struct loco_multicast *m, uint64_t count)
+{
+    uint64_t reserved = count;
+
+    /* Acquire: as of take_slot(), multicast_send.c. */
+    return loci_mc_status(m) == LOCO_OK
+           && count < atomic_load_explicit(&m->limit, memory_order_acquire)
+           && atomic_compare_exchange_strong_explicit(&m->reserved, &reserved, count + 1,
+                                                      memory_order_relaxed, memory_order_relaxed);
+}
+
+bool loci_mc_post_at_once(struct loco_multicast *m, const void *data, size_t bytes,
+                          uint64_t *number)
+{
+    uint64_t count;
+    bool taken;
+
+    if (!is_started(m) || !take_if_free(m))
+        return false;
+    count = atomic_load_explicit(&m->committed, memory_order_relaxed);
+    taken = take_next(m, count);
+    if (taken) {
+        if (bytes > 0)
+            loci_copy_in(m->own + m->committed_at * m->stride + LOCI_MC_HEADER, data, bytes);
+        number_message(m, bytes);
+        messages_numbered(m, count, 1);
+        show_messages(m);
+    }
+    loci_mc_unlock(m);
+    if (!taken)
+        return false;
+    wake(m, LOCI_MC_PUSHED);
+    loci_mc_tell(m);
+    if (number != NULL)
+        *number = count + 1 - m->first;
+    return true;
 }
 
 void loci_mc_tell(struct loco_multicast *m)

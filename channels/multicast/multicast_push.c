@@ -202,11 +202,12 @@ static int post_all(struct loco_multicast *m, const uint64_t *row)
 
 int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
 {
+    unsigned char *own = loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank);
     int status;
 
-    if (m->relay == NULL)
-        loci_mc_store_words(loci_mem_ptr(loci_mc_rows(m, m->rank)) + loci_mc_row_at(m, m->rank),
-                            row, m->words);
+    /* As loci_mc_store_words(): COMMITTED last. */
+    for (int word = m->words; word-- > 0 && m->relay == NULL;)
+        loci_mc_store_last(m, own + 8 * word, row[word]);
     if (m->in_place || m->size == 1)
         return LOCO_OK;
     status = loci_mc_take_posting(m);
@@ -221,14 +222,25 @@ int loci_mc_push(struct loco_multicast *m, const uint64_t *row)
 
 /* ---- who sleeps; without the lock ---- */
 
+/* A member's word of sleep; one that cannot make others fence has them do so. */
+static uint64_t word_of_sleep(struct loco_multicast *m, int rank)
+{
+    const unsigned char *at = loci_mem_ptr(loci_mc_rows(m, m->in_place ? rank : m->rank))
+                              + loci_mc_asleep_at(m, rank);
+    uint64_t word = loci_load64_total(at);
+
+    if (!loci_mc_is_light(m) || (word & LOCI_MC_FENCES) != 0)
+        return word;
+    loci_fence_and_clear(&m->nothing);
+    return loci_load64_total(at);
+}
+
 void loci_mc_ring_all(struct loco_multicast *m)
 {
     for (int i = 0; i < m->ntells; i++) {
         int rank = m->tells[i];
-        const struct loci_mem *where = loci_mc_rows(m, m->in_place ? rank : m->rank);
-        uint64_t word;
+        uint64_t word = word_of_sleep(m, rank);
 
-        word = loci_load64_total(loci_mem_ptr(where) + loci_mc_asleep_at(m, rank));
         if ((word & LOCI_MC_SLEEPS) != 0)
             loci_ring_for(m->rt, m->ep->group.peer[rank], (uint32_t)word);
     }

@@ -231,6 +231,9 @@ static int post(struct loco_multicast *m, const void *data, size_t bytes, bool w
 
     if (status == LOCO_OK && bytes > m->slot_bytes)
         status = LOCO_ERR_ARG;
+    if (status == LOCO_OK && m->in_place && bytes <= LOCI_MC_AT_ONCE
+        && loci_mc_post_at_once(m, data, bytes, number))
+        return LOCO_OK;
     if (status == LOCO_OK)
         status = reserve(m, wait, &count);
     if (status != LOCO_OK)

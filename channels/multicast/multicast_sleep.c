@@ -20,6 +20,7 @@ static int say(struct loco_multicast *m, uint64_t word)
     uint64_t at = loci_mc_asleep_at(m, m->rank);
     int status = LOCO_OK;
 
+    word |= m->fences ? LOCI_MC_FENCES : 0;
     loci_store64(loci_mem_ptr(loci_mc_rows(m, m->rank)) + at, word);
     atomic_thread_fence(memory_order_seq_cst);
     if (m->in_place || !atomic_load_explicit(&m->started, memory_order_acquire))
@@ -106,8 +107,10 @@ void loci_mc_announce_to_all(struct loco_multicast *m, int change)
         say(m, word);
     if (change > 0 && m->sleepers == 1)
         say(m, word | LOCI_MC_SLEEPS);
-    if (change > 0)
+    if (change > 0) {
+        loci_mc_make_all_fence(m);
         wait_for_rows(m);
+    }
     loci_mc_unlock(m);
     /* The poller looks by itself. */
     if (m->polled == NULL)
@@ -121,6 +124,8 @@ void loci_mc_announce(struct loco_multicast *m, int change)
     atomic_fetch_add(&m->waiters, change);
     if (m->polled == NULL)
         loci_mc_announce_to_all(m, change);
+    else if (change > 0)
+        loci_mc_make_all_fence(m);
 }
 
 void loci_mc_wake_poller(struct loco_multicast *m)

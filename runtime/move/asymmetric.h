@@ -44,10 +44,21 @@ bool loci_fence_heavy(struct loco_runtime *rt);
 #ifdef LOCO_SIM
 /* The simulated CPU has a store buffer for this one: others may see the store late. */
 void loci_store_light(_Atomic uint64_t *word, uint64_t value);
+static inline void loci_release_light(_Atomic uint64_t *word, uint64_t value)
+{
+    loci_store_light(word, value);
+}
 #else
 static inline void loci_store_light(_Atomic uint64_t *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* The same behind all that this thread has stored before. */
+static inline void loci_release_light(_Atomic uint64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }
 #endif

@@ -2,8 +2,9 @@
 
 /* Asymmetric fences where memory is simulated. Every other access is sequentially consistent
  * (hooks.h); loci_store_light() is not, as on a CPU with a store buffer: what it stores may stay
- * with its fiber, unseen, past later loads. It is seen by all from the fiber's next store or atomic
- * on, when it waits, or once another fiber makes all registered processes of the node fence. */
+ * with its fiber, unseen, past later loads and light stores, which are seen in their order. It is
+ * seen by all from the fiber's next other store or atomic on, when it waits, or once another fiber
+ * makes all registered processes of the node fence. */
 
 #include "config.h"
 
@@ -36,30 +37,34 @@ void loci_asymmetric_close(struct loco_runtime *rt)
     (void)rt;
 }
 
-/* ---- the store buffer, of one entry ---- */
+/* ---- the store buffer ---- */
 
 void loci_sim_drain(struct sim_fiber *f)
 {
-    _Atomic uint64_t *word = f->late_word;
+    bool changed = false;
 
-    if (word == NULL)
-        return;
-    f->late_word = NULL;
-    if (SIM_EXCHANGE(word, f->late_value, __ATOMIC_SEQ_CST) != f->late_value)
+    for (int i = 0; i < f->late_count; i++)
+        changed = SIM_EXCHANGE(f->late[i].word, f->late[i].value, __ATOMIC_SEQ_CST)
+                  != f->late[i].value || changed;
+    f->late_count = 0;
+    if (changed)
         loci_sim_memory_changed(f->process);
 }
 
 void loci_store_light(_Atomic uint64_t *word, uint64_t value)
 {
     struct sim_world *w = loci_sim_world;
+    struct sim_fiber *f;
 
-    if (w == NULL || w->strategy == LOCI_SIM_TIMED || draw(w, 2) == 0) {
+    if (w == NULL || w->strategy == LOCI_SIM_TIMED || draw(w, 2) == 0
+        || w->current->late_count == SIM_LATE_MAX) {
         atomic_store_explicit(word, value, memory_order_relaxed);
         return;
     }
-    loci_sim_step(LOCI_SIM_STORE, word, sizeof *word);
-    w->current->late_word = word;
-    w->current->late_value = value;
+    f = w->current;
+    if (f->late_count == 0)
+        loci_sim_step(LOCI_SIM_STORE, word, sizeof *word);
+    f->late[f->late_count++] = (struct sim_late){ word, value };
 }
 
 bool loci_fence_heavy(struct loco_runtime *rt)

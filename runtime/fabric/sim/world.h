@@ -34,6 +34,8 @@ enum sim_state {
     SIM_DONE
 };
 
+#define SIM_LATE_MAX 8                  /* stores of a fiber that nobody has seen yet, at most */
+
 struct sim_fiber {
     struct loci_fiber fiber;
     struct sim_world *world;
@@ -62,8 +64,11 @@ struct sim_fiber {
     int (*fn)(void *arg, int thread);
     void *arg;
     int result;
-    _Atomic uint64_t *late_word;        /* asymmetric.c: stored, and seen by nobody; or NULL */
-    uint64_t late_value;
+    struct sim_late {                   /* asymmetric.c: stored, and seen by nobody */
+        _Atomic uint64_t *word;
+        uint64_t value;
+    } late[SIM_LATE_MAX];
+    int late_count;
 };
 
 /* ---- lanes (net.c) ---- */
