@@ -64,15 +64,16 @@ AC_DEFUN([LOCO_LIBDIR], [
     AC_SUBST([LOCO_RPATH])
 ])
 
-dnl LOCO_RIVAL(NAME, header, library, function, package): a library that a benchmark measures beside
-dnl ours; where it is not there, the benchmark does without and says so.
+dnl LOCO_RIVAL(NAME, header, library, function, package, script, LIBS): a library that a benchmark
+dnl measures beside ours, whose programs take $(LIBS); where it is not there, the script bench/...
+dnl does without and says so.
 AC_DEFUN([LOCO_RIVAL], [
     m4_pushdef([rival], m4_tolower([$1]))dnl
-    with_[]rival="no (package $5; bench/tx_compare does without)"
+    with_[]rival="no (package $5; bench/$6 does without)"
     AC_CHECK_HEADER([$2],
         [AC_CHECK_LIB([$3], [$4],
             [with_[]rival=yes
-             TX_RIVAL_LIBS="$TX_RIVAL_LIBS -l$3"
-             AC_DEFINE([LOCO_HAVE_$1], [1], [$3 is there, for bench/tx_compare])])])
+             $7="$$7 -l$3"
+             AC_DEFINE([LOCO_HAVE_$1], [1], [$3 is there, for bench/$6])])])
     m4_popdef([rival])dnl
 ])

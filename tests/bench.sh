@@ -112,6 +112,12 @@ status 2 "no such part of multicasts" "not a value" "$builddir/bench/multicast_s
 status 0 "figures of a multicast's parts" '^all, 2 ' \
     "$srcdir/bench/spindle_figures" --build "$builddir" --figures batching --members 2 --messages 400 \
     --output "$work/spindle"
+status 0 "messages to all in one order" '^2 *all *100 *loco *[0-9.]*[1-9]' \
+    "$srcdir/bench/multicast_compare" --build "$builddir" --ways floor,mpi,bcast --members 2,3 \
+    --bytes 100,1024 --rounds 1 --seconds 0.02
+status 0 "the same between libraries that are there" '^2 *one *100 *loco *[0-9.]*[1-9]' \
+    "$srcdir/bench/multicast_compare" --build "$builddir" --ways zmq,zmq-order,iceoryx --members 2 \
+    --bytes 100 --rounds 1 --seconds 0.02
 status 2 "no such part of transactions" "not a value" "$builddir/bench/tx_sim" --parts log,tail
 
 # Machines are namespaces, which not everybody may make.
