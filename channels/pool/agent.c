@@ -301,7 +301,6 @@ static void hear(struct loci_agent_client *c)
 
 static void add_client(struct loco_agent *a, int fd)
 {
-    static uint64_t numbers;            /* the first thread's alone */
     struct loci_agent_client *c = calloc(1, sizeof *c);
     struct epoll_event event = { .events = EPOLLIN };
 
@@ -316,7 +315,7 @@ static void add_client(struct loco_agent *a, int fd)
     }
     *c = (struct loci_agent_client){ .next = a->clients, .agent = a, .fd = fd, .pid_fd = -1,
                                      .connection = { c, false }, .process = { c, true },
-                                     .place = -1, .number = ++numbers };
+                                     .place = -1, .number = ++a->connections };
     a->clients = c;
 }
 

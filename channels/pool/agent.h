@@ -59,13 +59,14 @@ struct loco_agent {
     int places;
     struct loci_pool_path path;
     int lock_fd, listen_fd, epoll_fd, event_fd;
-    bool stops;                         /* atomic in use: under the lock */
     struct loci_mem directory;
     struct loci_worker *worker;
     struct loci_errands errands;
-    struct loci_agent_client *clients;  /* the first thread's */
+    struct loci_agent_client *clients;  /* the first thread's, as the next */
+    uint64_t connections;               /* so far */
 
-    pthread_mutex_t lock;               /* what follows */
+    pthread_mutex_t lock;               /* what follows, up to the blank line */
+    bool stops;
     struct loci_seat *seat;
     uint64_t attached;                  /* numbers of seats so far */
     struct loci_agent_job *done;
