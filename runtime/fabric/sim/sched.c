@@ -309,15 +309,6 @@ static void run_first_in_time(struct sim_world *w)
     w->current->resumed = w->current->process->version;
 }
 
-/* Whether somebody could go on who is but slow. */
-static bool any_could(const struct sim_world *w)
-{
-    for (int i = 0; i < w->fiber_count; i++)
-        if (is_actor(w, w->fibers[i], false))
-            return true;
-    return false;
-}
-
 /* The current fiber gives way, for good where its state says so. */
 static void give_way(struct sim_world *w)
 {
@@ -334,8 +325,6 @@ static void give_way(struct sim_world *w)
             if (w->config->faults.slow_process >= 0 || w->config->faults.slow_link >= 0) {
                 if (below(w, 64) != 0)
                     continue;
-                if (any_could(w))
-                    w->barren = 0;
             }
             if (!move_time(w))
                 loci_sim_end(LOCI_SIM_STUCK);
