@@ -76,7 +76,7 @@ int loci_catalog_enter(unsigned char *table, const struct loci_record *record)
 {
     uint64_t first = hash_of(record->name);
 
-    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS / 2 + LOCO_POOL_STORES_MAX; i++)
+    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++)
         if (is_free(at(table, first + i))) {
             put(at(table, first + i), record);
             return LOCO_OK;

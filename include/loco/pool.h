@@ -72,8 +72,9 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
 
 /** Get a place in a pool. Errors: LOCO_ERR_NOT_FOUND and LOCO_ERR_NAME (as above), LOCO_ERR_FULL
  * (all places are taken: the agent's option `places`), LOCO_ERR_UNSUPPORTED (the agent runs as
- * another user, or cannot be reached from here), LOCO_ERR_PROTOCOL (another version),
- * LOCO_ERR_MISMATCH (it moves data by another fabric), LOCO_ERR_NO_MEMORY. */
+ * another user, or cannot be reached from here), LOCO_ERR_PEER_DEAD (it has ended, or is of another
+ * version and so closes the connection), LOCO_ERR_MISMATCH (it moves data by another fabric),
+ * LOCO_ERR_NO_MEMORY. */
 int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **pool);
 /** Leave it: after its stores are destroyed. NULL is allowed. */
 void loco_pool_close(loco_pool_t *pool);
