@@ -302,6 +302,25 @@ static int fresh_cells(struct loci_client *c, int host)
     return status;
 }
 
+int loco_store_room(loco_store_t *s, int rank, loco_store_room_t *room)
+{
+    uint64_t pages, cells;
+    int host = rank >= 0 && rank < s->ep->group.size ? s->number[rank] : -1, status;
+    struct loci_mem *head;
+
+    if (host < 0)
+        return LOCO_ERR_ARG;
+    head = loci_store_mem(s, host, LOCI_STORE_HEAD);
+    status = loci_read64(s->rt, head, LOCI_STORE_NEXT_PAGE, &pages, NULL);
+    if (status == LOCO_OK)
+        status = loci_read64(s->rt, head, LOCI_STORE_NEXT_CELL, &cells, NULL);
+    if (status == LOCO_OK)
+        *room = (loco_store_room_t){ .bytes = s->pages * LOCI_STORE_PAGE,
+                                     .bytes_taken = pages * LOCI_STORE_PAGE, .objects = s->cells,
+                                     .objects_taken = s->roots_here + cells };
+    return status;
+}
+
 /* ---- taking and gaining ---- */
 
 static int take(struct loci_client *c, int host, int list, unsigned *at)

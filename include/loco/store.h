@@ -30,6 +30,7 @@ extern "C" {
  * | _create             | of other names | no | |
  * | _destroy            | with nothing | no   | |
  * | _root, _host_of, _stats | yes    | no     | |
+ * | _room               | yes        | yes    | |
  * | _scavenge           | yes, one after the other | yes | memory that the dead had is free |
  *
  * Which members die when. Of a member that is no host nothing is lost but what it was about to do.
@@ -86,6 +87,20 @@ loco_object_t loco_store_root(const loco_store_t *store, uint64_t i);
 
 /** The rank that keeps an object; -1: that is none of this store. Local. */
 int loco_store_host_of(const loco_store_t *store, loco_object_t object);
+
+/** How full a host is. What was taken is free again for values of about the same size as those that
+ * it was taken for (the classes of sizes above), so `bytes_taken` never falls; places for objects
+ * are free for any object. */
+typedef struct loco_store_room {
+    uint64_t bytes;         /**< of memory for values, rounded up to pages of 4 KiB */
+    uint64_t bytes_taken;   /**< of these, for values that are or were there */
+    uint64_t objects;       /**< places for objects, the roots' among them */
+    uint64_t objects_taken; /**< of these, for objects that are or were there */
+} loco_store_room_t;
+
+/** Fill in `*room` for the host of that rank: two reads of its memory, one after the other. Errors:
+ * LOCO_ERR_ARG (`rank` is no host), LOCO_ERR_PEER_DEAD. */
+int loco_store_room(loco_store_t *store, int rank, loco_store_room_t *room);
 
 /** What scavenging found, in all hosts that live. */
 typedef struct loco_store_scavenged {

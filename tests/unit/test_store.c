@@ -184,13 +184,25 @@ static int full_body(loco_runtime_t *rt, int rank, void *arg)
 {
     static loco_object_t object[20000];
     loco_store_t *store;
+    loco_store_room_t room;
     loco_tx_t *tx;
-    int first, again;
+    int first, again, n = loco_group_size(loco_everyone(rt));
+    uint64_t roots = 2048 / (uint64_t)n;        /* of each host */
 
     (void)arg;
     CHECK_OK(make(rt, &(loco_store_options_t){ .bytes = 1 << 20, .roots = 2048,
                                                .objects = 20000 }, &store));
     CHECK_OK(loco_tx_open(store, &tx));
+    CHECK_EQ(loco_store_room(store, n, &room), LOCO_ERR_ARG);
+    CHECK_EQ(loco_store_room(store, -1, &room), LOCO_ERR_ARG);
+    CHECK_OK(loco_store_room(store, n - 1, &room));
+    CHECK_EQ(room.bytes, 1 << 20);
+    CHECK_EQ(room.objects, 20000);
+    if (n == 1) {
+        CHECK_EQ(room.bytes_taken, 0);
+        CHECK_EQ(room.objects_taken, roots);
+    }
+    MEET();
     if (rank == 0)
         CHECK_EQ(limits(store, tx), 0);
     if (rank == 0) {
@@ -199,6 +211,10 @@ static int full_body(loco_runtime_t *rt, int rank, void *arg)
         CHECK(first >= 16384 - 256 && first <= 16384);
         CHECK_EQ(until_full(tx, 8, &again, object, 20000), 0);
         CHECK_EQ(again, first);
+        CHECK_OK(loco_store_room(store, 0, &room));
+        CHECK_EQ(room.bytes_taken, room.bytes);
+        CHECK(room.objects_taken >= roots + (uint64_t)first
+              && room.objects_taken <= roots + (uint64_t)first + 128);
     }
     MEET();
     loco_tx_close(tx);
