@@ -4,9 +4,10 @@
  * killed. The others go on; every change whose call had returned is there; the tree is whole, and
  * no object is there that it does not name. TAP.
  *
- *     trees [--kill N] [--seed N]
+ *     trees [--kill N] [--seed N] [--pause MS]
  *
- * So many rounds; 20 if nothing is said. */
+ * So many rounds, 20 if nothing is said. No survivor that has a CPU may pause for longer than MS
+ * milliseconds after the death; 200 if nothing is said, for a machine that does other things. */
 
 #include "trees.h"
 
@@ -23,9 +24,15 @@
 #define SECOND INT64_C(1000000000)
 #define SPREAD (SECOND / 25)            /* within which the moment is anywhere */
 #define AFTER (SECOND / 25)             /* as long the others go on */
-#define PAUSE (SECOND / 5)              /* of a survivor that has a CPU, at most */
+#define PAUSE 200                       /* ms: of a survivor that has a CPU, at most */
+
+struct asked {
+    int rounds, pause_ms;
+    uint64_t seed;
+};
 
 struct totals {
+    int64_t limit;                      /* ns, of a pause */
     int rounds, went_on, in_doubt, changed;
     struct wood_pause pause[2];
     uint64_t calls, keys;
@@ -71,7 +78,7 @@ static void add_up(const struct wood *w, struct totals *t)
             t->pause[i].longest = longer(t->pause[i].longest, m->pause[i].longest);
             t->pause[i].awake = longer(t->pause[i].awake, m->pause[i].awake);
         }
-        went_on = went_on && (rank == w->victim || m->pause[1].awake <= run_limit(PAUSE));
+        went_on = went_on && (rank == w->victim || m->pause[1].awake <= t->limit);
     }
     t->rounds++;
     t->went_on += went_on;
@@ -107,6 +114,8 @@ static void conclude(const struct totals *t, int rounds)
            "been done\n", (unsigned long long)t->calls, (unsigned long long)t->keys, t->in_doubt,
            t->changed);
     printf("%sok 2 - the others go on\n", t->went_on == rounds ? "" : "not ");
+    printf("# in %d rounds of %d no pause was over %.0f ms\n", t->went_on, t->rounds,
+           (double)t->limit / 1e6);
     for (int i = 1; i >= 0; i--)
         printf("# the longest pause of one %s the death was %.1f ms; %.1f ms not counting what it "
                "waited for a CPU\n", i == 1 ? "after" : "before",
@@ -114,33 +123,34 @@ static void conclude(const struct totals *t, int rounds)
     printf("1..2\n");
 }
 
-static bool parse(int argc, char **argv, int *rounds, uint64_t *seed)
+static bool parse(int argc, char **argv, struct asked *a)
 {
     static const struct option names[] = {
         { "kill", required_argument, NULL, 'k' }, { "seed", required_argument, NULL, 's' },
-        { NULL, 0, NULL, 0 },
+        { "pause", required_argument, NULL, 'p' }, { NULL, 0, NULL, 0 },
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
         switch (c) {
-        case 'k': *rounds = atoi(optarg); break;
-        case 's': *seed = strtoull(optarg, NULL, 10); break;
+        case 'k': a->rounds = atoi(optarg); break;
+        case 's': a->seed = strtoull(optarg, NULL, 10); break;
+        case 'p': a->pause_ms = atoi(optarg); break;
         default: return false;
         }
-    return optind == argc;
+    return optind == argc && a->rounds > 0 && a->pause_ms > 0;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t seed = (uint64_t)run_now(), random;
+    struct asked asked = { .rounds = 20, .pause_ms = PAUSE, .seed = (uint64_t)run_now() };
+    uint64_t random;
     struct totals t = { 0 };
     struct wood *w = mmap(NULL, sizeof *w, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                           0);
-    int rounds = 20;
 
-    if (!parse(argc, argv, &rounds, &seed)) {
-        fprintf(stderr, "usage: trees [--kill N] [--seed N]\n");
+    if (!parse(argc, argv, &asked)) {
+        fprintf(stderr, "usage: trees [--kill N] [--seed N] [--pause MS]\n");
         return 2;
     }
     if (w == MAP_FAILED) {
@@ -148,10 +158,11 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("# seed %llu\n", (unsigned long long)seed);
-    random = seed | 1;
-    while (t.rounds < rounds && one_round(w, &t, &random) == 0)
+    printf("# seed %llu\n", (unsigned long long)asked.seed);
+    random = asked.seed | 1;
+    t.limit = run_limit(asked.pause_ms * (SECOND / 1000));
+    while (t.rounds < asked.rounds && one_round(w, &t, &random) == 0)
         ;
-    conclude(&t, rounds);
-    return t.rounds == rounds && t.went_on == rounds ? 0 : 1;
+    conclude(&t, asked.rounds);
+    return t.rounds == asked.rounds && t.went_on == asked.rounds ? 0 : 1;
 }
