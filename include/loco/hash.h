@@ -61,7 +61,7 @@ extern "C" {
  * Keys may be of any kind, numbers in a row for example: they are spread by SipHash, with a secret
  * that each table draws, so that who chooses keys cannot choose ones that meet.
  *
- * Memory: a leaf of about `leaf_bytes` for every 8 to 15 entries of 16 bytes, in one object; a
+ * Memory: a leaf of about `leaf_bytes` for every 17 to 34 entries of 16 bytes, in one object; a
  * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
  * that object alone, so that changes of neighbours do not meet. Leaves that lose their last entry
  * are removed. The directory tells 16 million leaves apart; look-ups in a table with many more read
@@ -79,7 +79,7 @@ typedef struct loco_hash loco_hash_t;
 
 /** How this handle uses a table. Zero is the default. Handles may have different ones. */
 typedef struct loco_hash_options {
-    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 512 */
+    size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 1024 */
     size_t cached;          /**< parts of the directory that this handle keeps copies of, at least;
                                  each leads to up to 256 leaves, and takes up to 2 KiB; 0: 1024 */
 } loco_hash_options_t;

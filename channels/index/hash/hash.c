@@ -9,7 +9,7 @@
 
 #include "hash.h"
 
-#define LEAF_BYTES 512u
+#define LEAF_BYTES 1024u
 #define CACHED 1024u
 #define HASH_BYTES sizeof(uint64_t)     /* before the key of an entry */
 
