@@ -1,262 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loco-perf: what calls cost over a fabric, beside the raw operation of the same device or memory.
- *
- * Two processes. Rank 0 measures; rank 1 does what it is told: each batch begins with an allgather
- * in which rank 0 says which side, row and number. The sides take turns within each round, and a
- * figure is the median of the rounds, a ratio the median of the rounds' ratios. */
+/* loco-perf: what it is asked for, and the processes that do it. */
 #include "config.h"
 
 #include <getopt.h>
-#include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <loco/fork.h>
 #include <loco/loco.h>
 
 #include "perf.h"
 
-#define ROUNDS_MAX 99
-#define SIDES 2
-#define END (-1)
-
-static const struct {
-    const char *name, *what;
-} rows[PERF_ROWS] = {
-    [PERF_PUT] = { "put", "8 bytes and a flush" },
-    [PERF_GET] = { "get", "8 bytes and a flush" },
-    [PERF_FETCH_ADD] = { "fetch_add", "fetch_and_op of 8 bytes and a flush" },
-    [PERF_COMPARE_SWAP] = { "compare_swap", "of 8 bytes, and a flush" },
-    [PERF_FENCE] = { "fence", "8 bytes, and a fence of the process to everybody" },
-    [PERF_PUT_RATE] = { "put_rate", "8 bytes; a flush after each 64" },
-    [PERF_PUT_LARGE] = { "put_64KiB", "a flush after each 16" },
-    [PERF_GET_LARGE] = { "get_64KiB", "a flush after each 16" },
-    [PERF_HAND_OVER] = { "hand_over", "of a lock that both want; raw: of a word by one write" },
-};
-
-struct options {
-    double seconds, gate;
-    int rounds;
-    bool wanted[PERF_ROWS], json;
-    void *shared;
-};
-
-struct command {
-    int32_t side, row;
-    uint64_t n;
-};
-
-struct bench {
-    const struct options *o;
-    struct perf_member m;
-    const struct perf_side *side[SIDES];
-    void *state[SIDES];
-};
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* ---- both processes ---- */
-
-#define SPIN 100
-#define LOOK 1024               /* rounds between two looks at the clock */
-
-int perf_wait_turn(const _Atomic uint64_t *word, uint64_t mine)
-{
-    double begin = 0;
-
-    for (uint64_t rounds = 1; atomic_load_explicit(word, memory_order_acquire) != mine; rounds++) {
-        if (rounds % SPIN == 0)
-            sched_yield();
-        if (rounds % LOOK != 0)
-            continue;
-        if (begin == 0)
-            begin = now();
-        if (now() - begin > PERF_PATIENCE) {
-            fputs("loco-perf: raw: the other process does not answer\n", stderr);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int agree(struct bench *b, struct command *c)
-{
-    const struct loco_exchange *x = &b->m.boot->exchange;
-    struct command all[2];
-
-    if (x->allgather(x->ctx, c, sizeof *c, all) != LOCO_OK)
-        return 1;
-    *c = all[0];
-    return 0;
-}
-
-static int serve(struct bench *b)
-{
-    struct command c = { 0 };
-
-    while (agree(b, &c) == 0) {
-        if (c.side == END)
-            return 0;
-        if (c.row == PERF_HAND_OVER
-            && b->side[c.side]->run(b->state[c.side], PERF_HAND_OVER, c.n) != 0)
-            return 1;
-    }
-    return 1;
-}
-
-/* ---- rank 0 ---- */
-
-/* Seconds that n operations take; negative: it failed. */
-static double batch(struct bench *b, int side, enum perf_row row, uint64_t n)
-{
-    struct command c = { side, (int32_t)row, n };
-    double begin;
-
-    if (agree(b, &c) != 0)
-        return -1;
-    begin = now();
-    if (b->side[side]->run(b->state[side], row, n) != 0)
-        return -1;
-    return now() - begin;
-}
-
-/* How many fill the time of a round. 0: it failed. */
-static uint64_t calibrate(struct bench *b, int side, enum perf_row row)
-{
-    uint64_t unit = perf_batch(row), n = unit;
-    double took;
-
-    while ((took = batch(b, side, row, n)) < b->o->seconds / 4) {
-        if (took < 0)
-            return 0;
-        n *= 4;
-    }
-    return (uint64_t)((double)n * b->o->seconds / took) / unit * unit + unit;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_size);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static void print_row(const struct options *o, enum perf_row row, double mine, double raw,
-                      double ratio)
-{
-    if (o->json)
-        printf("{\"row\": \"%s\", \"libloco_us\": %.4f, \"raw_us\": %.4f, \"ratio\": %.3f}\n",
-               rows[row].name, mine * 1e6, raw * 1e6, ratio);
-    else
-        printf("%-13s %12.3f %12.3f %8.2f   %s\n", rows[row].name, mine * 1e6, raw * 1e6, ratio,
-               rows[row].what);
-    fflush(stdout);
-}
-
-/* 0; 1: above the gate; negative: it failed. */
-static int measure(struct bench *b, enum perf_row row)
-{
-    double took[SIDES][ROUNDS_MAX], ratios[ROUNDS_MAX], ratio;
-    uint64_t n[SIDES];
-
-    for (int side = 0; side < SIDES; side++)
-        if ((n[side] = calibrate(b, side, row)) == 0)
-            return -1;
-    for (int round = 0; round < b->o->rounds; round++) {
-        for (int i = 0; i < SIDES; i++) {
-            int side = (i + round) % SIDES;
-            double t = batch(b, side, row, n[side]);
-
-            if (t < 0)
-                return -1;
-            took[side][round] = t / (double)n[side] / (row == PERF_HAND_OVER ? 2 : 1);
-        }
-        ratios[round] = took[0][round] / took[1][round];
-    }
-    ratio = median(ratios, b->o->rounds);
-    print_row(b->o, row, median(took[0], b->o->rounds), median(took[1], b->o->rounds), ratio);
-    return b->o->gate > 0 && ratio > b->o->gate;
-}
-
-static int measure_all(struct bench *b)
-{
-    struct command end = { END, 0, 0 };
-    int above = 0;
-
-    if (!b->o->json)
-        printf("%-13s %12s %12s %8s\n", "", "libloco, us", "raw, us", "ratio");
-    for (int row = 0; row < PERF_ROWS; row++) {
-        int result = b->o->wanted[row] ? measure(b, (enum perf_row)row) : 0;
-
-        if (result < 0)
-            return 2;
-        above |= result;
-    }
-    return agree(b, &end) != 0 ? 2 : above;
-}
-
-/* ---- both ---- */
-
-static bool over_device(void)
-{
-    const char *fabric = getenv("LOCO_FABRIC");
-
-    return fabric != NULL && strcmp(fabric, "verbs") == 0;
-}
-
-static int member(const struct loco_bootstrap *boot, void *arg)
-{
-    struct bench b = {
-        .o = arg, .m = { boot, boot->exchange.rank, ((struct options *)arg)->shared },
-        .side = { &perf_libloco, &perf_memory },
-    };
-    int result = 2, opened = 0;
-
-#ifdef LOCO_HAVE_VERBS
-    if (over_device())
-        b.side[1] = &perf_verbs;
-#endif
-    while (opened < SIDES && b.side[opened]->open(&b.m, &b.state[opened]) == 0)
-        opened++;
-    if (opened == SIDES)
-        result = b.m.rank == 0 ? measure_all(&b) : serve(&b);
-    while (opened-- > 0)
-        b.side[opened]->close(b.state[opened]);
-    return result;
-}
-
-/* ---- options ---- */
+#define PORT "18575"
 
 static void usage(FILE *to)
 {
-    fputs("usage: loco-perf [OPTION]...\n"
-          "What calls of libloco cost between two processes of this machine, over the fabric that\n"
-          "LOCO_FABRIC names, beside the raw operation: of the device (verbs), of memory (shm).\n\n"
+    fputs("usage: loco-perf [--rows LIST] [OPTION]...\n"
+          "       loco-perf --op OP [OPTION]...\n"
+          "       loco-perf --listen [--port P]\n"
+          "       loco-perf HOST [--op OP] [OPTION]...\n"
+          "What calls of libloco cost between two processes, over the fabric that LOCO_FABRIC\n"
+          "names. The first form compares them with the raw operation: of the device (verbs), of\n"
+          "memory (shm). The others show one operation by size: on this machine, or between this\n"
+          "one and another, where --listen runs first.\n\n"
           "  --rows LIST    of", to);
     for (int row = 0; row < PERF_ROWS; row++)
         fprintf(to, "%s%s", row == 0 ? " " : row % 5 == 0 ? ",\n                 " : ", ",
-                rows[row].name);
+                perf_rows[row].name);
     fputs(" (all)\n"
+          "  --rounds N     1 to 99 (5); figures of rows are medians\n"
+          "  --gate RATIO   exit with 1 if a row takes more than so many times the raw operation\n\n"
+          "  --op OP        put, get, fetch_add or compare_swap (put)\n"
+          "  --sizes A[-B]  from A to B bytes, each twice the one before: 64, 8-1M (8-1M)\n"
+          "  --outstanding N  so many at once, for MB/s; 1 to 256 (64)\n"
+          "  --port P       of the listener (" PORT ")\n\n"
           "  --seconds S    for each measurement, 0.001 to 60 (0.2)\n"
-          "  --rounds N     1 to 99 (5); figures are medians\n"
-          "  --gate RATIO   exit with 1 if a row takes more than so many times the raw operation\n"
-          "  --json         a line for each row\n"
+          "  --json         an object for each line of the table\n"
           "  --help, --version\n\n"
           "Exit status: 0; 1 the gate; 2 wrong use, or it could not be measured.\n", to);
 }
@@ -275,7 +56,7 @@ static bool is_number(const char *text, double least, double most, double *value
     return end != text && *end == '\0' && *value >= least && *value <= most;
 }
 
-static bool take_rows(struct options *o, const char *list)
+static bool take_rows(struct perf_options *o, const char *list)
 {
     memset(o->wanted, 0, sizeof o->wanted);
     for (const char *name = list;; name++) {
@@ -283,7 +64,7 @@ static bool take_rows(struct options *o, const char *list)
         int row = 0;
 
         while (row < PERF_ROWS
-               && (strlen(rows[row].name) != len || strncmp(rows[row].name, name, len) != 0))
+               && (strlen(perf_rows[row].name) != len || strncmp(perf_rows[row].name, name, len) != 0))
             row++;
         if (row == PERF_ROWS)
             return false;
@@ -294,14 +75,69 @@ static bool take_rows(struct options *o, const char *list)
     }
 }
 
+static bool take_op(struct perf_options *o, const char *name)
+{
+    for (o->op = 0; o->op < PERF_OPS; o->op++)
+        if (strcmp(perf_op_names[o->op], name) == 0)
+            return true;
+    return false;
+}
+
+static bool take_size(const char **text, uint64_t *size)
+{
+    char *end;
+    unsigned long long n = strtoull(*text, &end, 10);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+
+    if (end == *text || **text == '-' || n == 0 || n > PERF_SIZE_MAX >> shift)
+        return false;
+    *size = (uint64_t)n << shift;
+    *text = end + (shift > 0);
+    return true;
+}
+
+static bool take_sizes(struct perf_options *o, const char *text)
+{
+    if (!take_size(&text, &o->least))
+        return false;
+    o->most = o->least;
+    if (*text == '-' && (text++, !take_size(&text, &o->most)))
+        return false;
+    return *text == '\0' && o->most >= o->least;
+}
+
+/* Options that go together, and one host at most. */
+static int check_options(int argc, char **argv, struct perf_options *o)
+{
+    bool sweeps = o->op != PERF_OPS;
+
+    if (optind < argc)
+        o->host = argv[optind++];
+    if (optind < argc || (o->listen && (o->host != NULL || sweeps)))  {
+        usage(stderr);
+        return 2;
+    }
+    if (o->rows_given && (sweeps || o->listen || o->host != NULL)) {
+        fputs("loco-perf: --rows compares processes of this machine; for sizes and other machines "
+              "there is --op\n", stderr);
+        return 2;
+    }
+    if (o->host != NULL && !sweeps)
+        o->op = PERF_OP_PUT;
+    return -1;
+}
+
 /* -1: go on; else the exit status. */
-static int take_options(int argc, char **argv, struct options *o)
+static int take_options(int argc, char **argv, struct perf_options *o)
 {
     static const struct option known[] = {
         { "rows", required_argument, NULL, 'r' },  { "seconds", required_argument, NULL, 's' },
         { "rounds", required_argument, NULL, 'n' }, { "gate", required_argument, NULL, 'g' },
-        { "json", no_argument, NULL, 'j' },        { "help", no_argument, NULL, 'h' },
-        { "version", no_argument, NULL, 'v' },     { NULL, 0, NULL, 0 },
+        { "op", required_argument, NULL, 'o' },    { "sizes", required_argument, NULL, 'z' },
+        { "outstanding", required_argument, NULL, 'k' }, { "listen", no_argument, NULL, 'l' },
+        { "port", required_argument, NULL, 'p' },  { "json", no_argument, NULL, 'j' },
+        { "help", no_argument, NULL, 'h' },        { "version", no_argument, NULL, 'v' },
+        { NULL, 0, NULL, 0 },
     };
     double number;
 
@@ -310,13 +146,14 @@ static int take_options(int argc, char **argv, struct options *o)
         case 'r':
             if (!take_rows(o, optarg))
                 return wrong("rows", optarg);
+            o->rows_given = true;
             break;
         case 's':
             if (!is_number(optarg, 0.001, 60, &o->seconds))
                 return wrong("seconds", optarg);
             break;
         case 'n':
-            if (!is_number(optarg, 1, ROUNDS_MAX, &number))
+            if (!is_number(optarg, 1, PERF_ROUNDS_MAX, &number))
                 return wrong("rounds", optarg);
             o->rounds = (int)number;
             break;
@@ -324,43 +161,70 @@ static int take_options(int argc, char **argv, struct options *o)
             if (!is_number(optarg, 0.01, 1e6, &o->gate))
                 return wrong("gate", optarg);
             break;
+        case 'o':
+            if (!take_op(o, optarg))
+                return wrong("op", optarg);
+            break;
+        case 'z':
+            if (!take_sizes(o, optarg))
+                return wrong("sizes", optarg);
+            break;
+        case 'k':
+            if (!is_number(optarg, 1, PERF_OUTSTANDING_MAX, &number))
+                return wrong("outstanding", optarg);
+            o->outstanding = (int)number;
+            break;
+        case 'p':
+            if (!is_number(optarg, 1, 65535, &number))
+                return wrong("port", optarg);
+            o->port = optarg;
+            break;
+        case 'l': o->listen = true; break;
         case 'j': o->json = true; break;
         case 'h': usage(stdout); return 0;
         case 'v': printf("loco-perf %s\n", PACKAGE_VERSION); return 0;
         default: usage(stderr); return 2;
         }
-    if (optind < argc) {
-        usage(stderr);
-        return 2;
-    }
-    return -1;
+    return check_options(argc, argv, o);
 }
 
-int main(int argc, char **argv)
+/* Two processes of this machine. */
+static int run_here(struct perf_options *o)
 {
-    struct options o = { .seconds = 0.2, .rounds = 5 };
     int statuses[2] = { 2, 2 }, status;
 
-    memset(o.wanted, 1, sizeof o.wanted);
-    status = take_options(argc, argv, &o);
-    if (status >= 0)
-        return status;
-#ifndef LOCO_HAVE_VERBS
-    if (over_device()) {
-        fputs("loco-perf: LOCO_FABRIC=verbs, but this was configured --without-verbs\n", stderr);
-        return 2;
-    }
-#endif
-    o.shared = mmap(NULL, PERF_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (o.shared == MAP_FAILED) {
+    o->shared = mmap(NULL, PERF_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (o->shared == MAP_FAILED) {
         perror("loco-perf: memory");
         return 2;
     }
-    status = loco_fork_run(2, member, &o, statuses);
+    status = loco_fork_run(2, o->op == PERF_OPS ? perf_rows_member : perf_sweep_member, o,
+                           statuses);
     if (status != LOCO_OK && status != LOCO_ERR_PEER_DEAD)      /* else members have said why */
         fprintf(stderr, "loco-perf: no processes: %s\n", loco_strerror(status));
     for (int i = 0; i < 2; i++)
         if (statuses[i] < 0)
             fprintf(stderr, "loco-perf: process %d was ended by signal %d\n", i, -statuses[i]);
     return statuses[1] != 0 ? 2 : statuses[0] < 0 ? 2 : statuses[0];
+}
+
+int main(int argc, char **argv)
+{
+    struct perf_options o = {
+        .seconds = 0.2, .rounds = 5, .op = PERF_OPS, .least = 8, .most = (uint64_t)1 << 20,
+        .outstanding = 64, .port = PORT,
+    };
+    int status;
+
+    memset(o.wanted, 1, sizeof o.wanted);
+    status = take_options(argc, argv, &o);
+    if (status >= 0)
+        return status;
+#ifndef LOCO_HAVE_VERBS
+    if (perf_over_device()) {
+        fputs("loco-perf: LOCO_FABRIC=verbs, but this was configured --without-verbs\n", stderr);
+        return 2;
+    }
+#endif
+    return o.listen || o.host != NULL ? perf_wire_run(&o) : run_here(&o);
 }

@@ -3,12 +3,15 @@
 #define PERF_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <loco/runtime.h>
 
-/* What loco-perf measures: the same rows on two sides, libloco's and the raw operation's, by two
- * processes. Rank 0 works, on memory of rank 1; only in PERF_HAND_OVER both do. */
+/* What loco-perf measures, by two processes: rank 0 works, on memory of rank 1. Either the same rows
+ * on two sides, libloco's and the raw operation's (rows.c), or one operation of libloco by size
+ * (sweep.c), also between two machines (wire.c). */
 
 enum perf_row {
     PERF_PUT,               /* 8 bytes and a flush */
@@ -33,6 +36,45 @@ static inline uint64_t perf_batch(enum perf_row row)
     return row == PERF_PUT_RATE ? PERF_BATCH
            : row == PERF_PUT_LARGE || row == PERF_GET_LARGE ? PERF_STREAM : 1;
 }
+
+/* What sizes are swept of. */
+enum perf_op { PERF_OP_PUT, PERF_OP_GET, PERF_OP_FETCH_ADD, PERF_OP_COMPARE_SWAP, PERF_OPS };
+
+#define PERF_ROUNDS_MAX 99
+#define PERF_SIZE_MAX ((uint64_t)1 << 30)
+#define PERF_OUTSTANDING_MAX 256        /* what a thread has slots for */
+
+struct perf_options {
+    double seconds, gate;
+    int rounds;
+    bool wanted[PERF_ROWS], rows_given, json;
+    int op;                     /* enum perf_op; PERF_OPS: rows are measured */
+    uint64_t least, most;       /* bytes; powers of two between them */
+    int outstanding;
+    bool listen;
+    const char *host, *port;    /* host NULL: this machine alone */
+    void *shared;
+};
+
+struct perf_row_name {
+    const char *name, *what;
+};
+extern const struct perf_row_name perf_rows[PERF_ROWS];
+extern const char *const perf_op_names[PERF_OPS];
+
+/* Seconds. */
+double perf_now(void);
+/* qsort's, of doubles. */
+int perf_by_size(const void *a, const void *b);
+bool perf_over_device(void);
+
+/* What a process does; `arg` is a struct perf_options, of which rank 0's count. The exit status of
+ * it. */
+int perf_rows_member(const struct loco_bootstrap *boot, void *arg);
+int perf_sweep_member(const struct loco_bootstrap *boot, void *arg);
+
+/* The same between two machines: listen for the other one, or call it. */
+int perf_wire_run(const struct perf_options *o);
 
 struct perf_member {
     const struct loco_bootstrap *boot;
