@@ -160,6 +160,21 @@ typedef int loco_hash_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
  * Errors: LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction those of
  * loco_tx_read_some. */
 int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx);
+
+/** What this handle has done with a table. Numbers of changes count also where these were given up
+ * and made again, after conflicts. */
+typedef struct loco_hash_stats {
+    uint64_t lookups;       /**< leaves that were looked up by a key, */
+    uint64_t stale;         /**< times that what was known of the directory led to no such leaf, */
+    uint64_t walked_right;  /**< and steps from a leaf to its right neighbour */
+    uint64_t ahead;         /**< leaves that were read together with others, over a network */
+    uint64_t splits;        /**< leaves that were split, */
+    uint64_t removed;       /**< and that were taken out, being empty */
+    uint64_t hot;           /**< entries that got an object of their own, for their leaf was hot */
+} loco_hash_stats_t;
+
+/** Fill in `*stats`. Local; by the thread of the handle. */
+void loco_hash_stats(const loco_hash_t *hash, loco_hash_stats_t *stats);
 /** @} */
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "hash.h"
 
@@ -145,6 +146,14 @@ void loco_hash_close(loco_hash_t *hash)
     free(hash->segment);
     free(hash->upper);
     free(hash);
+}
+
+void loco_hash_stats(const loco_hash_t *hash, loco_hash_stats_t *stats)
+{
+    _Static_assert(sizeof *stats == sizeof hash->index.stats
+                   && offsetof(loco_hash_stats_t, hot) == offsetof(loco_tree_stats_t, hot),
+                   "the numbers of a tree, in the same order");
+    memcpy(stats, &hash->index.stats, sizeof *stats);
 }
 
 /* ---- calls ---- */

@@ -206,6 +206,7 @@ static int walk(struct loco_hash *h, enum loci_index_how how, loco_bytes_t key, 
             note(h, loci_hash_number(key), &to->node, *object);
         if (side == 0)
             return LOCO_OK;
+        loci_index_count(ix, LOCI_STATS_WALKED_RIGHT, 1);
         *object = to->node.right;
     }
     return LOCO_ERR_AGAIN;
@@ -216,6 +217,7 @@ int loci_hash_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t 
 {
     struct loco_hash *h = loci_hash_of_index(ix);
 
+    loci_index_count(ix, LOCI_STATS_LOOKUPS, 1);
     for (unsigned tries = 0; tries < TRIES; tries++) {
         unsigned turn = tries % (FIRST + 1);
         int status = lead(h, loci_hash_number(key), turn, leaf);
@@ -224,6 +226,7 @@ int loci_hash_find(struct loci_index *ix, enum loci_index_how how, loco_bytes_t 
             status = walk(h, how, key, turn, to, leaf);
         if (status != LOCO_ERR_AGAIN)
             return status;
+        loci_index_count(ix, LOCI_STATS_STALE, 1);
     }
     return loci_index_broken(ix);
 }
