@@ -132,6 +132,37 @@ void ex_check(int rc, const char *what)
     ex_abort("%s: %s", what, text);
 }
 
+void *ex_memory(size_t n, size_t bytes)
+{
+    void *p = calloc(n, bytes);
+
+    if (p == NULL)
+        ex_abort("no memory for %zu times %zu bytes", n, bytes);
+    return p;
+}
+
+uint64_t ex_hash_word(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 29;
+}
+
+uint64_t ex_hash(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    uint64_t word;
+
+    for (; bytes > 0; p += sizeof(word)) {
+        size_t n = bytes < sizeof(word) ? bytes : sizeof(word);
+
+        word = 0;
+        memcpy(&word, p, n);
+        hash = ex_hash_word(hash, word);
+        bytes -= n;
+    }
+    return hash;
+}
+
 bool ex_number(const char *text, int64_t least, int64_t most, int64_t *value)
 {
     int64_t factor = 1;

@@ -66,6 +66,14 @@ _Noreturn void ex_abort(const char *format, ...) __attribute__((format(printf, 1
 /* ex_abort with the text of an MPI error, if rc is one. */
 void ex_check(int rc, const char *what);
 
+/* Zeroed; ex_abort where there is none. */
+void *ex_memory(size_t n, size_t bytes);
+
+/* FNV-1a over words of 8 bytes, with the high bits brought down; `hash` is what came before, 0 at
+ * first. */
+uint64_t ex_hash_word(uint64_t hash, uint64_t word);
+uint64_t ex_hash(uint64_t hash, const void *data, size_t bytes);
+
 /* A whole number with an optional k, m or g (thousands); false where it is none or out of range. */
 bool ex_number(const char *text, int64_t least, int64_t most, int64_t *value);
 

@@ -6,23 +6,14 @@
 
 #include "common.h"
 
-void *log_memory(size_t n, size_t bytes)
-{
-    void *p = calloc(n, bytes);
-
-    if (p == NULL)
-        ex_abort("no memory for %zu times %zu bytes", n, bytes);
-    return p;
-}
-
 void log_copy_open(struct log_copy *c, int64_t accounts, int64_t bytes, enum log_spoil spoil)
 {
     *c = (struct log_copy){ .spoil = spoil };
-    c->balance = log_memory((size_t)accounts, sizeof(*c->balance));
+    c->balance = ex_memory((size_t)accounts, sizeof(*c->balance));
     for (int64_t i = 0; i < accounts; i++)
         c->balance[i] = LOG_START;
-    c->next_serial = log_memory((size_t)ex_size(), sizeof(*c->next_serial));
-    c->held = log_memory((size_t)bytes, 1);
+    c->next_serial = ex_memory((size_t)ex_size(), sizeof(*c->next_serial));
+    c->held = ex_memory((size_t)bytes, 1);
 }
 
 void log_copy_close(struct log_copy *c)
@@ -30,29 +21,6 @@ void log_copy_close(struct log_copy *c)
     free(c->balance);
     free(c->next_serial);
     free(c->held);
-}
-
-/* FNV-1a over words, with the high bits brought down. */
-static uint64_t hash_word(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * UINT64_C(0x100000001b3);
-    return hash ^ hash >> 29;
-}
-
-uint64_t log_hash(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *p = data;
-    uint64_t word;
-
-    for (; bytes > 0; p += sizeof(word)) {
-        size_t n = bytes < sizeof(word) ? bytes : sizeof(word);
-
-        word = 0;
-        memcpy(&word, p, n);
-        hash = hash_word(hash, word);
-        bytes -= n;
-    }
-    return hash;
 }
 
 static void apply(struct log_copy *c, const void *data, size_t bytes, int sender)
@@ -63,7 +31,7 @@ static void apply(struct log_copy *c, const void *data, size_t bytes, int sender
     memcpy(&e, data, sizeof(e));
     c->misplaced += e.serial != c->next_serial[sender];
     c->next_serial[sender] = e.serial + 1;
-    c->hash = log_hash(hash_word(c->hash, (uint64_t)sender), data, bytes);
+    c->hash = ex_hash(ex_hash_word(c->hash, (uint64_t)sender), data, bytes);
     if (c->balance[e.from] >= e.amount) {
         c->balance[e.from] -= e.amount;
         c->balance[e.to] += e.amount + (c->spoil == LOG_AMOUNT);

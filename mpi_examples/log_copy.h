@@ -43,11 +43,6 @@ struct log_copy {
     atomic_bool died;
 };
 
-/* Zeroed; the program ends where there is none. */
-void *log_memory(size_t n, size_t bytes);
-
-uint64_t log_hash(uint64_t hash, const void *data, size_t bytes);
-
 /* `bytes`: of a message at most. */
 void log_copy_open(struct log_copy *c, int64_t accounts, int64_t bytes, enum log_spoil spoil);
 void log_copy_close(struct log_copy *c);

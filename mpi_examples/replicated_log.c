@@ -208,7 +208,7 @@ static int by_size(const void *a, const void *b)
 static void send_singles(struct job *j, struct result *r)
 {
     int64_t n = j->o->singles;
-    int64_t *took = log_memory((size_t)n + 1, sizeof(*took));
+    int64_t *took = ex_memory((size_t)n + 1, sizeof(*took));
 
     for (int64_t i = 0; i < n; i++) {
         int64_t start = now();
@@ -271,7 +271,7 @@ static void compare(struct job *j, struct result *r)
         r->sum += c->balance[i];
         least = c->balance[i] < least ? c->balance[i] : least;
     }
-    mine[3] = log_hash(0, c->balance, (size_t)accounts * sizeof(*c->balance));
+    mine[3] = ex_hash(0, c->balance, (size_t)accounts * sizeof(*c->balance));
     memcpy(first, mine, sizeof(first));
     ex_check(MPI_Bcast(first, 4, MPI_UINT64_T, 0, MPI_COMM_WORLD), "MPI_Bcast");
     r->refused = c->refused;
@@ -374,7 +374,7 @@ static void parse(int argc, char **argv, struct options *o)
 
 static void open_job(struct job *j, const struct options *o)
 {
-    int *senders = log_memory((size_t)ex_size(), sizeof(*senders));
+    int *senders = ex_memory((size_t)ex_size(), sizeof(*senders));
     loco_multicast_options_t how = {
         .senders = senders, .slots = (int)o->slots, .slot_bytes = (size_t)o->bytes,
         .handler = log_deliver, .arg = &j->copy,
@@ -383,7 +383,7 @@ static void open_job(struct job *j, const struct options *o)
     *j = (struct job){ .o = o, .senders = o->senders == 0 ? ex_size() : (int)o->senders };
     log_copy_open(&j->copy, o->accounts, o->bytes,
                   ex_rank() == ex_size() - 1 ? o->spoil : LOG_RIGHT);
-    j->message = log_memory((size_t)o->bytes, 1);
+    j->message = ex_memory((size_t)o->bytes, 1);
     j->random = ((uint64_t)o->seed * 1000003 + (uint64_t)ex_rank() + 1) *
                 UINT64_C(0x9e3779b97f4a7c15) | 1;
     memset(j->message, ex_rank() + 1, (size_t)o->bytes);
