@@ -363,7 +363,7 @@ static const char help[] =
     "  --active N        are sent to, in turn (all)\n"
     "  --unordered\n"
     "  --without LIST    of send,receive,deliver (batches), nulls, early (release of the lock)\n"
-    "  --direct N        up to so many members each writes to all others; more of them relay\n"
+    "  --direct N        up to so many members each writes to all others; of more they relay (64)\n"
     "  --post NS         of the CPU, for each write (the profile's)\n"
     "  --profile NAME    the network (ib100)\n"
     "  --json            print the results as JSON\n";

@@ -298,6 +298,7 @@ int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
         .nsenders = o.nsenders, .slots = (uint64_t)o.slots, .slot_bytes = o.slot_bytes,
         .stride = (LOCI_MC_HEADER + o.slot_bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN,
         .flags = o.flags, .first = tuning->first, .handler = o.handler, .handler_arg = o.arg,
+        .images_most = (uint64_t)(tuning->images == 0 ? LOCI_MC_IMAGES : tuning->images),
     };
     m->words = loci_mc_is_ordered(m) ? LOCI_MC_WORDS : LOCI_MC_DELIVERED + m->nsenders;
     status = open_parts(m, parent, name, group, &o,
@@ -314,7 +315,7 @@ int loco_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
                           const loco_group_t *group, const loco_multicast_options_t *options,
                           loco_multicast_t **m)
 {
-    const struct loci_multicast_tuning none = { 0, 0 };
+    const struct loci_multicast_tuning none = { .first = 0 };
 
     return loci_multicast_create(rt, parent, name, group, options, &none, m);
 }

@@ -27,7 +27,7 @@ enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
 
 #define LOCI_MC_LINE ((size_t)128)          /* lines are fetched in pairs */
 #define LOCI_MC_HEADER ((size_t)16)         /* of a slot */
-#define LOCI_MC_IMAGES 8u                   /* rows under way at a time */
+#define LOCI_MC_IMAGES 8                    /* rows under way at a time */
 #define LOCI_MC_CHAIN 16                    /* writes that are handed over at a time */
 /* A member's word of sleep: what to ring with, below whether it sleeps. The lower half never
  * changes once it is not 0: so it is there when the upper one is, also where words come in parts.
@@ -92,6 +92,7 @@ struct loco_multicast {
     bool fences;                    /* and this process can make all of them fence */
     bool *is_sender;                /* by rank */
     uint64_t first;                 /* number of each sender's first message: 0, but for tests */
+    uint64_t images_most;           /* LOCI_MC_IMAGES, but for tests */
     int words;                      /* of a row */
     loco_multicast_handler_t *handler;
     void *handler_arg;
@@ -210,7 +211,7 @@ static inline uint64_t loci_mc_asleep_at(const struct loco_multicast *m, int ran
 
 static inline uint64_t loci_mc_image_at(const struct loco_multicast *m, uint64_t image)
 {
-    return loci_mc_asleep_at(m, m->size) + image % LOCI_MC_IMAGES * loci_mc_image_bytes(m);
+    return loci_mc_asleep_at(m, m->size) + image % m->images_most * loci_mc_image_bytes(m);
 }
 
 static inline uint64_t loci_mc_ring_bytes(const struct loco_multicast *m)
@@ -221,7 +222,7 @@ static inline uint64_t loci_mc_ring_bytes(const struct loco_multicast *m)
 /* Where not all is in place: behind all that, a ring for each sender. */
 static inline uint64_t loci_mc_ring_at(const struct loco_multicast *m, int sender)
 {
-    return loci_mc_asleep_at(m, m->size) + LOCI_MC_IMAGES * loci_mc_image_bytes(m)
+    return loci_mc_asleep_at(m, m->size) + m->images_most * loci_mc_image_bytes(m)
            + (uint64_t)sender * loci_mc_ring_bytes(m);
 }
 

@@ -15,7 +15,6 @@
  *
  * What is left without any of them is slow, and right as long as all senders send alike. */
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include <loco/multicast.h>
@@ -48,11 +47,10 @@ struct loci_multicast_tuning {
     uint64_t first;         /* numbers begin with that: for more than 2^32 of them */
     int direct;             /* of so many members every one writes to all others; of more they
                                relay; 0: LOCI_MC_DIRECT */
+    int images;             /* rows under way at a time; 0: LOCI_MC_IMAGES. The same at all */
 };
 
-/* No group relays by itself yet: `loco-sim replay multicast_relay/p6t1r2o/179` loses a wake-up, for
- * a cause that is not found. Meant is 64. */
-#define LOCI_MC_DIRECT INT_MAX
+#define LOCI_MC_DIRECT 64
 
 int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, const loco_multicast_options_t *options,

@@ -297,14 +297,17 @@ static int push_receipt(struct loco_multicast *m)
     return status == LOCO_OK ? loci_mc_may_push(m, true) : status;
 }
 
-/* Numbers are given only if they can be told: else all that is ready waits. */
+/* Nothing is taken before it is certain that it can be told: neither numbers that others gave, nor
+ * what is ready. Both are what loci_mc_has_news() finds, and so what keeps the poller awake until
+ * the network has taken what is under way; no ring comes for that. */
 static enum loci_mc_passed pass(struct loco_multicast *m, bool wait)
 {
-    bool numbers, changed = loci_mc_see_rows(m, &numbers), pushed = false;
     int status = loci_mc_may_push(m, wait);
+    bool numbers, changed, pushed = false;
 
     if (status == LOCO_ERR_AGAIN)
         return LOCI_MC_BUSY;
+    changed = loci_mc_see_rows(m, &numbers);
     if (status == LOCO_OK && numbers && !loci_mc_has(LOCI_MC_RECEIVE)) {
         pushed = true;
         status = push_receipt(m);

@@ -75,7 +75,7 @@ int loci_mc_may_push(struct loco_multicast *m, bool wait)
 {
     int status = m->in_place ? LOCO_OK : look_at_posts(m);
 
-    if (status != LOCO_OK || m->images - m->images_done < LOCI_MC_IMAGES)
+    if (status != LOCO_OK || m->images - m->images_done < m->images_most)
         return status;
     return wait ? loci_mc_finish(m) : LOCO_ERR_AGAIN;
 }

@@ -29,8 +29,19 @@
  * Who works. Others wait for what a member hands on, so the poller does it all, also where the
  * program polls: it then only takes what may be delivered, and says what it has delivered.
  *
- * Sleep. As without relays, between the two ends of each way: who goes to sleep says so to those
- * that write to it, and reads what they have written, which is in their own memory, too. */
+ * Sleep. A writes to B exactly where B looks at an area of A. So B says to those whose areas it
+ * looks at that it sleeps, and A looks at the words of those that it writes to. Between the two it
+ * is as without relays (multicast.c): A stores its board, and what goes up, in its own memory,
+ * posts them, fences, and looks at B's word there; B writes its word, and reads A's memory behind
+ * that on the same lane. Either A finds the word, and rings; or B reads what A has stored, and
+ * waits until that has come.
+ *   That covers news that is stored. What a member knows and has not stored, nobody rings for: it
+ * must not sleep on that. A pass leaves three such things behind, which loci_mc_has_news() names:
+ * what it did not even look at, as too much is under way, which is still new in the areas; what is
+ * delivered, and read by posts (`holds`); slots to be free again. All wait for completions alone,
+ * which every pass looks at, and none for another member. All else that a pass has seen it hands on
+ * itself. So news that is at one end of a way comes to the other, and by induction down each tree,
+ * and up, to all. */
 
 #include "config.h"
 

@@ -55,6 +55,10 @@ extern "C" {
  * Visibility: a message orders nothing but itself. To tell of data written elsewhere, fence, then
  * send.
  *
+ * Many members: of more than 64 that are not all on one node, each hands on what others send, down
+ * a tree for each sender, so that none writes to all; and what all have received goes up a tree.
+ * A message passes log2 of their number at most. There the poller works also without a handler.
+ *
  * Who works: with a handler, the runtime's poller, one thread for all multicasts and stores of a
  * process, does everything, whatever the program does meanwhile. Without one, calls of this
  * multicast do: a member that makes none for a while holds up the others, at the latest when slots

@@ -371,7 +371,8 @@ static int make(struct user *u)
             .handler = g->polled[u->rank] ? NULL : handle, .arg = p,
         };
 
-        const struct loci_multicast_tuning tuning = { g->first, u->s->direct };
+        const struct loci_multicast_tuning tuning = { .first = g->first, .direct = u->s->direct,
+                                                      .images = g->images };
 
         p->u = u;
         p->g = g;

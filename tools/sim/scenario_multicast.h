@@ -27,7 +27,7 @@ struct mc_entry {
 /* A multicast, as it was drawn, and what became of it. */
 struct mc_group {
     int nsenders, senders[MC_PROCESSES];
-    int slots, flags;
+    int slots, flags, images;
     size_t slot_bytes;
     uint64_t first;
     bool polled[MC_PROCESSES];                  /* that process has no handler */

@@ -10,7 +10,7 @@
 
 void mc_draw(struct mc_group *g, const struct sim_run *run)
 {
-    static const int slots[] = { 1, 2, 3, 5 };
+    static const int slots[] = { 1, 2, 3, 5 }, images[] = { 1, 2, 8 };
     static const uint64_t firsts[] = { 0, (UINT64_C(1) << 32) - 3 };
 
     while (g->nsenders == 0)
@@ -29,6 +29,7 @@ void mc_draw(struct mc_group *g, const struct sim_run *run)
     g->flags = (loci_sim_draw(4) == 0 ? LOCO_MULTICAST_UNORDERED : 0)
                | (loci_sim_draw(4) == 0 ? LOCO_MULTICAST_COPY : 0);
     g->first = firsts[loci_sim_draw(2)];
+    g->images = images[loci_sim_draw(3)];
     for (int rank = 0; rank < run->processes; rank++)
         g->polled[rank] = loci_sim_draw(3) == 0;
 }
