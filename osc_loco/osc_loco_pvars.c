@@ -307,6 +307,33 @@ static void add_index(void)
             (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_INDEX + i), 0 }, numbers[i].help);
 }
 
+static void add_multicast(void)
+{
+    static const struct {
+        const char *name, *help;
+    } numbers[LOCI_STATS_MULTICASTS] = {
+        [LOCI_STATS_SENT] = { "multicast_sent",
+            "Messages that multicasts of this process sent, which were destroyed" },
+        [LOCI_STATS_SEND_BATCHES] = { "multicast_send_batches", "Batches in which they were sent" },
+        [LOCI_STATS_NULLS] = { "multicast_nulls",
+            "Numbers that this process gave away, for others' messages waited for them" },
+        [LOCI_STATS_NULL_BATCHES] = { "multicast_null_batches", "Times that it gave some away" },
+        [LOCI_STATS_RECEIVE_BATCHES] = { "multicast_receive_batches",
+            "Looks at the others that found messages or nulls" },
+        [LOCI_STATS_DELIVERED] = { "multicast_delivered", "Messages that were delivered here" },
+        [LOCI_STATS_DELIVER_BATCHES] = { "multicast_deliver_batches",
+            "Batches in which they were delivered" },
+        [LOCI_STATS_PUSHES] = { "multicast_pushes", "Times that the others were told something" },
+        [LOCI_STATS_SLOTS_FULL] = { "multicast_full",
+            "Times that no slot was free for a message" },
+    };
+
+    for (int i = 0; i < LOCI_STATS_MULTICASTS; i++)
+        add(numbers[i].name, MCA_BASE_PVAR_CLASS_COUNTER,
+            (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_MULTICAST + i), 0 },
+            numbers[i].help);
+}
+
 static void add_runtime(void)
 {
     static const char *const posts[LOCI_STATS_POSTS] = { "writes", "reads", "atomics" };
@@ -339,6 +366,7 @@ static void add_runtime(void)
     add_tcp();
     add_store();
     add_index();
+    add_multicast();
     add("windows_made", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_WINDOWS_MADE, 0 }, "Windows that were made");
     add("windows_alive", MCA_BASE_PVAR_CLASS_LEVEL, (struct value){ MAKE_ALIVE, 0, 0 },
