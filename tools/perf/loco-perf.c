@@ -31,7 +31,8 @@ static void usage(FILE *to)
                 perf_rows[row].name);
     fputs(" (all)\n"
           "  --rounds N     1 to 99 (5); figures of rows are medians\n"
-          "  --gate RATIO   exit with 1 if a row takes more than so many times the raw operation\n\n"
+          "  --gate RATIO   exit with 1 if a row takes more than so many times the raw\n"
+          "                 operation\n\n"
           "  --op OP        put, get, fetch_add or compare_swap (put)\n"
           "  --sizes A[-B]  from A to B bytes, each twice the one before: 64, 8-1M (8-1M)\n"
           "  --outstanding N  so many at once, for MB/s; 1 to 256 (64)\n"
@@ -64,7 +65,8 @@ static bool take_rows(struct perf_options *o, const char *list)
         int row = 0;
 
         while (row < PERF_ROWS
-               && (strlen(perf_rows[row].name) != len || strncmp(perf_rows[row].name, name, len) != 0))
+               && (strlen(perf_rows[row].name) != len
+                   || strncmp(perf_rows[row].name, name, len) != 0))
             row++;
         if (row == PERF_ROWS)
             return false;

@@ -9,9 +9,9 @@
 
 #include <loco/runtime.h>
 
-/* What loco-perf measures, by two processes: rank 0 works, on memory of rank 1. Either the same rows
- * on two sides, libloco's and the raw operation's (rows.c), or one operation of libloco by size
- * (sweep.c), also between two machines (wire.c). */
+/* What loco-perf measures, by two processes: rank 0 works, on memory of rank 1. Either the same
+ * rows on two sides, libloco's and the raw operation's (rows.c), or one operation of libloco by
+ * size (sweep.c), also between two machines (wire.c). */
 
 enum perf_row {
     PERF_PUT,               /* 8 bytes and a flush */

@@ -151,8 +151,8 @@ static void print_row(const struct perf_options *o, enum perf_row row, double mi
         printf("{\"row\": \"%s\", \"libloco_us\": %.4f, \"raw_us\": %.4f, \"ratio\": %.3f}\n",
                perf_rows[row].name, mine * 1e6, raw * 1e6, ratio);
     else
-        printf("%-13s %12.3f %12.3f %8.2f   %s\n", perf_rows[row].name, mine * 1e6, raw * 1e6, ratio,
-               perf_rows[row].what);
+        printf("%-13s %12.3f %12.3f %8.2f   %s\n", perf_rows[row].name, mine * 1e6, raw * 1e6,
+               ratio, perf_rows[row].what);
     fflush(stdout);
 }
 

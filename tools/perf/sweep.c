@@ -156,9 +156,9 @@ static int measure(struct sweep *s, uint64_t len)
     mb = per_second * (double)len / 1e6;
     m = per_second / 1e6;
     printf(s->o->json
-           ? "{\"op\": \"%s\", \"bytes\": %llu, \"outstanding\": %d, \"MB_s\": %.3f, \"M_s\": %.6f, "
-             "\"min_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f, \"p99_9_us\": %.3f, "
-             "\"max_us\": %.3f, \"samples\": %d}\n"
+           ? "{\"op\": \"%s\", \"bytes\": %llu, \"outstanding\": %d, \"MB_s\": %.3f, "
+             "\"M_s\": %.6f, \"min_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f, "
+             "\"p99_9_us\": %.3f, \"max_us\": %.3f, \"samples\": %d}\n"
            : "%-12s %10llu %5d %12.2f %10.4f %10.2f %10.2f %10.2f %10.2f %10.2f %9d\n",
            perf_op_names[s->o->op], (unsigned long long)len, s->o->outstanding, mb, m,
            s->took[0] * 1e6, within(s, n, 500), within(s, n, 990), within(s, n, 999),
