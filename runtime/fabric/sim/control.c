@@ -77,7 +77,7 @@ void loci_sim_send_letter(struct sim_process *to, uint64_t label, int from,
         garble(w, letter);
         SIM_TRACE(w, from, -1, "message garbled", 0, to->rank, "%zu bytes", letter->len);
     }
-    w->barren = 0;
+    w->barren = w->without_effect = 0;
     sim_poke(to, w->quiet || w->agenda == NULL ? 0 : w->config->cost->message);
 }
 

@@ -229,8 +229,9 @@ static bool move_time(struct sim_world *w)
         w->time = first;
         return true;
     }
-    if (w->barren++ == BARREN_MOST)
+    if (w->without_effect++ == BARREN_MOST)
         return false;
+    w->barren++;
     w->time += jump;
     for (int i = 0; i < w->fiber_count; i++)
         if (w->fibers[i]->state == SIM_IDLE) {
@@ -309,6 +310,14 @@ static void run_first_in_time(struct sim_world *w)
     w->current->resumed = w->current->process->version;
 }
 
+/* A slow process that reads for long changes nothing that others see, and while it is left out time
+ * is moved on for them. It goes on all the same, if it is not waiting. */
+static void note_slow(struct sim_world *w, const struct sim_fiber *f)
+{
+    if (f->state == SIM_READY && f->process->rank == w->config->faults.slow_process)
+        w->without_effect = 0;
+}
+
 /* The current fiber gives way, for good where its state says so. */
 static void give_way(struct sim_world *w)
 {
@@ -338,6 +347,7 @@ static void give_way(struct sim_world *w)
             continue;
         }
         choose_run(w);
+        note_slow(w, w->fibers[actor & 0xffffff]);
         go_to(w, w->fibers[actor & 0xffffff]);
         return;
     }

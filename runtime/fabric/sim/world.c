@@ -71,7 +71,7 @@ static void host_wake(void *ctx, _Atomic uint32_t *word)
             sim_poke(f->process, 0);
         }
     }
-    w->barren = 0;
+    w->barren = w->without_effect = 0;
 }
 
 static struct loci_thread *host_self(void *ctx)

@@ -200,7 +200,8 @@ struct sim_world {
     uint64_t steps, choices, hash;
     int64_t time;
     uint64_t time_mask;                 /* a choice takes up to so many ns */
-    int barren;                         /* times in a row that time had to be moved on */
+    int barren;                         /* times in a row that time had to be moved on, */
+    int without_effect;                 /* and that since then no slow fiber ran either */
     uint64_t ops;                       /* posted so far */
     uint32_t *actors;                   /* room for a choice */
     unsigned char *gathered;
@@ -269,7 +270,7 @@ static inline void sim_poke(struct sim_process *p, int64_t delay)
 static inline void sim_changed(struct sim_process *p)
 {
     p->version++;
-    p->world->barren = 0;
+    p->world->barren = p->world->without_effect = 0;
     sim_poke(p, 0);
 }
 /* The same of its network memory, which others of its node may have mapped. */
