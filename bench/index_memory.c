@@ -16,6 +16,8 @@
 
 #include <loco/loco.h>
 
+#include "resident.h"
+
 enum { KEY_MOST = 256, VALUE_MOST = 4096, PROCESSES_MOST = 64, NUMBER = 8 };
 
 struct options {
@@ -36,37 +38,6 @@ struct member {
     uint64_t mine;              /* keys that this process inserts */
     unsigned char key[KEY_MOST], value[VALUE_MOST], found[VALUE_MOST];
 };
-
-/* Of /proc/self/smaps_rollup, in bytes. Pss: what is shared is divided among those who share. */
-static uint64_t resident(void)
-{
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    unsigned long long kib = 0;
-    char line[200];
-
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "Pss: %llu", &kib) == 1)
-            break;
-    if (f != NULL)
-        fclose(f);
-    return kib << 10;
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void must(int status, const char *what)
-{
-    if (status == LOCO_OK)
-        return;
-    fprintf(stderr, "index_memory: %s: %s\n", what, loco_strerror(status));
-    _Exit(1);
-}
 
 /* One to one on 64 bits. */
 static uint64_t mixed(uint64_t x)

@@ -20,6 +20,7 @@
 #include "fabric/sim/cost.h"
 #include "fabric/sim/sim.h"
 #include "index_maps.h"
+#include "sim_times.h"
 
 enum { MOST = 1024, FIRST = 64, TICK = 1000 };
 
@@ -44,8 +45,7 @@ struct work {
     uint64_t reads, writes, atomics, bytes;     /* of all clients in that time */
     uint64_t updates;                   /* from the first to the last */
     uint64_t inserted[MOST];            /* by each client */
-    int64_t *took;                      /* operations, each its time */
-    size_t times, room;
+    struct sim_times times;             /* of operations */
     uint64_t found;                     /* what all values add up to */
 };
 
@@ -75,17 +75,6 @@ static uint64_t draw(struct client *c)
     rank = kv_zipf_draw(&w->zipf, &c->random);
     return w->o->distribution == KV_ZIPF ? kv_mix64(rank + 1) % keys
            : kv_latest_index(rank, c->turn++, keys, (uint64_t)w->o->map.clients, w->inserted);
-}
-
-static void note_time(struct work *w, int64_t ns)
-{
-    if (w->times == w->room) {
-        w->room = w->room * 2 + 4096;
-        w->took = realloc(w->took, w->room * sizeof w->took[0]);
-        if (w->took == NULL)
-            abort();
-    }
-    w->took[w->times++] = ns;
 }
 
 static int insert(struct client *c)
@@ -126,7 +115,7 @@ static int one(struct client *c)
     if (status != LOCO_OK)
         return fail(c, status);
     if (begin >= w->begin && loci_sim_time() <= w->end)
-        note_time(w, loci_sim_time() - begin);
+        sim_times_add(&w->times, loci_sim_time() - begin);
     return 0;
 }
 
@@ -286,38 +275,19 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
 /* ---- what it comes to ---- */
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double us_at(const struct work *w, double part)
-{
-    return w->times == 0 ? 0 : (double)w->took[(size_t)(part * (double)(w->times - 1))] / 1000;
-}
-
-static double mean_us(const struct work *w)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < w->times; i++)
-        sum += (double)w->took[i];
-    return w->times == 0 ? 0 : sum / (double)w->times / 1000;
-}
-
 static void report(struct work *w)
 {
-    double n = w->times > 0 ? (double)w->times : 1, rate = n / w->o->milliseconds * 1000;
+    double n = w->times.count > 0 ? (double)w->times.count : 1;
+    double rate = n / w->o->milliseconds * 1000;
 
-    qsort(w->took, w->times, sizeof w->took[0], compare);
+    sim_times_sort(&w->times);
     printf(w->o->json ? "{\"clients\": %d, \"rate\": %.1f, \"median_us\": %.3f, "
                         "\"mean_us\": %.3f, \"late_us\": %.3f, \"reads\": %.3f, \"writes\": %.3f, "
                         "\"atomics\": %.3f, \"bytes\": %.0f}\n"
            : "%d clients: %.0f operations a second; %.2f us in the middle, %.2f on average, "
              "%.2f for 99 of 100; each %.2f reads, %.2f writes, %.2f atomics, %.0f bytes\n",
-           w->o->map.clients, rate, us_at(w, 0.5), mean_us(w), us_at(w, 0.99),
+           w->o->map.clients, rate, sim_times_us(&w->times, 0.5), sim_times_mean_us(&w->times),
+           sim_times_us(&w->times, 0.99),
            (double)w->reads / n, (double)w->writes / n, (double)w->atomics / n,
            (double)w->bytes / n);
 }
@@ -343,7 +313,7 @@ static int run(const struct options *o)
         return 1;
     }
     report(&w);
-    free(w.took);
+    free(w.times.ns);
     return ferror(stdout) ? 1 : 0;
 }
 

@@ -207,12 +207,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 static void *open_tree(const struct kv_options *o, uint64_t most, uint64_t all)
 {
     struct btree *t = calloc(1, sizeof(*t));
@@ -265,5 +259,4 @@ const struct kv_backend kv_btree = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };

@@ -156,12 +156,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 const struct kv_backend kv_lmdb = {
     .name = "lmdb",
     .text = "LMDB, not synced",
@@ -173,7 +167,6 @@ const struct kv_backend kv_lmdb = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };
 
 #endif

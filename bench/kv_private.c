@@ -103,12 +103,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 const struct kv_backend kv_private = {
     .name = "private",
     .text = "the raw limit: each rank has a hash table of its own, in private memory",
@@ -119,5 +113,4 @@ const struct kv_backend kv_private = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };

@@ -133,12 +133,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 const struct kv_backend kv_rocksdb = {
     .name = "rocksdb",
     .text = "RocksDB, without a log",
@@ -151,7 +145,6 @@ const struct kv_backend kv_rocksdb = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };
 
 #endif

@@ -173,12 +173,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 const struct kv_backend kv_wiredtiger = {
     .name = "wiredtiger",
     .text = "WiredTiger in memory",
@@ -191,7 +185,6 @@ const struct kv_backend kv_wiredtiger = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };
 
 #endif

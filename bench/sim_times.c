@@ -34,6 +34,15 @@ double sim_times_us(const struct sim_times *t, double part)
     return t->count == 0 ? 0 : (double)t->ns[(size_t)(part * (double)(t->count - 1))] / 1000;
 }
 
+double sim_times_mean_us(const struct sim_times *t)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < t->count; i++)
+        sum += (double)t->ns[i];
+    return t->count == 0 ? 0 : sum / (double)t->count / 1000;
+}
+
 bool sim_number(const char *text, long least, long most, int *value)
 {
     char *end;

@@ -19,6 +19,7 @@ void sim_times_add(struct sim_times *t, int64_t ns);
 void sim_times_sort(struct sim_times *t);
 /* Microseconds: of a part, 0.5 for the median; 0 where there are none. Sorted. */
 double sim_times_us(const struct sim_times *t, double part);
+double sim_times_mean_us(const struct sim_times *t);
 
 /* Of an option's value: a whole number from `least` to `most`; false: it is none. */
 bool sim_number(const char *text, long least, long most, int *value);

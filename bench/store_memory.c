@@ -15,6 +15,8 @@
 
 #include <loco/loco.h>
 
+#include "resident.h"
+
 enum { AT_ONCE = 64, SAMPLES = 4, HEADER = 32, UNIT = 64 };
 
 struct options {
@@ -35,37 +37,6 @@ struct member {
     unsigned char *values;
     uint64_t random;
 };
-
-/* Of /proc/self/smaps_rollup, in bytes. Pss: what is shared is divided among those who share. */
-static uint64_t resident(void)
-{
-    FILE *f = fopen("/proc/self/smaps_rollup", "r");
-    unsigned long long kib = 0;
-    char line[200];
-
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "Pss: %llu", &kib) == 1)
-            break;
-    if (f != NULL)
-        fclose(f);
-    return kib << 10;
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static void must(int status, const char *what)
-{
-    if (status == LOCO_OK)
-        return;
-    fprintf(stderr, "store_memory: %s: %s\n", what, loco_strerror(status));
-    _Exit(1);
-}
 
 static uint64_t below(uint64_t *state, uint64_t n)
 {

@@ -21,6 +21,7 @@
 
 #include "fabric/sim/cost.h"
 #include "fabric/sim/sim.h"
+#include "sim_times.h"
 #include "store/tx_parts.h"
 
 enum { MOST = 1024, SPLIT_WRITES = 3, AT_ONCE = 16, FIRST = 4, TICK = 1000 };
@@ -47,8 +48,7 @@ struct work {
     int64_t begin, end;                 /* of what is measured */
     struct counts sum;
     uint64_t changes;                   /* committed from the first to the last */
-    int64_t *took;                      /* transactions, each its time */
-    size_t times, room;
+    struct sim_times times;             /* of transactions */
     uint64_t found;                     /* what all words add up to */
 };
 
@@ -112,17 +112,6 @@ static int change(loco_tx_t *tx, void *arg)
     return status;
 }
 
-static void note_time(struct work *w, int64_t ns)
-{
-    if (w->times == w->room) {
-        w->room = w->room * 2 + 4096;
-        w->took = realloc(w->took, w->room * sizeof w->took[0]);
-        if (w->took == NULL)
-            abort();
-    }
-    w->took[w->times++] = ns;
-}
-
 static int one(struct client *c)
 {
     struct work *w = c->w;
@@ -135,7 +124,7 @@ static int one(struct client *c)
         return loci_sim_fail("client %d: %s", c->number, loco_strerror(status));
     w->changes += (uint64_t)c->writes;
     if (begin >= w->begin && loci_sim_time() <= w->end)
-        note_time(w, loci_sim_time() - begin);
+        sim_times_add(&w->times, loci_sim_time() - begin);
     return 0;
 }
 
@@ -306,42 +295,22 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
 /* ---- what it comes to ---- */
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double us_at(const struct work *w, double part)
-{
-    return w->times == 0 ? 0 : (double)w->took[(size_t)(part * (double)(w->times - 1))] / 1000;
-}
-
-static double mean_us(const struct work *w)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < w->times; i++)
-        sum += (double)w->took[i];
-    return w->times == 0 ? 0 : sum / (double)w->times / 1000;
-}
-
 static void report(struct work *w)
 {
     const struct options *o = w->o;
     const struct counts *n = &w->sum;
     double commits = n->commits > 0 ? (double)n->commits : 1;
-    double rate = (double)w->times / o->milliseconds * 1000;
+    double rate = (double)w->times.count / o->milliseconds * 1000;
     double share = (double)n->aborted / (commits + (double)n->aborted);
 
-    qsort(w->took, w->times, sizeof w->took[0], compare);
+    sim_times_sort(&w->times);
     if (o->json)
         printf("{\"clients\": %d, \"rate\": %.1f, \"median_us\": %.3f, \"mean_us\": %.3f, "
                "\"late_us\": %.3f, \"commits\": %llu, \"tries\": %llu, "
                "\"aborted_by_others\": %llu, \"suspected\": %llu, \"share\": %.6f, "
                "\"reads\": %.3f, \"writes\": %.3f, \"atomics\": %.3f}\n",
-               o->clients, rate, us_at(w, 0.5), mean_us(w), us_at(w, 0.99),
+               o->clients, rate, sim_times_us(&w->times, 0.5), sim_times_mean_us(&w->times),
+               sim_times_us(&w->times, 0.99),
                (unsigned long long)n->commits, (unsigned long long)n->tries,
                (unsigned long long)n->aborted, (unsigned long long)n->suspected, share,
                (double)n->reads / commits, (double)n->writes / commits,
@@ -350,7 +319,8 @@ static void report(struct work *w)
         printf("%.0f transactions a second by %d clients; %.2f us in the middle, "
                "%.2f on average, %.2f for 99 of 100;\n%llu of %llu tries committed, "
                "%llu undone by others (%.3f %%); each %.2f reads, %.2f writes, %.2f atomics\n",
-               rate, o->clients, us_at(w, 0.5), mean_us(w), us_at(w, 0.99),
+               rate, o->clients, sim_times_us(&w->times, 0.5), sim_times_mean_us(&w->times),
+               sim_times_us(&w->times, 0.99),
                (unsigned long long)n->commits, (unsigned long long)n->tries,
                (unsigned long long)n->aborted, 100 * share,
                (double)n->reads / commits, (double)n->writes / commits,
@@ -380,7 +350,7 @@ static int run(const struct options *o)
         return 1;
     }
     report(&w);
-    free(w.took);
+    free(w.times.ns);
     return ferror(stdout) ? 1 : 0;
 }
 

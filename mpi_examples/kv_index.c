@@ -212,12 +212,6 @@ static bool start(void *session, struct kv_op *op)
     return true;
 }
 
-static void finish(void *session, struct kv_op *op)
-{
-    (void)session;
-    (void)op;
-}
-
 const struct kv_backend kv_tree = {
     .name = "tree",
     .text = "an ordered map of LOCO, loco_tree, in a store of all ranks",
@@ -228,7 +222,6 @@ const struct kv_backend kv_tree = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };
 
 const struct kv_backend kv_hash = {
@@ -240,5 +233,4 @@ const struct kv_backend kv_hash = {
     .attach = attach,
     .detach = detach,
     .start = start,
-    .finish = finish,
 };

@@ -90,7 +90,8 @@ struct kv_backend {
     void *(*attach)(void *store, int window); /* window: operations outstanding at most */
     void (*detach)(void *session);
 
-    /* True where the operation is done at once; else finish is called for it later. */
+    /* True where the operation is done at once; else finish is called for it later, which is NULL
+     * for a store that does all at once. */
     bool (*start)(void *session, struct kv_op *op);
     void (*finish)(void *session, struct kv_op *op);
 };
