@@ -110,7 +110,9 @@ static bool is_before(const struct loco_multicast *m, uint64_t count, uint64_t e
            ? number * (uint64_t)m->nsenders + (uint64_t)m->mine < end : number < end;
 }
 
-/* What all members have delivered, and the network has read, may be written to again. */
+/* What all members have delivered, and the network has read, may be written to again. A copy that
+ * somebody has delivered was read, so the former says the latter, and no run without that part goes
+ * wrong. But a source is the network's until its post is complete: it may be sent again. */
 static bool free_slots(struct loco_multicast *m)
 {
     uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed);

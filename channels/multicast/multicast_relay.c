@@ -24,7 +24,8 @@
  *
  * Reuse. A slot is written again when all have delivered its message. The posts that handed it on
  * read it, so a member does not say that it has delivered what its posts may still read: they are
- * complete first, which takes nobody else.
+ * complete first, which takes nobody else. That all have delivered it says the same, as in
+ * free_slots(), multicast_pass.c, but not for what the network sends again.
  *
  * Who works. Others wait for what a member hands on, so the poller does it all, also where the
  * program polls: it then only takes what may be delivered, and says what it has delivered.

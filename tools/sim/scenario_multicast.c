@@ -93,6 +93,8 @@ static int take(struct part *p, int thread, const loco_delivery_t *messages, int
     for (int again = 0; again < 2; again++) {
         for (int i = 0; i < n; i++)
             PASS(mc_check(p->g, u->rank, &messages[i]));
+        for (int i = 0; i < n && again == 0; i++)
+            PASS(mc_check_received(p->g, u->rank, messages[i].number));
         loci_sim_pause();
         if (again == 0 && loci_sim_draw(6) == 0)
             loci_sim_sleep(3000);
@@ -378,6 +380,7 @@ static int make(struct user *u)
         p->g = g;
         TRY(u->run, loci_multicast_create(u->rt, NULL, names[i], loco_everyone(u->rt), &o,
                                           &tuning, &p->m));
+        g->at[u->rank] = p->m;
     }
     return SIM_FINE;
 }
@@ -409,8 +412,10 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     u.closing = true;
     while (u.answering > 0)
         loci_sim_sleep(1000);
-    for (int i = s->groups; i-- > 0;)
+    for (int i = s->groups; i-- > 0;) {
+        s->group[i].at[rank] = NULL;
         loco_multicast_destroy(u.part[i].m);
+    }
     return result;
 }
 

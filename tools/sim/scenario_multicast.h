@@ -31,6 +31,7 @@ struct mc_group {
     size_t slot_bytes;
     uint64_t first;
     bool polled[MC_PROCESSES];                  /* that process has no handler */
+    const struct loco_multicast *at[MC_PROCESSES];  /* as that process has it, while it does */
     int sent;                                   /* in all */
     /* By stream: one, or of an unordered one each sender. */
     struct mc_entry log[MC_PROCESSES][MC_MESSAGES];
@@ -53,6 +54,9 @@ size_t mc_make(const struct mc_group *g, int rank, int thread, int i, uint64_t *
 /* What `rank` was given: looked at, then noted. */
 int mc_check(const struct mc_group *g, int rank, const loco_delivery_t *message);
 int mc_note(struct mc_group *g, int rank, const loco_delivery_t *message);
+/* In order, nobody is given what somebody has not received: if that one stopped, the others could
+ * not know whether to deliver it. */
+int mc_check_received(const struct mc_group *g, int rank, uint64_t number);
 /* All who live have been given message `number` of `rank`. */
 int mc_check_stable(const struct mc_group *g, const struct sim_run *run, int rank,
                     uint64_t number);

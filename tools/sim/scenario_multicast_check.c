@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include "multicast/multicast.h"
 #include "scenario_multicast.h"
 
 /* ---- how one is made ---- */
@@ -134,6 +135,20 @@ int mc_note(struct mc_group *g, int rank, const loco_delivery_t *message)
 }
 
 /* ---- what has to be so ---- */
+
+/* In place, what one can read all can. `made` is what a member is about to tell. */
+int mc_check_received(const struct mc_group *g, int rank, uint64_t number)
+{
+    for (int other = 0; other < MC_PROCESSES; other++) {
+        const struct loco_multicast *m = g->at[other];
+
+        WANT(m == NULL || m->in_place || !mc_is_ordered(g) || loci_sim_is_stopped(other)
+             || m->made[LOCI_MC_RECEIVED] > number,
+             "p%d is given number %llu, and p%d has received those before %llu", rank,
+             (unsigned long long)number, other, (unsigned long long)m->made[LOCI_MC_RECEIVED]);
+    }
+    return SIM_FINE;
+}
 
 int mc_check_stable(const struct mc_group *g, const struct sim_run *run, int rank,
                     uint64_t number)
