@@ -16,7 +16,19 @@ struct loco_runtime;
  * the one that is ahead. For a word that is posted to that is measured, of the lane's atomics
  * (loci_round_trip). The paper takes 4096 cycles, which is its network's, and moves the limit by
  * how many tries fail; in simulations of its benchmark that gained nothing over a limit that stays
- * (bench/README.md). */
+ * (bench/README.md).
+ *
+ * Without a pause are swaps that are no such loop, or in which one would only cost:
+ *
+ *   tries of a ticket lock    one swap; that it failed is the answer
+ *   words of rw locks         a few swaps at most, then looks at intervals that double
+ *                             (locks/rw_word.c); who leaves the line has to be quick, since others
+ *                             wait for its ticket
+ *   kvstore's compare_set     under the key's lock, so that nobody is ahead
+ *   tickets of queues         where the CPU swaps: a try is two loads and a swap, and one of those
+ *                             who try always comes through
+ *   accumulates' requests     the same (window/acc/window_flat.c): a stack, in memory that all
+ *                             have mapped */
 struct loci_backoff {
     struct loco_runtime *rt;
     const struct loci_mem *mem;     /* of the word */

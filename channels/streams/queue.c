@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "backoff.h"
 #include "observe/mistake.h"
 #include "queue.h"
 #include "wait.h"
@@ -23,27 +24,43 @@ static int draw_for_push(struct loco_queue *q, uint64_t *ticket)
     return status;
 }
 
-/* LOCO_ERR_AGAIN: the queue was full when head was read. The tail first: neither goes down. */
+/* On one node a try is two loads and a swap: no pause is as short. */
+static void begin_tries(struct loco_queue *q, struct loci_backoff *b)
+{
+    loci_backoff_begin(b, q->rt, loci_endpoint_mem(q->ep, LOCI_QUEUE_HOST, LOCI_QUEUE_MEMBER));
+}
+
+static void back_off(struct loci_backoff *b)
+{
+    if (loci_mem_word(b->mem) == NULL)
+        loci_backoff_pause(b);
+}
+
+/* LOCO_ERR_AGAIN: the queue was full when head was read. The tail before: neither goes down, so
+ * where there was room there still is. Who was too late knows the tail from the swap. */
 static int try_draw_for_push(struct loco_queue *q, uint64_t *ticket)
 {
-    for (;;) {
-        uint64_t head, tail, old;
-        int status = loco_atomic_var_load(q->tail, &tail);
+    uint64_t head = 0, tail, old;
+    struct loci_backoff b;
+    int status = loco_atomic_var_load(q->tail, &tail);
 
-        if (status == LOCO_OK)
-            status = loco_atomic_var_load(q->head, &head);
-        if (status == LOCO_OK && tail >= LOCI_QUEUE_CLOSED)
+    for (begin_tries(q, &b); status == LOCO_OK; back_off(&b)) {
+        if (tail >= LOCI_QUEUE_CLOSED)
             return LOCO_ERR_CLOSED;
+        if (tail >= head + q->capacity)
+            status = loco_atomic_var_load(q->head, &head);
         if (status == LOCO_OK && tail >= head + q->capacity)
             return LOCO_ERR_AGAIN;
         if (status == LOCO_OK)
             status = loco_atomic_var_compare_swap(q->tail, tail, tail + 1, &old);
         if (status != LOCO_OK)
-            return status;
+            break;
         *ticket = tail;
         if (old == tail)
-            return LOCO_OK;
+            break;
+        tail = old;
     }
+    return status;
 }
 
 static int draw_for_pop(struct loco_queue *q, uint64_t *ticket)
@@ -51,25 +68,28 @@ static int draw_for_pop(struct loco_queue *q, uint64_t *ticket)
     return loco_atomic_var_fetch_add(q->head, 1, ticket);
 }
 
-/* LOCO_ERR_AGAIN: the queue was empty when head was read. The head first: neither goes down. */
+/* LOCO_ERR_AGAIN: the queue was empty when tail was read. The head before, and as above. */
 static int try_draw_for_pop(struct loco_queue *q, uint64_t *ticket)
 {
-    for (;;) {
-        uint64_t head, tail, old;
-        int status = loco_atomic_var_load(q->head, &head);
+    uint64_t head, tail = 0, old;
+    struct loci_backoff b;
+    int status = loco_atomic_var_load(q->head, &head);
 
-        if (status == LOCO_OK)
+    for (begin_tries(q, &b); status == LOCO_OK; back_off(&b)) {
+        if ((tail & LOCI_QUEUE_TICKET) <= head)
             status = loco_atomic_var_load(q->tail, &tail);
         if (status == LOCO_OK && (tail & LOCI_QUEUE_TICKET) <= head)
             return tail >= LOCI_QUEUE_CLOSED ? LOCO_ERR_CLOSED : LOCO_ERR_AGAIN;
         if (status == LOCO_OK)
             status = loco_atomic_var_compare_swap(q->head, head, head + 1, &old);
         if (status != LOCO_OK)
-            return status;
+            break;
         *ticket = head;
         if (old == head)
-            return LOCO_OK;
+            break;
+        head = old;
     }
+    return status;
 }
 
 /* ---- with a ticket ---- */
