@@ -357,6 +357,15 @@ static void add_runtime(void)
         add(name, MCA_BASE_PVAR_CLASS_AGGREGATE,
             (struct value){ MAKE_ONE, (unsigned char)(LOCI_STAT_POSTED_BYTES + i), 0 }, help);
     }
+    add("outstanding_bound", MCA_BASE_PVAR_CLASS_LEVEL,
+        (struct value){ MAKE_ONE, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND, 0 },
+        "Requests that this process may have in flight at its RDMA device now; 0: no bound");
+    add("outstanding_waits", MCA_BASE_PVAR_CLASS_COUNTER,
+        (struct value){ MAKE_ONE, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND_WAITS, 0 },
+        "Times that a request was not let through at first for that bound");
+    add("outstanding_trials", MCA_BASE_PVAR_CLASS_COUNTER,
+        (struct value){ MAKE_ONE, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND_TRIALS, 0 },
+        "Bounds that LOCO_RDMA_OUTSTANDING=auto has tried");
     add("registrations", MCA_BASE_PVAR_CLASS_COUNTER,
         (struct value){ MAKE_ONE, LOCI_STAT_REGISTRATIONS, 0 },
         "Times that memory of the program was registered with an RDMA device");

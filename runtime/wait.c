@@ -334,14 +334,8 @@ static int sleep_once(struct loco_runtime *rt, const struct loci_reason *why, lo
     return status;
 }
 
-/* A wait that was not over at the first look, for who counts and traces. */
-struct watch {
-    bool begun, counted, traced;
-    int64_t start;
-};
-
-static void watch_begins(struct loco_runtime *rt, const struct loci_reason *why,
-                         struct watch *watch)
+void loci_watch_begin(struct loco_runtime *rt, const struct loci_reason *why,
+                      struct loci_watch *watch)
 {
     unsigned observed = loci_observed(rt);
 
@@ -356,8 +350,8 @@ static void watch_begins(struct loco_runtime *rt, const struct loci_reason *why,
     watch->start = loci_now(rt);
 }
 
-static void watch_ends(struct loco_runtime *rt, const struct loci_reason *why,
-                       const struct watch *watch)
+void loci_watch_end(struct loco_runtime *rt, const struct loci_reason *why,
+                    const struct loci_watch *watch)
 {
     if (watch->counted) {
         int64_t ns = loci_now(rt) - watch->start;
@@ -385,7 +379,7 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
                                              void *arg, unsigned deaths)
 {
     unsigned rounds = 0, deaths_seen = 0;
-    struct watch watch = { .begun = false };
+    struct loci_watch watch = { .begun = false };
     struct clock clock = { .start = 0 };
     int status;
 
@@ -402,7 +396,7 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
                 break;
         }
         if (!watch.begun)
-            watch_begins(rt, why, &watch);
+            loci_watch_begin(rt, why, &watch);
         if (may_sleep(rt, why, &clock) && (why->announce != NULL || !is_in_flight(rt))) {
             poll_and_help(rt, false);
             status = sleep_once(rt, why, ready, arg, deaths, &clock);
@@ -418,7 +412,7 @@ static __attribute__((noinline)) int wait_on(struct loco_runtime *rt,
     }
     if (clock.announced)
         withdraw(rt, why, &clock);
-    watch_ends(rt, why, &watch);
+    loci_watch_end(rt, why, &watch);
     return status;
 }
 

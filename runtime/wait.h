@@ -63,6 +63,17 @@ int loci_wait(struct loco_runtime *rt, const struct loci_reason *why, loci_ready
  * Start with *rounds = 0. */
 void loci_wait_round(struct loco_runtime *rt, unsigned *rounds);
 
+/* A wait that was not over at the first look, for who counts and traces: around loops that are no
+ * loci_wait. Of `why` the text and the kind count. Begins with all of it 0. */
+struct loci_watch {
+    bool begun, counted, traced;
+    int64_t start;
+};
+void loci_watch_begin(struct loco_runtime *rt, const struct loci_reason *why,
+                      struct loci_watch *watch);
+void loci_watch_end(struct loco_runtime *rt, const struct loci_reason *why,
+                    const struct loci_watch *watch);
+
 /* Do what peers have left for this process to do if it happens to be waiting (fabric.h, inbox.h).
  */
 static inline int loci_help(struct loco_runtime *rt, bool spins)

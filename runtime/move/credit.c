@@ -81,15 +81,26 @@ static void divide(struct loci_credits *c)
     } while (busy != before);
 }
 
+static void set_bound(struct loco_runtime *rt, uint32_t bound)
+{
+    uint64_t told = bound == LOCI_CREDIT_NO_BOUND ? 0 : bound;
+    const struct loci_trace_arg arg = { "requests", (int64_t)told, NULL };
+
+    atomic_store_explicit(&rt->credits.bound, bound, memory_order_relaxed);
+    loci_stats_set(rt->stats, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND, told);
+    if ((loci_observed(rt) & LOCI_OBSERVE_TRACE) != 0)
+        loci_trace_mark(rt, "device", "bound of outstanding requests", &arg, 1);
+}
+
 void loci_credits_open(struct loco_runtime *rt, uint64_t bytes)
 {
     const struct loci_tunables *t = &rt->tunables;
     struct loci_credits *c = &rt->credits;
 
     c->tuned = t->rdma_outstanding == LOCI_AUTO;
-    c->bound = c->tuned || t->rdma_outstanding == LOCI_INFINITE
-               || t->rdma_outstanding >= LOCI_CREDIT_NO_BOUND
-               ? LOCI_CREDIT_NO_BOUND : (uint32_t)t->rdma_outstanding;
+    set_bound(rt, c->tuned || t->rdma_outstanding == LOCI_INFINITE
+                  || t->rdma_outstanding >= LOCI_CREDIT_NO_BOUND
+                  ? LOCI_CREDIT_NO_BOUND : (uint32_t)t->rdma_outstanding);
     c->bytes = t->rdma_outstanding_bytes == LOCI_AUTO ? bytes
                : t->rdma_outstanding_bytes == LOCI_INFINITE ? LOCI_CREDIT_NO_BYTES
                : (uint64_t)t->rdma_outstanding_bytes;
@@ -98,7 +109,8 @@ void loci_credits_open(struct loco_runtime *rt, uint64_t bytes)
     c->left = 1;
     atomic_store_explicit(&c->next, loci_now(rt) + c->epoch, memory_order_relaxed);
     divide(c);
-    c->on = c->tuned || c->bound != LOCI_CREDIT_NO_BOUND || c->bytes != LOCI_CREDIT_NO_BYTES;
+    c->on = c->tuned || load32(&c->bound) != LOCI_CREDIT_NO_BOUND
+            || c->bytes != LOCI_CREDIT_NO_BYTES;
 }
 
 /* ---- looks ---- */
@@ -130,16 +142,12 @@ static uint64_t look_at_threads(struct loco_runtime *rt)
     return done;
 }
 
-static void set_bound(struct loci_credits *c, uint32_t bound)
+static void try_candidate(struct loco_runtime *rt, int which)
 {
-    atomic_store_explicit(&c->bound, bound, memory_order_relaxed);
-}
-
-static void try_candidate(struct loci_credits *c, int which)
-{
-    c->trial = which;
-    c->settles = true;
-    set_bound(c, candidates[which]);
+    rt->credits.trial = which;
+    rt->credits.settles = true;
+    set_bound(rt, candidates[which]);
+    loci_stats_add(rt->stats, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND_TRIALS, 1);
 }
 
 static void end_trials(struct loco_runtime *rt)
@@ -149,7 +157,7 @@ static void end_trials(struct loco_runtime *rt)
     c->trial = -1;
     c->left = STABLE;
     c->peak = 0;
-    set_bound(c, c->best);
+    set_bound(rt, c->best);
     if (c->best == LOCI_CREDIT_NO_BOUND)
         LOCI_LOG(rt, LOCO_LOG_DEBUG, "outstanding requests are not bounded");
     else
@@ -170,7 +178,7 @@ static void tune(struct loco_runtime *rt, uint64_t done)
         bool bounded = load32(&c->bound) != LOCI_CREDIT_NO_BOUND;
 
         if (--c->left <= 0 && (bounded || c->peak > candidates[1]))
-            try_candidate(c, 0);
+            try_candidate(rt, 0);
         else if (c->left <= 0)
             c->left = 1;
         return;
@@ -182,7 +190,7 @@ static void tune(struct loco_runtime *rt, uint64_t done)
         c->best_done = done;
     }
     if (next < CANDIDATES && candidates[next] < c->peak)
-        try_candidate(c, next);
+        try_candidate(rt, next);
     else
         end_trials(rt);
 }
@@ -231,19 +239,9 @@ bool loci_credit_may(struct loci_thread *thread, uint64_t bytes)
         return true;
     }
     if (!own->waiting)
-        atomic_store_explicit(&own->waits, load64(&own->waits) + 1, memory_order_relaxed);
+        loci_stats_add(thread->rt->stats, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND_WAITS, 1);
     own->waiting = true;
     return false;
-}
-
-uint64_t loci_credits_waits(const struct loco_runtime *rt)
-{
-    uint64_t waits = 0;
-
-    for (const struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
-         t != NULL; t = t->next)
-        waits += load64(&t->credit.waits);
-    return waits;
 }
 
 bool loci_credit_asks(const struct loci_thread *thread)

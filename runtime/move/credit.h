@@ -26,8 +26,7 @@ struct loci_credit {
     _Atomic uint32_t most;              /* asked + fresh, at most, since the last look */
     _Atomic uint64_t taken, given;      /* requests, since ever */
     _Atomic bool busy;                  /* counted in the process's `busy` */
-    _Atomic uint64_t waits;             /* posts that found no credit at first */
-    bool waiting;                       /* the last one did */
+    bool waiting;                       /* the last post found no credit */
     uint64_t seen;                      /* the tuner's: `taken` at its last look */
 };
 
@@ -63,7 +62,5 @@ void loci_credit_take(struct loci_thread *thread, uint64_t bytes, bool asked);
 void loci_credit_give(struct loci_thread *thread, uint64_t bytes, bool asked, bool taken_back);
 /* Whether completions of any lane of the thread make room: its polls take them all. */
 bool loci_credit_is_short(const struct loci_thread *thread);
-/* Of all threads, so far. */
-uint64_t loci_credits_waits(const struct loco_runtime *rt);
 
 #endif

@@ -439,7 +439,11 @@ static void settle(struct loci_lane *lane, struct loci_thread *self, uint64_t ol
 static int post_some(struct loci_lane *lane, struct loci_thread *self, struct loci_op *ops, int n,
                      loco_ack_t *ack)
 {
+    static const struct loci_reason why = {
+        .what = "room for a request", .peer = -1, .kind = LOCI_WAIT_ROOM,
+    };
     struct loco_runtime *rt = lane->thread->rt;
+    struct loci_watch watch = { .begun = false };
     unsigned rounds = 0;
     int status, done = 0, posted;
     uint64_t oldest, seq;
@@ -459,9 +463,13 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
         if (status == LOCO_ERR_AGAIN) {
             /* It may be full of what a thread that has gone did not poll. */
             loci_lane_poll(lane);
+            if (!watch.begun)
+                loci_watch_begin(rt, &why, &watch);
             loci_wait_round(rt, &rounds);
         }
     } while (status == LOCO_ERR_AGAIN);
+    if (watch.begun)
+        loci_watch_end(rt, &why, &watch);
     for (int i = done; i < n; i++)
         atomic_store_explicit(&ops[i].slot->seq, 0, memory_order_release);
     return status;

@@ -17,11 +17,14 @@
 #ifdef LOCO_SIM
 typedef uint64_t loci_counter;      /* no step of the simulation */
 #define LOCI_COUNT_MANY(counter, n) ((void)((counter) += (n)))
+#define LOCI_COUNT_IS(counter, n) ((void)((counter) = (n)))
 #define LOCI_COUNTED(counter) (counter)
 #else
 typedef _Atomic uint64_t loci_counter;
 #define LOCI_COUNT_MANY(counter, n)                                                               \
     ((void)atomic_fetch_add_explicit(&(counter), (n), memory_order_relaxed))
+#define LOCI_COUNT_IS(counter, n)                                                                 \
+    atomic_store_explicit(&(counter), (n), memory_order_relaxed)
 #define LOCI_COUNTED(counter) atomic_load_explicit(&(counter), memory_order_relaxed)
 #endif
 #define LOCI_COUNT_ONE(counter) LOCI_COUNT_MANY(counter, 1)

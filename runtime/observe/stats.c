@@ -32,9 +32,13 @@ const char *const loci_stats_path_names[LOCI_STATS_PATHS] = {
 };
 const char *const loci_wait_kind_names[LOCI_WAIT_KINDS] = {
     "other", "lock", "accumulate", "sync", "fence", "copy", "transaction",
-    "retry",
+    "retry", "room",
 };
 const char *const loci_stats_fence_names[LOCI_STATS_FENCES] = { "nothing", "ack", "place" };
+
+static const char *const outstanding_names[LOCI_STATS_OUTSTANDINGS] = {
+    "bound", "waited for others", "bounds tried",
+};
 
 static const char *const tcp_names[LOCI_STATS_TCPS] = {
     "connections made", "bytes sent", "bytes received", "requests served",
@@ -189,20 +193,6 @@ static void say_posted(struct text *t, const struct loco_runtime *rt)
     }
 }
 
-/* Always counted. */
-static void say_outstanding(struct text *t, const struct loco_runtime *rt)
-{
-    uint64_t waits = loci_credits_waits(rt);
-    uint32_t bound = atomic_load_explicit(&rt->credits.bound, memory_order_relaxed);
-
-    if (!rt->credits.on || (waits == 0 && bound == LOCI_CREDIT_NO_BOUND))
-        return;
-    say(t, "  %-28s %14s\n", "outstanding at the device", "requests");
-    if (bound != LOCI_CREDIT_NO_BOUND)
-        say(t, "    %-26s %14u\n", "bound", bound);
-    say(t, "    %-26s %14llu\n", "waited for others", (unsigned long long)waits);
-}
-
 #ifdef LOCO_COUNTERS
 static void say_counters(struct text *t, const struct loco_runtime *rt)
 {
@@ -242,7 +232,8 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
     say_block(&t, rt, "multicasts", "number", multicast_names, LOCI_STAT_MULTICAST,
               LOCI_STATS_MULTICASTS);
     say_posted(&t, rt);
-    say_outstanding(&t, rt);
+    say_block(&t, rt, "outstanding at the device", "requests", outstanding_names,
+              LOCI_STAT_OUTSTANDING, LOCI_STATS_OUTSTANDINGS);
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);
 #endif

@@ -52,6 +52,7 @@ enum loci_wait_kind {
     LOCI_WAIT_COPY,         /* a peer that copies its user memory for this process */
     LOCI_WAIT_TRANSACTION,  /* another's transaction on a store, or a pause before the next try */
     LOCI_WAIT_RETRY,        /* a pause before a word is swapped again that others have changed */
+    LOCI_WAIT_ROOM,         /* room for a request: on its connection, or LOCO_RDMA_OUTSTANDING */
     LOCI_WAIT_KINDS
 };
 
@@ -72,6 +73,14 @@ enum loci_stats_tcp {
     LOCI_STATS_TCP_SERVED,          /* requests of peers; of a long write, each piece */
     LOCI_STATS_TCP_BY_SERVICE,      /* of these, by the service thread; else by who waits */
     LOCI_STATS_TCPS
+};
+
+/* Outstanding requests at a device (move/credit.c). Always counted. */
+enum loci_stats_outstanding {
+    LOCI_STATS_BOUND,               /* of the process, now; 0: none */
+    LOCI_STATS_BOUND_WAITS,         /* posts that were not let through at first */
+    LOCI_STATS_BOUND_TRIALS,        /* bounds that LOCO_RDMA_OUTSTANDING=auto has tried */
+    LOCI_STATS_OUTSTANDINGS
 };
 
 /* Transactions on stores: first what loco_store_stats_t has (loco/store.h), in its order, then what
@@ -115,7 +124,8 @@ enum loci_stat {
     LOCI_STAT_WINDOWS_FREED,
     LOCI_STAT_REGISTRATIONS,        /* of the program's memory with a device; always counted */
     LOCI_STAT_REGISTRATIONS_KEPT,   /* needed, and there already */
-    LOCI_STAT_TCP,
+    LOCI_STAT_OUTSTANDING,
+    LOCI_STAT_TCP = LOCI_STAT_OUTSTANDING + LOCI_STATS_OUTSTANDINGS,
     LOCI_STAT_STORE = LOCI_STAT_TCP + LOCI_STATS_TCPS,
     LOCI_STAT_INDEX = LOCI_STAT_STORE + LOCI_STATS_STORES,
     LOCI_STAT_MULTICAST = LOCI_STAT_INDEX + LOCI_STATS_INDEXES,
@@ -132,6 +142,12 @@ extern const char *const loci_stats_fence_names[LOCI_STATS_FENCES];
 static inline void loci_stats_add(loci_counter *stats, int which, uint64_t n)
 {
     LOCI_COUNT_MANY(stats[which], n);
+}
+
+/* Of a number that is no count, but a state. */
+static inline void loci_stats_set(loci_counter *stats, int which, uint64_t value)
+{
+    LOCI_COUNT_IS(stats[which], value);
 }
 
 static inline uint64_t loci_stats_get(const loci_counter *stats, int which)

@@ -59,7 +59,7 @@ Test(credit, bounds_requests)
     loci_credit_give(&threads[0], 8, true, false);
     cr_assert_not(loci_credit_is_short(&threads[0]));
     cr_assert_eq(take_all(&threads[0], 8, true, 100), 1);
-    cr_assert_eq(loci_credits_waits(&rt), 2);
+    cr_assert_eq(loci_stats_get(rt.stats, LOCI_STAT_OUTSTANDING + LOCI_STATS_BOUND_WAITS), 2);
 }
 
 Test(credit, bounds_bytes)
