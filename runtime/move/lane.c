@@ -71,22 +71,6 @@ static void put_lane(struct loci_lane *lane)
     pthread_mutex_unlock(&thread->rt->peers_lock);
 }
 
-/* Whose lane it is to be. */
-static void choose_way(struct loco_runtime *rt, struct loci_lane *lane)
-{
-    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
-    bool other = detour != NULL && detour->takes(detour->way.fabric, lane->peer);
-
-    atomic_store_explicit(&lane->way, other ? &detour->way : &rt->way, memory_order_release);
-}
-
-static int open_way(struct loci_lane *lane)
-{
-    const struct loci_way *way = loci_lane_way(lane);
-
-    return way->ops->lane_open != NULL ? way->ops->lane_open(way->fabric, lane) : LOCO_OK;
-}
-
 struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status)
 {
     struct loco_runtime *rt = thread->rt;
@@ -96,11 +80,12 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
         *status = LOCO_ERR_NO_MEMORY;
         return NULL;
     }
-    choose_way(rt, lane);
-    *status = open_way(lane);
-    if (*status != LOCO_OK) {
-        put_lane(lane);
-        return NULL;
+    if (rt->ops->lane_open != NULL) {
+        *status = rt->ops->lane_open(rt->fabric, lane);
+        if (*status != LOCO_OK) {
+            put_lane(lane);
+            return NULL;
+        }
     }
     atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
     atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_relaxed);
@@ -119,14 +104,12 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
 int loci_lane_poll(struct loci_lane *lane)
 {
     struct loco_runtime *rt = lane->thread->rt;
-    const struct loci_way *way;
     int n;
 
-    if (rt->ops->synchronous || lane->synchronous)
+    if (rt->ops->synchronous || lane->synchronous || rt->ops->poll == NULL)
         return 0;
     loci_lock_take(&lane->thread->lock);
-    way = loci_lane_way(lane);
-    n = way->ops->poll != NULL ? way->ops->poll(way->fabric, lane) : 0;
+    n = rt->ops->poll(rt->fabric, lane);
     loci_lock_give(&lane->thread->lock);
     return n;
 }
@@ -243,7 +226,7 @@ static bool may_mend(const struct loci_lane *lane)
     int failed = atomic_load_explicit(&lane->failed, memory_order_relaxed);
 
     return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD
-           && loci_lane_way(lane)->ops->lane_mend != NULL;
+           && lane->thread->rt->ops->lane_mend != NULL;
 }
 
 /* Under the lock. */
@@ -274,8 +257,8 @@ void loci_lane_told(struct loci_lane *lane)
 static int is_anew(void *arg)
 {
     struct loci_lane *lane = arg;
-    const struct loci_way *way = loci_lane_way(lane);
-    int status = way->ops->lane_mend(way->fabric, lane);
+    struct loco_runtime *rt = lane->thread->rt;
+    int status = rt->ops->lane_mend(rt->fabric, lane);
 
     if (status == LOCO_ERR_AGAIN)
         loci_lane_poll(lane);       /* it may be another thread's */
@@ -412,32 +395,22 @@ static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int
         raise_to(&lane->placing, places_of(&ops[n - 1]));
 }
 
-/* Under the lock. */
-static int post_now(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
-{
-    const struct loci_way *way = loci_lane_way(lane);
-    int status;
-
-    count_before_post(lane, ops, n);
-    status = way->ops->post(way->fabric, lane, ops, n, posted);
-    raise_placing(lane, ops, *posted);
-    count_reads(lane, ops, *posted);
-    return status;
-}
-
 static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
 {
+    struct loco_runtime *rt = lane->thread->rt;
     int status;
 
     *posted = 0;
     loci_lock_take(&lane->thread->lock);
     status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
-    if (status != LOCO_OK)
+    if (status == LOCO_OK) {
+        count_before_post(lane, ops, n);
+        status = rt->ops->post(rt->fabric, lane, ops, n, posted);
+        raise_placing(lane, ops, *posted);
+        count_reads(lane, ops, *posted);
+    } else {
         tell_loss(lane, false);
-    else if (lane->moving)
-        status = LOCO_ERR_AGAIN;
-    else
-        status = post_now(lane, ops, n, posted);
+    }
     loci_lock_give(&lane->thread->lock);
     return status;
 }
@@ -506,14 +479,13 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
  * this returns. */
 static int write_at_once(struct loci_lane *lane, struct loci_op *op)
 {
-    const struct loci_way *way = loci_lane_way(lane);
+    struct loco_runtime *rt = lane->thread->rt;
     uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed) + 1;
     int status = LOCO_ERR_AGAIN;
 
     op->places = number_write(lane, written);
-    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK && !lane->moving
-        && way->ops->write != NULL)
-        status = way->ops->write(way->fabric, lane, op);
+    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK)
+        status = rt->ops->write(rt->fabric, lane, op);
     if (status != LOCO_OK)
         return status;
     atomic_store_explicit(&lane->written, written, memory_order_release);
@@ -527,7 +499,7 @@ int loci_lane_write(struct loci_lane *lane, struct loci_op *op)
     struct loco_runtime *rt = lane->thread->rt;
     int status;
 
-    if (loci_lane_way(lane)->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
+    if (rt->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
         return LOCO_ERR_AGAIN;
     loci_lock_take(&lane->thread->lock);
     status = write_at_once(lane, op);
@@ -557,131 +529,4 @@ int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loc
     int status = n == 1 ? loci_lane_post(lane, ops, ack) : post_all(lane, ops, n, ack);
 
     return status < 0 ? status : LOCO_OK;
-}
-
-/* ---- posting without waiting ---- */
-
-int loci_lane_try(struct loci_lane *lane, struct loci_op *op)
-{
-    int posted, status;
-
-    if (!loci_peer_alive(lane->thread->rt, lane->peer->index))
-        return LOCO_ERR_PEER_DEAD;
-    status = try_post(lane, op, 1, &posted);
-    return posted == 0 && may_mend(lane) ? LOCO_ERR_AGAIN : status;
-}
-
-int loci_lane_try_mend(struct loci_lane *lane)
-{
-    int status;
-
-    if (!may_mend(lane))
-        return atomic_load_explicit(&lane->failed, memory_order_relaxed);
-    loci_lane_told(lane);
-    status = loci_lane_way(lane)->ops->lane_mend(loci_lane_way(lane)->fabric, lane);
-    if (status != LOCO_OK)
-        return status;
-    loci_lock_take(&lane->thread->lock);
-    atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
-    atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
-    loci_lock_give(&lane->thread->lock);
-    return LOCO_OK;
-}
-
-/* ---- moving ----
- *
- * While `moving` is set nothing is posted, so the place that is posted first is the lane's last
- * operation: when it is complete all before it are, and what they wrote is placed. Then nothing is
- * in flight, and no order is left that the other way would have to keep. */
-
-static bool begin_moving(struct loci_lane *lane)
-{
-    bool begins;
-
-    loci_lock_take(&lane->thread->lock);
-    begins = !lane->moving
-             && atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK;
-    lane->moving = lane->moving || begins;
-    loci_lock_give(&lane->thread->lock);
-    return begins;
-}
-
-static int post_last(struct loci_lane *lane, struct loci_op *op)
-{
-    unsigned rounds = 0;
-    int posted, status;
-
-    do {
-        status = loci_peer_alive(lane->thread->rt, lane->peer->index) ? LOCO_OK
-                                                                      : LOCO_ERR_PEER_DEAD;
-        loci_lock_take(&lane->thread->lock);
-        if (status == LOCO_OK)
-            status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
-        if (status == LOCO_OK)
-            status = post_now(lane, op, 1, &posted);
-        loci_lock_give(&lane->thread->lock);
-        if (status == LOCO_ERR_AGAIN) {
-            loci_lane_poll(lane);
-            loci_wait_round(lane->thread->rt, &rounds);
-        }
-    } while (status == LOCO_ERR_AGAIN);
-    return status;
-}
-
-/* All that was posted is complete, and placed. */
-static int finish_old_way(struct loci_lane *lane)
-{
-    struct loco_runtime *rt = lane->thread->rt;
-    struct loci_thread *self = loci_self(rt);
-    struct loci_op op = { .kind = LOCI_PLACE };
-    loco_ack_t ack = LOCO_ACK_INIT;
-    uint64_t seq;
-    int status;
-
-    if (self == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    op.slot = loci_slot_take(self, lane);
-    seq = self->seq;
-    status = post_last(lane, &op);
-    settle(lane, self, seq, seq, &op, status >= 0, &ack);
-    if (status < 0)
-        atomic_store_explicit(&op.slot->seq, 0, memory_order_release);
-    return status == LOCO_IN_PROGRESS ? loco_ack_wait(rt, &ack) : status;
-}
-
-/* Under the lock. A lane that cannot go either way has failed. */
-static int change_way(struct loci_lane *lane, const struct loci_way *way)
-{
-    const struct loci_way *old = loci_lane_way(lane);
-    int status, none = LOCO_OK, again;
-
-    if (old->ops->lane_close != NULL)
-        old->ops->lane_close(old->fabric, lane);
-    lane->fabric_data = NULL;
-    atomic_store_explicit(&lane->way, way, memory_order_release);
-    status = open_way(lane);
-    if (status == LOCO_OK)
-        return status;
-    atomic_store_explicit(&lane->way, old, memory_order_release);
-    again = open_way(lane);
-    if (again != LOCO_OK)
-        atomic_compare_exchange_strong(&lane->failed, &none, LOCO_ERR_PEER_DEAD);
-    return status;
-}
-
-int loci_lane_move(struct loci_lane *lane, const struct loci_way *way)
-{
-    int status;
-
-    if (!begin_moving(lane))
-        return LOCO_ERR_STATE;
-    status = finish_old_way(lane);
-    loci_lock_take(&lane->thread->lock);
-    if (status == LOCO_OK)
-        status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
-    if (status == LOCO_OK)
-        status = change_way(lane, way);
-    lane->moving = false;
-    loci_lock_give(&lane->thread->lock);
-    return status;
 }
