@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* A client of a pool over several machines, for the part "pools".
+ *
+ *     pools put POOL STORE HOST KEYS     puts so many keys into the store's tree, which is made at
+ *                                        HOST if it is not there
+ *     pools check POOL STORE KEYS        they are there, and no others
+ *     pools visit POOL STORE KEY         puts a key, gets it and deletes it
+ *     pools hold POOL STORE SECONDS      puts one key again and again, says "in" once it has, and
+ *                                        how it ended: that should be LOCO_ERR_PEER_DEAD
+ *     pools remove POOL STORE */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <loco/loco.h>
+
+#include "run.h"
+
+#define BYTES (UINT64_C(16) << 20)
+#define OTHERS UINT64_C(1) << 60        /* keys of visitors */
+
+struct client {
+    loco_runtime_t *rt;
+    loco_pool_t *pool;
+    loco_store_t *store;
+    loco_tx_t *tx;
+    loco_tree_t *tree;
+};
+
+static int failed(const char *what, int status)
+{
+    printf("%s: %s\n", what, loco_strerror(status));
+    return 1;
+}
+
+static int come(const char *pool, struct client *c)
+{
+    int status = loco_runtime_attach(pool, NULL, &c->rt);
+
+    return status == LOCO_OK ? loco_pool_open(c->rt, pool, &c->pool) : status;
+}
+
+static int use(const char *store, const char *host, struct client *c)
+{
+    const loco_store_options_t how = { .bytes = BYTES, .objects = BYTES / 128, .threads = 1,
+                                       .host = host };
+    int status = loco_store_open(c->pool, store, host != NULL ? &how : NULL, &c->store);
+
+    if (status == LOCO_OK)
+        status = loco_tx_open(c->store, &c->tx);
+    return status != LOCO_OK ? status
+           : loco_tree_open(c->tx, loco_store_root(c->store, 0), NULL, &c->tree);
+}
+
+static void leave(struct client *c)
+{
+    loco_tree_close(c->tree);
+    loco_tx_close(c->tx);
+    loco_store_destroy(c->store);
+    loco_pool_close(c->pool);
+    loco_runtime_close(c->rt);
+}
+
+static int put(struct client *c, uint64_t n)
+{
+    unsigned char room[8];
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; i < n && status == LOCO_OK; i++)
+        status = loco_tree_put(c->tree, loco_key64(i, room), loco_bytes(&i, sizeof i));
+    return status == LOCO_OK ? 0 : failed("put", status);
+}
+
+static int check(struct client *c, uint64_t n)
+{
+    unsigned char room[8];
+    uint64_t value, wrong = 0;
+    size_t len;
+
+    for (uint64_t i = 0; i < n; i++) {
+        int status = loco_tree_get(c->tree, loco_key64(i, room), &value, sizeof value, &len);
+
+        if (status != LOCO_OK && status != LOCO_ERR_NOT_FOUND)
+            return failed("get", status);
+        wrong += status != LOCO_OK || value != i;
+    }
+    wrong += loco_tree_get(c->tree, loco_key64(n, room), &value, sizeof value, &len)
+             != LOCO_ERR_NOT_FOUND;
+    if (wrong > 0)
+        printf("%llu of %llu keys are wrong\n", (unsigned long long)wrong, (unsigned long long)n);
+    return wrong > 0;
+}
+
+static int visit(struct client *c, uint64_t i)
+{
+    unsigned char room[8];
+    uint64_t value = 0;
+    loco_bytes_t key = loco_key64(OTHERS | i, room);
+    size_t len;
+    int status = loco_tree_put(c->tree, key, loco_bytes(&i, sizeof i));
+
+    if (status == LOCO_OK)
+        status = loco_tree_get(c->tree, key, &value, sizeof value, &len);
+    if (status == LOCO_OK && value != i)
+        status = LOCO_ERR_DIFFERS;
+    if (status == LOCO_OK)
+        status = loco_tree_delete(c->tree, key);
+    return status == LOCO_OK ? 0 : failed("visit", status);
+}
+
+static int hold(struct client *c, uint64_t seconds)
+{
+    int64_t begun = run_now(), last = begun;
+    uint64_t calls = 0;
+    int status = visit(c, 7) == 0 ? LOCO_OK : LOCO_ERR_STATE;
+
+    printf("in\n");
+    fflush(stdout);
+    while (status == LOCO_OK && run_now() - begun < (int64_t)seconds * 1000000000) {
+        last = run_now();
+        status = visit(c, calls++ % 1000) == 0 ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+    }
+    printf("told after %.0f ms, %llu calls, by %s\n", (double)(run_now() - last) / 1e6,
+           (unsigned long long)calls, loco_strerror(status));
+    return status != LOCO_ERR_PEER_DEAD;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 3 ? argv[1] : "";
+    uint64_t n = argc > 4 ? strtoull(argv[argc - 1], NULL, 10) : 0;
+    struct client c = { 0 };
+    int status, result;
+
+    if (argc < 4)
+        return 2;
+    status = come(argv[2], &c);
+    if (status != LOCO_OK)
+        return failed("coming", status);
+    if (strcmp(what, "remove") == 0) {
+        status = loco_pool_remove(c.pool, argv[3]);
+        result = status == LOCO_OK ? 0 : failed("removing", status);
+        leave(&c);
+        return result;
+    }
+    status = use(argv[3], strcmp(what, "put") == 0 ? argv[4] : NULL, &c);
+    if (status != LOCO_OK) {
+        result = failed("opening", status);
+        leave(&c);
+        return result;
+    }
+    result = strcmp(what, "put") == 0 ? put(&c, n)
+             : strcmp(what, "check") == 0 ? check(&c, n)
+             : strcmp(what, "visit") == 0 ? visit(&c, n)
+             : strcmp(what, "hold") == 0 ? hold(&c, n) : 2;
+    leave(&c);
+    return result;
+}
