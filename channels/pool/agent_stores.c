@@ -62,23 +62,16 @@ static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *
     return true;
 }
 
-/* What others have to know to use it. */
-static void describe(const struct loco_agent *a, const struct loci_kept *k,
-                     const loco_store_options_t *o, struct loci_record *record)
+static int publish(struct loco_agent *a, struct loci_kept *k, const loco_store_options_t *o)
 {
-    *record = (struct loci_record){
-        .members = (uint64_t)a->places + 1, .domain = k->store->ep->domain, .bytes = o->bytes,
+    struct loci_record record = {
+        .number = ++a->numbers, .members = (uint64_t)a->places + 1, .bytes = o->bytes,
         .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
     };
-    memcpy(record->name, k->name, sizeof record->name);
-    loci_hosted_keys(k->store->ep, record->key);
-}
 
-/* Of words that processes of other machines change, too. */
-static enum loci_domain domain_of(const struct loco_agent *a)
-{
-    return !a->several ? LOCI_DOMAIN_CPU
-           : a->rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
+    memcpy(record.name, k->name, sizeof record.name);
+    loci_hosted_keys(k->store->ep, record.key);
+    return loci_catalog_enter(loci_mem_ptr(&a->directory), &record);
 }
 
 static int make_kept(struct loco_agent *a, const char *name, const loco_store_options_t *o,
@@ -90,13 +83,16 @@ static int make_kept(struct loco_agent *a, const char *name, const loco_store_op
     if (status != LOCO_OK)
         return status;
     snprintf(k->name, sizeof k->name, "%s", name);
-    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, domain_of(a),
+    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, LOCI_DOMAIN_CPU,
                              &k->store);
     free(group.peer);
     if (status != LOCO_OK)
         return status;
     k->bytes = bytes_of(k->store);
-    return LOCO_OK;
+    status = publish(a, k, o);
+    if (status != LOCO_OK)
+        loco_store_destroy(k->store);
+    return status;
 }
 
 static int make(struct loci_agent_job *job)
@@ -110,6 +106,11 @@ static int make(struct loci_agent_job *job)
     struct loci_kept *k;
     int status;
 
+    if (find(a, r->name) != NULL)
+        return LOCO_OK;
+    if (atomic_load(&a->stores) >= LOCO_POOL_STORES_MAX)
+        return refuse(job, LOCO_ERR_FULL, "there are %d stores, which is the most",
+                      LOCO_POOL_STORES_MAX);
     status = loci_store_complete(a->rt, r->name, a->places + 1, &o, &o);
     if (status != LOCO_OK)
         return refuse(job, status, "the options make no sense for a pool of %d places: bytes %llu, "
@@ -127,7 +128,6 @@ static int make(struct loci_agent_job *job)
         return refuse(job, status, "the agent cannot make it: %s; its log says more",
                       loco_strerror(status));
     }
-    describe(a, k, &o, &job->record);
     k->next = a->kept;
     a->kept = k;
     atomic_fetch_add(&a->stores, 1);
@@ -145,9 +145,11 @@ static int remove_kept(struct loci_agent_job *job)
 
     if (k == NULL || users == NULL) {
         free(users);
-        return k != NULL ? LOCO_ERR_NO_MEMORY : LOCO_ERR_NOT_FOUND;
+        return k != NULL ? LOCO_ERR_NO_MEMORY
+               : refuse(job, LOCO_ERR_NOT_FOUND, "there is no such store in the pool");
     }
-    /* Who has come since the first thread took it out of the directory does not find it. */
+    /* Who comes after that does not find it. */
+    loci_catalog_remove(loci_mem_ptr(&a->directory), k->name);
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < a->places; i++)
         users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;
@@ -222,10 +224,18 @@ static void job_end(struct loci_errand *errand)
     loci_agent_done((struct loci_agent_job *)errand);
 }
 
-void loci_agent_send_job(struct loci_agent_job *job)
+void loci_agent_send_job(struct loco_agent *a, uint64_t client,
+                         const struct loci_pool_request *request)
 {
+    struct loci_agent_job *job = calloc(1, sizeof *job);
+
+    if (job == NULL)
+        return;                         /* it gets no answer, but by the end of its connection */
     job->errand = (struct loci_errand){ .step = job_step, .end = job_end };
-    loci_errands_send(&job->agent->errands, &job->errand);
+    job->agent = a;
+    job->client = client;
+    job->request = *request;
+    loci_errands_send(&a->errands, &job->errand);
 }
 
 /* ---- places ---- */
