@@ -36,7 +36,8 @@ void loci_mc_add_told(struct loco_multicast *m, int rank)
 
 /* Each begins behind itself, so that not all wait for the same member's port. Beside the order of
  * ranks, all sending, 100 slots (multicast_sim --post 240 --messages 8000, five windows or more): 8
- * members of 10 KiB 14.0 GB/s for 12.9; 16 of 128 bytes 1.82 for 1.76; 16 of 10 KiB 9.6 for 12.0. */
+ * members of 10 KiB 14.0 GB/s for 12.9; 16 of 128 bytes 1.82 for 1.76; 16 of 10 KiB 9.6 for
+ * 12.0. */
 static void look_at_all(struct loco_multicast *m)
 {
     for (int i = 1; i < m->size; i++) {
