@@ -8,7 +8,6 @@
 
 #include "resident.h"
 
-/* Of /proc/self/smaps_rollup, in bytes. Pss: what is shared is divided among those who share. */
 uint64_t resident(void)
 {
     FILE *f = fopen("/proc/self/smaps_rollup", "r");

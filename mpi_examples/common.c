@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CACHE_LINE = 64 };
@@ -130,6 +131,27 @@ void ex_check(int rc, const char *what)
         return;
     MPI_Error_string(rc, text, &length);
     ex_abort("%s: %s", what, text);
+}
+
+int64_t ex_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Its high half times the range. */
+uint32_t ex_random_below(uint64_t *state, int64_t range)
+{
+    uint64_t x = *state;
+
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    x = (x * UINT64_C(0x2545f4914f6cdd1d)) >> 32;
+    return (uint32_t)((x * (uint64_t)range) >> 32);
 }
 
 void *ex_memory(size_t n, size_t bytes)

@@ -37,6 +37,12 @@ void ex_init(int *argc, char ***argv, int level);
 int ex_rank(void);
 int ex_size(void);
 
+/* Nanoseconds of a clock that only goes on. */
+int64_t ex_now(void);
+
+/* The next random number below `range`, by xorshift64*; `*state` is not 0. */
+uint32_t ex_random_below(uint64_t *state, int64_t range);
+
 /* Of this process, of all its threads, so far. */
 double ex_cpu_seconds(void);
 

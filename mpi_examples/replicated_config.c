@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <loco/loco.h>
@@ -45,7 +44,7 @@ static const char help[] =
     "Exit status: 0, 1 if the copies differ or a call failed, 2 on wrong use.\n";
 
 enum { MESSAGE_BYTES = sizeof(struct settings_change) + SETTINGS_NAME + SETTINGS_VALUE,
-       OPS_PER_LOOK = 64, LINE_BYTES = 1024 };
+       OPS_PER_LOOK = 64, TIMES = 65536, LINE_BYTES = 1024 };
 
 struct options {
     const char *file;
@@ -65,7 +64,7 @@ struct job {
     uint64_t random;
     uint64_t sent, number;
     uint64_t reads, set, counted, late, torn;
-    int64_t *took;                      /* ns, of the counts */
+    int64_t *took;                      /* ns, of the last TIMES counts */
     double seconds;
 };
 
@@ -73,26 +72,6 @@ static void check(int status, const char *what)
 {
     if (status != LOCO_OK)
         ex_abort("%s: %s", what, loco_strerror(status));
-}
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static uint32_t random_below(struct job *j, int64_t range)
-{
-    uint64_t x = j->random;
-
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    j->random = x;
-    x = (x * UINT64_C(0x2545f4914f6cdd1d)) >> 32;
-    return (uint32_t)((x * (uint64_t)range) >> 32);
 }
 
 /* ---- changing ---- */
@@ -150,7 +129,7 @@ static bool set_if(struct job *j, const char *name, const char *value, uint64_t 
 static void count_up(struct job *j, const char *name)
 {
     char value[SETTINGS_VALUE + 1] = "0", next[32];
-    int64_t start = now();
+    int64_t start = ex_now();
     uint64_t version;
 
     for (;;) {
@@ -160,7 +139,7 @@ static void count_up(struct job *j, const char *name)
             break;
         j->late++;
     }
-    j->took[j->counted++ & (OPS_PER_LOOK * 1024 - 1)] = now() - start;
+    j->took[j->counted++ % TIMES] = ex_now() - start;
 }
 
 /* ---- the file ---- */
@@ -232,7 +211,7 @@ static void read_or_set(struct job *j, bool change)
 {
     char name[SETTINGS_NAME], value[SETTINGS_VALUE + 1];
 
-    snprintf(name, sizeof(name), "setting.%u", random_below(j, j->o->settings));
+    snprintf(name, sizeof(name), "setting.%u", ex_random_below(&j->random, j->o->settings));
     if (change) {
         make_value(j->random % 1000000, value);
         set(j, name, value);
@@ -247,22 +226,22 @@ static void read_or_set(struct job *j, bool change)
 static void operate(struct job *j)
 {
     const struct options *o = j->o;
-    int64_t start = now(), end = start + (int64_t)(o->seconds * 1e9);
+    int64_t start = ex_now(), end = start + (int64_t)(o->seconds * 1e9);
     char name[SETTINGS_NAME];
 
     for (uint64_t i = 0; o->seconds > 0; i++) {
-        int64_t which = random_below(j, 1000);
+        int64_t which = ex_random_below(&j->random, 1000);
 
-        if (i % OPS_PER_LOOK == 0 && now() >= end)
+        if (i % OPS_PER_LOOK == 0 && ex_now() >= end)
             break;
         if (which < o->counting) {
-            snprintf(name, sizeof(name), "count.%u", random_below(j, o->counts));
+            snprintf(name, sizeof(name), "count.%u", ex_random_below(&j->random, o->counts));
             count_up(j, name);
         } else {
             read_or_set(j, which < o->counting + o->changes);
         }
     }
-    j->seconds = (double)(now() - start) / 1e9;
+    j->seconds = (double)(ex_now() - start) / 1e9;
 }
 
 /* A rank learns from the changes themselves that they have ended: nobody waits in MPI, which does
@@ -332,7 +311,7 @@ static int by_size(const void *a, const void *b)
 
 static double microseconds(struct job *j, int percent)
 {
-    uint64_t room = OPS_PER_LOOK * 1024, n = j->counted < room ? j->counted : room;
+    uint64_t n = j->counted < TIMES ? j->counted : TIMES;
 
     if (n == 0)
         return 0;
@@ -422,7 +401,7 @@ static void open_job(struct job *j, const struct options *o)
     *j = (struct job){ .o = o };
     settings_open(&j->copy, (uint64_t)(o->settings + o->counts) + 10000,
                   ex_rank() == ex_size() - 1 ? o->spoil : SETTINGS_RIGHT);
-    j->took = ex_memory(OPS_PER_LOOK * 1024, sizeof(*j->took));
+    j->took = ex_memory(TIMES, sizeof(*j->took));
     j->random = ((uint64_t)o->seed * 1000003 + (uint64_t)ex_rank() + 1) *
                 UINT64_C(0x9e3779b97f4a7c15) | 1;
     check(loco_runtime_open_mpi(MPI_COMM_WORLD, &j->rt), "loco_runtime_open_mpi");

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <loco/loco.h>
@@ -89,14 +88,6 @@ static void check(int status, const char *what)
         ex_abort("%s: %s", what, loco_strerror(status));
 }
 
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* ---- sending ---- */
 
 /* The journal has ended: say what this rank has, and leave. */
@@ -126,19 +117,6 @@ static _Noreturn void journal_ended(struct job *j, int status)
     _exit(EX_WRONG);
 }
 
-/* xorshift64*, and its high half times the range. */
-static uint32_t random_below(struct job *j, int64_t range)
-{
-    uint64_t x = j->random;
-
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    j->random = x;
-    x = (x * UINT64_C(0x2545f4914f6cdd1d)) >> 32;
-    return (uint32_t)((x * (uint64_t)range) >> 32);
-}
-
 static void post(struct job *j, struct log_entry e)
 {
     int status;
@@ -152,10 +130,10 @@ static void post(struct job *j, struct log_entry e)
 
 static void post_transfer(struct job *j)
 {
-    struct log_entry e = { .amount = 1 + random_below(j, MOST_AMOUNT) };
+    struct log_entry e = { .amount = 1 + ex_random_below(&j->random, MOST_AMOUNT) };
 
-    e.from = random_below(j, j->o->accounts);
-    e.to = random_below(j, j->o->accounts - 1);
+    e.from = ex_random_below(&j->random, j->o->accounts);
+    e.to = ex_random_below(&j->random, j->o->accounts - 1);
     e.to += e.to >= e.from;
     post(j, e);
 }
@@ -168,7 +146,7 @@ static void post_end(struct job *j)
 static void say(struct job *j, struct ex_progress *progress, int64_t start)
 {
     ex_progress_say(progress, "%.1f s, %.2f million entries applied",
-                    (double)(now() - start) / 1e9, (double)atomic_load(&j->copy.applied) / 1e6);
+                    (double)(ex_now() - start) / 1e9, (double)atomic_load(&j->copy.applied) / 1e6);
 }
 
 static void send_transfers(struct job *j, struct ex_progress *progress, int64_t start)
@@ -178,7 +156,7 @@ static void send_transfers(struct job *j, struct ex_progress *progress, int64_t 
     for (int64_t i = 0; o->ops == 0 || i < o->ops; i++) {
         if (i % OPS_PER_LOOK == 0) {
             say(j, progress, start);
-            if (o->ops == 0 && (double)(now() - start) / 1e9 >= o->seconds)
+            if (o->ops == 0 && (double)(ex_now() - start) / 1e9 >= o->seconds)
                 break;
         }
         post_transfer(j);
@@ -211,14 +189,14 @@ static void send_singles(struct job *j, struct result *r)
     int64_t *took = ex_memory((size_t)n + 1, sizeof(*took));
 
     for (int64_t i = 0; i < n; i++) {
-        int64_t start = now();
+        int64_t start = ex_now();
         int status;
 
         post_transfer(j);
         status = loco_multicast_wait_delivered(j->journal, j->number);
         if (status != LOCO_OK)
             journal_ended(j, status);
-        took[i] = now() - start;
+        took[i] = ex_now() - start;
     }
     post_end(j);
     qsort(took, (size_t)n, sizeof(*took), by_size);
@@ -235,11 +213,11 @@ static void run(struct job *j, struct result *r)
 
     ex_progress_init(&progress, j->o->progress);
     ex_check(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
-    start = now();
+    start = ex_now();
     if (ex_rank() < j->senders)
         send_transfers(j, &progress, start);
     await_ends(j, j->senders, &progress, start);
-    mine = (double)(now() - start) / 1e9;
+    mine = (double)(ex_now() - start) / 1e9;
     if (ex_rank() == 0)
         send_singles(j, r);
     await_ends(j, j->senders + 1, &progress, start);
