@@ -159,7 +159,7 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
     atomic_fetch_add(&a->clients_now, 1);
     reply->place = c->place;
     reply->address = a->rt->address;
-    reply->directory = a->directory.key;
+    reply->directory = a->table.key;
 }
 
 /* From the credentials of the connection, which are of who made it. */
@@ -446,12 +446,39 @@ static void free_agent(struct loco_agent *a)
     close_fd(a->epoll_fd);
     close_fd(a->event_fd);
     loci_agent_free_stores(a);
-    if (a->directory.key.kind != LOCI_MEM_NONE)
-        loci_free(a->rt, &a->directory);
+    loci_directory_close(&a->directory);
+    if (a->table.key.kind != LOCI_MEM_NONE)
+        loci_free(a->rt, &a->table);
     close_fd(a->lock_fd);               /* last: the next agent may come now */
     pthread_mutex_destroy(&a->lock);
     free(a->seat);
     free(a);
+}
+
+/* There are no other agents to be told, and a name is this one's as soon as it asks. */
+static void tell_nobody(void *ctx, int agent, const struct loci_news *news)
+{
+    (void)ctx;
+    (void)agent;
+    (void)news;
+}
+
+static void claimed(void *ctx, uint64_t claim, int status)
+{
+    (void)ctx;
+    (void)claim;
+    (void)status;
+}
+
+static void open_directory(struct loco_agent *a)
+{
+    static const struct loci_directory_ops ops = { .send = tell_nobody, .claimed = claimed };
+    const struct loci_agent_record self = {
+        .identity = a->rt->address.identity, .node = a->rt->address.node,
+        .carrier = a->rt->address.carrier, .pid = (uint64_t)getpid(),
+    };
+
+    loci_directory_open(&a->directory, a->rt, loci_mem_ptr(&a->table), &self, &ops, a);
 }
 
 static int open_agent(struct loco_agent *a)
@@ -461,10 +488,11 @@ static int open_agent(struct loco_agent *a)
     if (status == LOCO_OK)
         status = be_the_one(a);
     if (status == LOCO_OK)
-        status = loci_alloc(a->rt, LOCI_CATALOG_BYTES, 0, &a->directory);
-    if (status == LOCO_OK)
-        status = listen_there(a);
-    return status;
+        status = loci_alloc(a->rt, LOCI_CATALOG_BYTES, 0, &a->table);
+    if (status != LOCO_OK)
+        return status;
+    open_directory(a);
+    return listen_there(a);
 }
 
 int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_agent_t **out)

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "catalog.h"
+#include "pool_directory.h"
 #include "messages.h"
 #include "pool.h"
 #include "store/store_life.h"
@@ -59,7 +59,8 @@ struct loco_agent {
     int places;
     struct loci_pool_path path;
     int lock_fd, listen_fd, epoll_fd, event_fd;
-    struct loci_mem directory;
+    struct loci_mem table;              /* the directory's, */
+    struct loci_directory directory;    /* which is the errands' thread's */
     struct loci_worker *worker;
     struct loci_errands errands;
     struct loci_agent_client *clients;  /* the first thread's, as the next */
@@ -76,7 +77,6 @@ struct loco_agent {
     _Atomic uint64_t clients_now, leaving, died, cleaned, stores, removed, bytes, refused;
 
     struct loci_kept *kept;             /* the errands' thread's */
-    uint64_t numbers;                   /* of stores so far */
 };
 
 /* agent.c: wake the first thread. */

@@ -65,13 +65,18 @@ static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *
 static int publish(struct loco_agent *a, struct loci_kept *k, const loco_store_options_t *o)
 {
     struct loci_record record = {
-        .number = ++a->numbers, .members = (uint64_t)a->places + 1, .bytes = o->bytes,
+        .members = (uint64_t)a->places + 1, .domain = LOCI_DOMAIN_CPU, .bytes = o->bytes,
         .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
     };
 
+    uint64_t claim;
+    int status = loci_directory_claim(&a->directory, k->name, &claim);
+
+    if (status != LOCO_OK)
+        return status;
     memcpy(record.name, k->name, sizeof record.name);
     loci_hosted_keys(k->store->ep, record.key);
-    return loci_catalog_enter(loci_mem_ptr(&a->directory), &record);
+    return loci_directory_made(&a->directory, claim, &record);
 }
 
 static int make_kept(struct loco_agent *a, const char *name, const loco_store_options_t *o,
@@ -149,7 +154,7 @@ static int remove_kept(struct loci_agent_job *job)
                : refuse(job, LOCO_ERR_NOT_FOUND, "there is no such store in the pool");
     }
     /* Who comes after that does not find it. */
-    loci_catalog_remove(loci_mem_ptr(&a->directory), k->name);
+    (void)loci_directory_remove(&a->directory, k->name);
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < a->places; i++)
         users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;

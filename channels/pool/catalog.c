@@ -4,16 +4,10 @@
 
 #include "config.h"
 
-#include <stddef.h>
 #include <string.h>
 
-#include "base/sum.h"
 #include "catalog.h"
-#include "move/rma.h"
 #include "observe/mistake.h"
-#include "wait.h"
-
-#define BODY offsetof(struct loci_record, sum)      /* what follows the version */
 
 int loci_catalog_check_name(loco_runtime_t *rt, const char *call, const char *name)
 {
@@ -25,7 +19,7 @@ int loci_catalog_check_name(loco_runtime_t *rt, const char *call, const char *na
                           LOCI_CATALOG_NAME - 1);
 }
 
-static uint64_t hash_of(const char *name)
+uint64_t loci_catalog_hash(const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
@@ -34,134 +28,85 @@ static uint64_t hash_of(const char *name)
     return hash % LOCI_CATALOG_RECORDS;
 }
 
-static uint64_t sum_of(const struct loci_record *record)
+bool loci_catalog_is_before(const struct loci_record *a, const struct loci_record *b)
 {
-    const size_t first = offsetof(struct loci_record, number) / 8;
-    uint64_t word[sizeof *record / 8];
-    struct loci_sum sum;
-
-    memcpy(word, record, sizeof word);
-    loci_sum_begin(&sum, 0);
-    for (size_t i = first; i < sizeof *record / 8; i++)
-        loci_sum_add(&sum, i - first, word[i]);
-    return loci_sum_end(&sum);
+    return a->lost != b->lost ? b->lost != 0 : a->host < b->host;
 }
 
-/* ---- the agent's ---- */
-
-static unsigned char *at(unsigned char *table, uint64_t i)
-{
-    return table + i % LOCI_CATALOG_RECORDS * sizeof(struct loci_record);
-}
-
-/* Readers see an odd version while the rest changes: release before it, and acquire behind. */
-static void put(unsigned char *place, const struct loci_record *record)
-{
-    struct loci_record image = *record;
-    uint64_t version = loci_load64(place);
-
-    image.sum = sum_of(&image);
-    loci_store64(place, version + 1);
-    atomic_thread_fence(memory_order_release);
-    loci_copy_in_raced(place + BODY, (unsigned char *)&image + BODY, sizeof image - BODY);
-    loci_store64(place, version + 2);
-}
-
-static bool is_free(const unsigned char *place)
-{
-    return loci_load64(place) == 0 || place[offsetof(struct loci_record, name)] == '\0';
-}
-
-int loci_catalog_enter(unsigned char *table, const struct loci_record *record)
-{
-    uint64_t first = hash_of(record->name);
-
-    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++)
-        if (is_free(at(table, first + i))) {
-            put(at(table, first + i), record);
-            return LOCO_OK;
-        }
-    return LOCO_ERR_FULL;
-}
-
-void loci_catalog_remove(unsigned char *table, const char *name)
-{
-    static const struct loci_record none = { .number = 0 };
-    uint64_t first = hash_of(name);
-
-    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++) {
-        unsigned char *place = at(table, first + i);
-
-        if (loci_load64(place) == 0)
-            return;
-        if (strncmp((char *)place + offsetof(struct loci_record, name), name,
-                    LOCI_CATALOG_NAME) == 0) {
-            put(place, &none);
-            return;
-        }
-    }
-}
-
-/* ---- anybody's ---- */
-
-struct reading {
-    loco_runtime_t *rt;
-    struct loci_mem *mem;
-    uint64_t at;
-    struct loci_record *record;
-};
-
-/* 1: it is whole; 0: it is being written; or an error. */
-static int is_whole(void *arg)
-{
-    struct reading *r = arg;
-    const unsigned char *p = loci_mem_ptr(r->mem);
-    uint64_t version;
-    int status = LOCO_OK;
-
-    if (p != NULL)
-        loci_copy_out_raced(r->record, p + r->at, sizeof *r->record);
-    else
-        status = loci_read(r->rt, r->mem, r->at, r->record, sizeof *r->record, NULL);
-    if (status == LOCO_OK)
-        status = loci_read64(r->rt, r->mem, r->at, &version, NULL);
-    if (status != LOCO_OK)
-        return status;
-    if (version == 0)
-        return 1;
-    return version % 2 == 0 && r->record->version == version
-           && r->record->sum == sum_of(r->record);
-}
+/* ---- stores ---- */
 
 int loci_catalog_read(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
-                        struct loci_record *record)
+                      struct loci_record *record)
 {
-    struct reading r = { rt, table, i % LOCI_CATALOG_RECORDS * sizeof *record, record };
-    const struct loci_reason why = {
-        .what = "a record of the pool's catalog", .at = table, .peer = table->peer,
-        .timeout_ns = LOCO_FOREVER,
-    };
-    int status = loci_wait(rt, &why, is_whole, &r);
+    int status = loci_published_read(rt, table, loci_catalog_store_at(i), record, sizeof *record);
 
-    if (status < 0)
-        return status;
-    if (record->version == 0)
-        return LOCO_ERR_RANGE;
+    if (status != LOCO_OK)
+        return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_RANGE : status;
     record->name[LOCI_CATALOG_NAME - 1] = '\0';
-    return record->name[0] == '\0' ? LOCO_ERR_NOT_FOUND : LOCO_OK;
+    return record->number == 0 ? LOCO_ERR_NOT_FOUND : LOCO_OK;
 }
 
 int loci_catalog_find(loco_runtime_t *rt, struct loci_mem *table, const char *name,
-                        struct loci_record *record)
+                      struct loci_record *record)
 {
-    uint64_t first = hash_of(name);
+    uint64_t first = loci_catalog_hash(name);
+    int found = LOCO_ERR_NOT_FOUND;
 
     for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++) {
-        int status = loci_catalog_read(rt, table, first + i, record);
+        struct loci_record next;
+        int status = loci_catalog_read(rt, table, first + i, &next);
 
         if (status == LOCO_ERR_RANGE)
             break;
-        if (status == LOCO_OK && strcmp(record->name, name) == 0)
+        if (status == LOCO_ERR_NOT_FOUND || (status == LOCO_OK && strcmp(next.name, name) != 0))
+            continue;
+        if (status != LOCO_OK)
+            return status;
+        if (found != LOCO_OK || loci_catalog_is_before(&next, record))
+            *record = next;
+        found = LOCO_OK;
+    }
+    return found;
+}
+
+int loci_catalog_is_current(loco_runtime_t *rt, struct loci_mem *table,
+                            const struct loci_record *record)
+{
+    uint64_t version;
+    int status = loci_published_version(rt, table, loci_catalog_store_at(record->at), &version);
+
+    return status != LOCO_OK ? status : version == record->version;
+}
+
+/* ---- agents ---- */
+
+int loci_catalog_read_agent(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
+                            struct loci_agent_record *record)
+{
+    int status = loci_published_read(rt, table, loci_catalog_agent_at(i), record, sizeof *record);
+
+    if (status != LOCO_OK)
+        return status;
+    record->machine[LOCI_MACHINE_NAME - 1] = '\0';
+    return record->state == LOCI_AGENT_NONE ? LOCO_ERR_NOT_FOUND : LOCO_OK;
+}
+
+static bool is_machine(const struct loci_agent_record *record, const char *machine)
+{
+    size_t len = strlen(machine);
+
+    return len > 0 && strncmp(record->machine, machine, len) == 0
+           && (record->machine[len] == '\0' || record->machine[len] == '.');
+}
+
+int loci_catalog_find_agent(loco_runtime_t *rt, struct loci_mem *table, uint64_t identity,
+                            const char *machine, struct loci_agent_record *record)
+{
+    for (uint64_t i = 0; i < LOCI_AGENTS_MAX; i++) {
+        int status = loci_catalog_read_agent(rt, table, i, record);
+
+        if (status == LOCO_OK
+            && (identity != 0 ? record->identity == identity : is_machine(record, machine)))
             return LOCO_OK;
         if (status != LOCO_OK && status != LOCO_ERR_NOT_FOUND)
             return status;

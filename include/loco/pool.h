@@ -45,7 +45,7 @@ extern "C" {
  * that is in it has gone: calls that need it return LOCO_ERR_PEER_DEAD.
  *
  * Memory at the agent: what the stores have (\ref store), 18 KiB for each place and transaction
- * handle that a store may have, and 0.5 MiB for the directory of names.
+ * handle that a store may have, and 1.7 MiB for the directory of names.
  *
  * Source: KRCore (USENIX ATC 2022) wants connections that are there before the program is, and a
  * directory that is read without its server. Here both are an agent in user space.
