@@ -28,11 +28,14 @@ static int swap_until_done(struct loco_runtime *rt, struct place at, uint64_t va
     int status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
     struct loci_backoff b;
 
-    for (loci_backoff_begin(&b, rt, at.mem); status == LOCO_OK; loci_backoff_pause(&b)) {
+    loci_backoff_begin(&b, rt, at.mem);
+    while (status == LOCO_OK) {
         status = loci_compare_swap(rt, at.mem, at.offset, guess, value, &seen, NULL);
         if (status != LOCO_OK || seen == guess)
             break;
-        guess = seen;
+        /* After the pause that is old, too. */
+        loci_backoff_pause(&b);
+        status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
     }
     if (status == LOCO_OK)
         *old = guess;
