@@ -28,7 +28,8 @@
 #include "observe/tunables.h"
 
 #define TEXT 256
-#define MAX_ITEMS (LOCI_TUNABLES_MAX + 64)
+#define DOMAINS 1024                /* that a device is asked for */
+#define MAX_ITEMS (LOCI_TUNABLES_MAX + 96)
 
 /* One line of the report. */
 struct item {
@@ -247,7 +248,48 @@ static void add_huge_pages(struct info *info)
              chosen + 1), "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
 }
 
-static void add_port(struct info *info, const struct loci_device_port *p)
+/* What the requests of a process may be together; over soft-RoCE `auto` stands for bytes. */
+static void add_outstanding(struct info *info, const struct loci_device_port *p,
+                            const struct loci_tunables *t)
+{
+    int64_t bytes = t->rdma_outstanding_bytes;
+    char key[2 * TEXT], requests[64] = "no bound of requests", of_bytes[64] = "nor of bytes";
+
+    if (bytes == LOCI_AUTO)
+        bytes = p->loses_answers ? (int64_t)LOCI_SOFT_BYTES : LOCI_INFINITE;
+    if (t->rdma_outstanding == LOCI_AUTO)
+        snprintf(requests, sizeof requests, "as many requests as go best");
+    else if (t->rdma_outstanding != LOCI_INFINITE)
+        snprintf(requests, sizeof requests, "at most %lld requests",
+                 (long long)t->rdma_outstanding);
+    if (bytes != LOCI_INFINITE)
+        snprintf(of_bytes, sizeof of_bytes, "at most %lld bytes", (long long)bytes);
+    else if (t->rdma_outstanding != LOCI_INFINITE)
+        snprintf(of_bytes, sizeof of_bytes, "no bound of bytes");
+    snprintf(key, sizeof key, "verbs: %.64s:%d outstanding", p->device, p->port);
+    note(add(info, "fabrics", key, "%s, %s", requests, of_bytes),
+         "of all threads of a process; LOCO_RDMA_OUTSTANDING, LOCO_RDMA_OUTSTANDING_BYTES");
+}
+
+/* What the threads of a process share at a device. */
+static void add_shared(struct info *info, const struct loci_device_port *p,
+                       const struct loci_tunables *tunables)
+{
+    char key[2 * TEXT];
+    int n = p->thread_domains ? loci_device_domains(p->device, DOMAINS) : 0;
+    struct item *item;
+
+    snprintf(key, sizeof key, "verbs: %.64s:%d threads", p->device, p->port);
+    item = add(info, "fabrics", key,
+               n == 0 ? "no thread domains" : "%s%d thread domains of a process",
+               n == DOMAINS ? "at least " : "", n);
+    note(item, n == 0 ? "all threads of a process share a doorbell, and its lock"
+                      : "more threads share them in groups, and a lock for each group");
+    add_outstanding(info, p, tunables);
+}
+
+static void add_port(struct info *info, const struct loci_device_port *p,
+                     const struct loci_tunables *tunables)
 {
     static const char *const atomics[] = {
         "no atomics", "atomics of its own", "atomics together with the CPU's"
@@ -276,9 +318,10 @@ static void add_port(struct info *info, const struct loci_device_port *p)
                p->ethernet ? "Ethernet" : "InfiniBand", rate, place, p->mtu,
                (unsigned long long)p->max_message, atomics[p->atomics]);
     snprintf(item->note, sizeof item->note, "%d queue pairs, %d requests each, %d reads and "
-             "atomics in flight, %llu bytes of device memory, %sthread domains", p->max_queue_pairs,
-             p->max_requests, p->read_depth, (unsigned long long)p->device_memory,
-             p->thread_domains ? "" : "no ");
+             "atomics in flight, %llu bytes of device memory", p->max_queue_pairs,
+             p->max_requests, p->read_depth, (unsigned long long)p->device_memory);
+    if (p->usable)
+        add_shared(info, p, tunables);
 }
 
 static void add_verbs(struct info *info, const struct loci_tunables *tunables)
@@ -294,7 +337,7 @@ static void add_verbs(struct info *info, const struct loci_tunables *tunables)
          usable ? "for jobs on several machines, or with LOCO_FABRIC=verbs"
                 : n > 0 ? "no device can be used" : why);
     for (int i = 0; i < n; i++)
-        add_port(info, &list[i]);
+        add_port(info, &list[i], tunables);
 }
 
 /* ---- tcp ---- */

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* To be preloaded: devices that have as many thread domains as TEST_DOMAINS says, 2 otherwise. They
- * do nothing. */
+ * do nothing, but the program is ended if two threads post on one at once, which no provider would
+ * survive. */
 
 #include "config.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static _Atomic int taken;
@@ -16,6 +20,7 @@ static _Atomic int taken;
 /* A parent domain is one more name of its domain: here a copy, with a mark of ours. */
 struct domain {
     struct ibv_pd pd;               /* first */
+    _Atomic bool posting;
     struct domain *next;
 };
 
@@ -71,6 +76,27 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     return real(pd);
 }
 
+static int (*real_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+
+static int post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct domain *d = atomic_load(&domains);
+    int error;
+
+    while (d != NULL && &d->pd != qp->pd)
+        d = d->next;
+    if (d == NULL)
+        return real_post(qp, wr, bad);
+    if (atomic_exchange(&d->posting, true)) {
+        fputs("two threads post on one thread domain\n", stderr);
+        abort();
+    }
+    sched_yield();
+    error = real_post(qp, wr, bad);
+    atomic_store(&d->posting, false);
+    return error;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct ibv_context *(*real_open)(struct ibv_device *) =
@@ -83,6 +109,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         ops->alloc_td = alloc;
         ops->dealloc_td = give;
         ops->alloc_parent_domain = parent;
+        if (context->ops.post_send != post)
+            real_post = context->ops.post_send;
+        context->ops.post_send = post;
     }
     return context;
 }

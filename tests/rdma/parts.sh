@@ -730,9 +730,14 @@ part_cases() {
         "export LD_PRELOAD=$so/own_kernel.so'; over_verbs '$builddir/tests/rdma/callers' 100"
     check_function 'while an address is not found all else goes on' 120 \
         "export LATE_ADDRESS=ends LD_PRELOAD=$so/late_address.so'; $contract strangers"
-    check_function 'thread domains that run out are said' 120 \
+    check_function 'thread domains that run out are shared, and that is said' 120 \
         "export LOCO_LOG=warn LD_PRELOAD=$so/few_domains.so'; $contract threads >/tmp/domains 2>&1; \
-         cat /tmp/domains; grep -q '^ok' /tmp/domains && grep -q 'no thread domain left: 2 threads' /tmp/domains"
+         cat /tmp/domains; grep -q '^ok' /tmp/domains && grep -q 'no thread domain left: .* share 2 in groups' /tmp/domains"
+    check_function 'loco-info says how many there are, and what may be outstanding' 60 \
+        "export LD_PRELOAD=$so/few_domains.so' LOCO_RDMA_OUTSTANDING=700 LOCO_RDMA_OUTSTANDING_BYTES=auto; \
+         '$builddir/tools/loco-info' >/tmp/info; cat /tmp/info; \
+         grep -q 'rxe0:1 threads  *2 thread domains of a process' /tmp/info && \
+         grep -q 'rxe0:1 outstanding  *at most 700 requests, at most 524288 bytes' /tmp/info"
 }
 
 part_smoke() {

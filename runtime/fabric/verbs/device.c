@@ -19,6 +19,7 @@
 #include "choose.h"
 #include "near.h"
 #include "observe/tunables.h"
+#include "qp.h"
 
 #define GIDS 1024               /* of all ports; NVIDIA's have 256 each */
 #define SOFT_ROCE 0xffffff      /* its vendor */
@@ -282,7 +283,32 @@ bool loci_devices_usable(const struct loci_tunables *wanted)
     return loci_choose_count(list, n, wanted->device, 0) > 0;
 }
 
+int loci_device_domains(const char *device, int most)
+{
+    struct ibv_td_init_attr none = { 0 };
+    struct ibv_context *context = loci_device_open(device);
+    struct ibv_td **all = calloc((size_t)most, sizeof *all);
+    int n = 0, count;
+
+    while (context != NULL && all != NULL && n < most
+           && (all[n] = ibv_alloc_td(context, &none)) != NULL)
+        n++;
+    for (count = n; n > 0; n--)
+        ibv_dealloc_td(all[n - 1]);
+    free(all);
+    if (context != NULL)
+        ibv_close_device(context);
+    return count;
+}
+
 #else
+
+int loci_device_domains(const char *device, int most)
+{
+    (void)device;
+    (void)most;
+    return 0;
+}
 
 int loci_devices_list(struct loci_device_port *list, int max, const struct loci_tunables *wanted,
                       unsigned turn, const char **why)

@@ -16,6 +16,11 @@ struct loci_tunables;
 #define LOCI_NODES_TEXT 32
 #define LOCI_DISTANCE_UNKNOWN (~0u)
 
+/* What a process has outstanding over soft-RoCE with LOCO_RDMA_OUTSTANDING_BYTES=auto: a packet
+ * goes through a queue of the kernel, which drops what comes beyond 1000 of them
+ * (net.core.netdev_max_backlog). */
+#define LOCI_SOFT_BYTES ((uint64_t)512 << 10)
+
 struct loci_device_port {
     char device[LOCI_DEVICE_NAME];
     int port;
@@ -54,6 +59,10 @@ int loci_devices_list(struct loci_device_port *list, int max, const struct loci_
 
 /* Whether there is one for the process of turn 0: the same answer for all of a node. */
 bool loci_devices_usable(const struct loci_tunables *wanted);
+
+/* How many thread domains that device gives out to one process: `most` at most, all of which it is
+ * asked for. */
+int loci_device_domains(const char *device, int most);
 
 /* A GID as an address. */
 void loci_gid_text(const unsigned char gid[16], char text[LOCI_GID_TEXT]);

@@ -151,7 +151,7 @@ static int give_list(struct verbs_lane *l, struct ibv_send_wr *list, int n, uint
                      int *taken)
 {
     struct ibv_send_wr *bad = NULL;
-    int error = ibv_post_send(l->qp, list, &bad), named, status;
+    int error = loci_verbs_domain_post(l->thread->domain, l->qp, list, &bad), named, status;
 
     *taken = n;
     if (error == 0)

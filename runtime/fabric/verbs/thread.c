@@ -58,16 +58,101 @@ static bool make_buffers(struct verbs_thread *t)
     return t->mr != NULL;
 }
 
+/* ---- thread domains ---- */
+
+/* A new one, in nobody's use; NULL: there is none. */
+static struct verbs_domain *make(struct verbs_domains *d)
+{
+    struct ibv_td_init_attr none = { 0 };
+    struct ibv_parent_domain_init_attr attr = { .pd = d->base };
+    struct verbs_domain *made = calloc(1, sizeof *made);
+
+    if (made == NULL)
+        return NULL;
+    attr.td = made->td = ibv_alloc_td(d->context, &none);
+    made->pd = made->td != NULL ? ibv_alloc_parent_domain(d->context, &attr) : NULL;
+    if (made->pd != NULL) {
+        made->next = d->list;
+        d->list = made;
+        d->count++;
+        return made;
+    }
+    if (made->td != NULL)
+        ibv_dealloc_td(made->td);
+    free(made);
+    return NULL;
+}
+
+static struct verbs_domain *least_used(const struct verbs_domains *d)
+{
+    struct verbs_domain *least = d->list;
+
+    for (struct verbs_domain *it = d->list; it != NULL; it = it->next)
+        if (it->threads < least->threads)
+            least = it;
+    return least;
+}
+
+struct verbs_domain *loci_verbs_domain_take(struct verbs_domains *d, bool *shared)
+{
+    struct verbs_domain *domain, *made = NULL;
+
+    pthread_mutex_lock(&d->lock);
+    domain = least_used(d);
+    if (!d->out && (domain == NULL || domain->threads > 0)) {
+        made = make(d);
+        d->out = made == NULL;
+        domain = made != NULL ? made : domain;
+    }
+    *shared = domain != NULL && domain->threads > 0;
+    if (domain != NULL)
+        domain->threads++;
+    pthread_mutex_unlock(&d->lock);
+    return domain;
+}
+
+void loci_verbs_domain_give(struct verbs_domains *d, struct verbs_domain *domain)
+{
+    if (domain == NULL)
+        return;
+    pthread_mutex_lock(&d->lock);
+    domain->threads--;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void loci_verbs_domains_close(struct verbs_domains *d)
+{
+    while (d->list != NULL) {
+        struct verbs_domain *domain = d->list;
+
+        d->list = domain->next;
+        ibv_dealloc_pd(domain->pd);
+        ibv_dealloc_td(domain->td);
+        free(domain);
+    }
+    d->count = 0;
+}
+
+int loci_verbs_domain_post(struct verbs_domain *domain, struct ibv_qp *qp,
+                           struct ibv_send_wr *list, struct ibv_send_wr **bad)
+{
+    int error;
+
+    if (domain == NULL)
+        return ibv_post_send(qp, list, bad);
+    loci_lock_take(&domain->lock);
+    error = ibv_post_send(qp, list, bad);
+    loci_lock_give(&domain->lock);
+    return error;
+}
+
 /* ---- life ---- */
 
 static void free_thread(struct verbs_thread *t)
 {
     if (t->cq != NULL)
         ibv_destroy_cq(t->cq);
-    if (t->pd != NULL && t->pd != t->fabric->pd)
-        ibv_dealloc_pd(t->pd);
-    if (t->td != NULL)
-        ibv_dealloc_td(t->td);
+    loci_verbs_domain_give(&t->fabric->domains, t->domain);
     if (t->mr != NULL)
         ibv_dereg_mr(t->mr);
     free(t->memory);
@@ -75,48 +160,30 @@ static void free_thread(struct verbs_thread *t)
     free(t);
 }
 
-/* A thread domain gives the thread's queue pairs a doorbell of their own. Devices have few. */
-static bool make_domain(struct verbs_thread *t)
-{
-    struct ibv_td_init_attr none = { 0 };
-    struct ibv_parent_domain_init_attr attr = { .pd = t->fabric->pd };
-
-    t->td = ibv_alloc_td(t->fabric->context, &none);
-    t->pd = t->fabric->pd;
-    if (t->td == NULL)
-        return false;
-    attr.td = t->td;
-    t->pd = ibv_alloc_parent_domain(t->fabric->context, &attr);
-    if (t->pd != NULL)
-        return true;
-    t->pd = t->fabric->pd;
-    ibv_dealloc_td(t->td);
-    t->td = NULL;
-    return false;
-}
-
 /* Once: of a device that has none, or has no more, where two threads share what there is. */
-static void say_shared(struct verbs_fabric *f)
+static void say_shared(struct verbs_fabric *f, bool in_groups)
 {
-    unsigned own = atomic_load_explicit(&f->domains, memory_order_relaxed);
-
-    if (atomic_fetch_add_explicit(&f->sharers, 1, memory_order_relaxed) != 1)
+    if (atomic_exchange_explicit(&f->sharing_said, true, memory_order_relaxed))
         return;
-    if (f->port.thread_domains)
-        LOCI_LOG(f->rt, LOCO_LOG_WARN, "%s has no thread domain left: %u threads have one each, "
-                 "all others of this process share its doorbell, and wait for each other there",
-                 f->port.device, own);
+    if (in_groups)
+        LOCI_LOG(f->rt, LOCO_LOG_WARN, "%s has no thread domain left: the threads of this process "
+                 "share %u in groups, and wait for each other there", f->port.device,
+                 f->domains.count);
     else
         LOCI_LOG(f->rt, LOCO_LOG_INFO, "%s has no thread domains: all threads of this process "
                  "share its doorbell", f->port.device);
 }
 
-static void share_or_own(struct verbs_thread *t)
+static void take_domain(struct verbs_thread *t)
 {
-    if (make_domain(t))
-        atomic_fetch_add_explicit(&t->fabric->domains, 1, memory_order_relaxed);
-    else
-        say_shared(t->fabric);
+    struct verbs_fabric *f = t->fabric;
+    bool shared;
+
+    t->domain = loci_verbs_domain_take(&f->domains, &shared);
+    t->pd = t->domain != NULL ? t->domain->pd : f->pd;
+    if (shared || (t->domain == NULL
+                   && atomic_fetch_add_explicit(&f->homeless, 1, memory_order_relaxed) == 1))
+        say_shared(f, shared);
 }
 
 static bool make_queue(struct verbs_thread *t)
@@ -140,7 +207,7 @@ struct verbs_thread *loci_verbs_thread(struct verbs_fabric *f, struct loci_threa
     if (t == NULL)
         return NULL;
     t->fabric = f;
-    share_or_own(t);
+    take_domain(t);
     if (!make_queue(t) || !make_buffers(t)) {
         LOCI_LOG(f->rt, LOCO_LOG_ERROR, "no completion queue or buffers for a thread on %s: %m%s",
                  f->port.device, loci_verbs_remedy(errno));
@@ -163,6 +230,7 @@ void loci_verbs_threads_close(struct verbs_fabric *f)
         f->threads = t->next;
         free_thread(t);
     }
+    loci_verbs_domains_close(&f->domains);
     while (f->silent != NULL) {
         struct verbs_lane *l = f->silent;
 

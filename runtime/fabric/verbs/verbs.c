@@ -20,10 +20,6 @@
 #include "wait.h"
 
 #define PAGE 4096
-/* What a process has outstanding over soft-RoCE: a packet goes through a queue of the kernel, which
- * drops what comes beyond 1000 of them (net.core.netdev_max_backlog). */
-#define SOFT_BYTES ((uint64_t)512 << 10)
-
 /* ---- the device ---- */
 
 /* An identity ends in the process's number in its job. */
@@ -61,13 +57,16 @@ static bool open_device(struct verbs_fabric *f)
     if (f->pd == NULL
         || ibv_query_gid(f->context, (uint8_t)f->port.port, f->port.gid_index, &f->gid) != 0)
         return false;
+    f->domains.context = f->context;
+    f->domains.base = f->pd;
     f->end_cq = ibv_create_cq(f->context, 16, NULL, NULL, 0);
     f->anchor = aligned_alloc(PAGE, PAGE);
     if (f->end_cq == NULL || f->anchor == NULL)
         return false;
     memset(f->anchor, 0, PAGE);
     f->no_answer = loci_random(f->rt);
-    loci_credits_open(f->rt, f->port.loses_answers ? SOFT_BYTES : LOCI_CREDIT_NO_BYTES);
+    loci_credits_open(f->rt, f->port.loses_answers ? LOCI_SOFT_BYTES
+                                                       : LOCI_CREDIT_NO_BYTES);
     f->anchor_mr = ibv_reg_mr(f->pd, f->anchor, PAGE, IBV_ACCESS_REMOTE_READ);
     return f->anchor_mr != NULL;
 }
@@ -170,6 +169,7 @@ static void free_fabric(struct verbs_fabric *f)
         ibv_close_device(f->context);
     pthread_mutex_destroy(&f->words.lock);
     pthread_mutex_destroy(&f->cache.lock);
+    pthread_mutex_destroy(&f->domains.lock);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -187,6 +187,7 @@ static int open_fabric(struct loco_runtime *rt, struct loci_address *mine, bool 
     f->news_fd = -1;
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->cache.lock, NULL);
+    pthread_mutex_init(&f->domains.lock, NULL);
     pthread_mutex_init(&f->words.lock, NULL);
     loci_errands_open(&f->errands, rt, "loco-connect");
     status = choose(f);

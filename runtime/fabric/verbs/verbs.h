@@ -12,6 +12,7 @@
 #include "runtime.h"
 #include "threads/errand.h"
 #include "device.h"
+#include "domain.h"
 
 /* The fabric of RDMA devices, over reliable connections.
  *
@@ -22,7 +23,7 @@
  *   words.c     the device's own memory, for the words of locks
  *   qp.c        a queue pair's states, with nothing of the runtime
  *   connect.c   queue pairs: opened when a thread first speaks to a peer, closed when it is gone
- *   thread.c    what a thread posts through: completion queue, buffers
+ *   thread.c    what a thread posts through: completion queue, buffers, thread domain (domain.h)
  *   post.c      requests
  *   long.c      those of many pieces
  *   poll.c      completions; failures
@@ -97,7 +98,7 @@ struct verbs_long {
 /* What one thread posts through. */
 struct verbs_thread {
     struct verbs_fabric *fabric;
-    struct ibv_td *td;              /* NULL: the device has none */
+    struct verbs_domain *domain;    /* NULL: the device has none */
     struct ibv_pd *pd;              /* of the thread domain; else the fabric's */
     struct ibv_cq *cq;
     unsigned entries, outstanding;  /* of the completion queue; requests not retired */
@@ -200,7 +201,9 @@ struct verbs_fabric {
     struct verbs_cache cache;
     struct verbs_words words;
     struct loci_errands errands;
-    _Atomic unsigned domains, sharers;      /* threads with a thread domain, and without */
+    struct verbs_domains domains;
+    _Atomic unsigned homeless;      /* threads without a thread domain */
+    _Atomic bool sharing_said;      /* that threads share */
     _Atomic bool copies;            /* the log was told that long operations go through buffers */
     struct verbs_links *links;      /* NULL: none can be made */
     const char *no_links;           /* why not */
