@@ -569,6 +569,7 @@ static const struct test_case {
     { "unnamed", unnamed, true, false },
     { "strangers", strangers, true, false },
     { "held_up", held_up, true, false },
+    { "tries", tries, true, false },
     { "cut_off", cut_off, true, false },
 };
 #define CASES (int)(sizeof cases / sizeof cases[0])

@@ -300,6 +300,99 @@ part_contract() {
     check_function 'long reads do not overrun the network' 300 long_reads_fit
 }
 
+# The bounds of what a process has outstanding, and no other; and no bound.
+bounds='LOCO_RDMA_READ_AHEAD=inf LOCO_RDMA_OUTSTANDING=auto LOCO_RDMA_OUTSTANDING_BYTES='
+no_bounds='LOCO_RDMA_READ_AHEAD=inf LOCO_RDMA_OUTSTANDING=inf LOCO_RDMA_OUTSTANDING_BYTES=inf'
+export bounds no_bounds
+
+# reads_at_once ROUNDS SETTING...: what the case says, and how many packets were dropped.
+reads_at_once() {
+    local rounds=$1 n status=0
+    shift
+    n=$(AT_ONCE_ROUNDS=$rounds overruns over_verbs env LOCO_LOG=error "$@" \
+        "$builddir/tests/rdma/contract" 2 at_once 2>/tmp/at_once) || status=$?
+    cat /tmp/at_once
+    echo "$n packets dropped"
+    [ $status -eq 0 ]
+}
+
+# 1024 reads over 16 connections, of 4 and of 64 KiB, ten times.
+reads_are_bounded() {
+    reads_at_once 10 ${bounds}auto >/tmp/bounded || { cat /tmp/bounded; return 1; }
+    cat /tmp/bounded
+    grep -q '^0 packets dropped' /tmp/bounded
+}
+
+# What would be without: packets dropped, and requests that fail, with their queue pairs.
+reads_overrun_without() {
+    local i
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        reads_at_once 1 $no_bounds >>/tmp/unbounded 2>&1
+    done
+    grep -E 'dropped|bytes to process' /tmp/unbounded
+    awk '/dropped/ { n++; d += $1 > 0; all += $1 } /^not ok/ { bad++ } END {
+        print "# without a bound:", n, "runs,", d, "with packets dropped,", all, "of them,", bad, "fail" }' \
+        /tmp/unbounded >>/tmp/figures
+    grep -q '^[1-9][0-9]* packets dropped' /tmp/unbounded && grep -q 'bytes to process' /tmp/unbounded
+}
+
+# least LEN: of the milliseconds of each setting, which are in /tmp/times. The machine stands still now and
+# then, so what other times have to say is little.
+least() {
+    local one
+    for one in $sizes; do
+        awk -v n="$one" -v len="$1" '$1 == n && $2 == len && (t == "" || $3 < t) { t = $3 }
+            END { if (t != "") print n, t }' /tmp/times
+    done
+}
+
+# By turns: what is chosen by itself is as fast as the best of bounds that are given, nearly. One that
+# drops packets is none.
+bound_is_good() {
+    local round one len
+    sizes='auto 128K 256K 1M 2M'
+    for round in 1 2 3 4 5 6 7 8; do
+        for one in $sizes; do
+            reads_at_once 1 $bounds$one >/tmp/timed 2>&1
+            grep -q '^0 packets dropped' /tmp/timed || { echo "$one drops packets"; continue; }
+            awk -v n="$one" '/ reads of / { print n, $5, $7 }' /tmp/timed >>/tmp/times
+        done
+    done
+    for len in 4096 65536; do
+        echo "# reads of $len bytes, ms:" $(least $len) | tee -a /tmp/figures
+        least $len | awk '$1 == "auto" { own = $2 } best == "" || $2 < best { best = $2 }
+            END { exit !(own > 0 && best >= 0.9 * own) }' || return
+    done
+}
+export -f reads_at_once reads_are_bounded reads_overrun_without least bound_is_good
+
+part_at_once() {
+    check_function 'what is outstanding is bounded, and no packet is dropped' 300 reads_are_bounded
+    check_function 'without a bound packets are dropped, and queue pairs fail' 300 reads_overrun_without
+    check_function 'the bound is as good as the best that could be given' 500 bound_is_good
+    cat /tmp/figures
+}
+
+# tries_of MEMBERS MOST [PAUSES]: 16 threads of so many members change one word; swaps for a hundred changes.
+tries_of() {
+    TRIES_OF=$1 TRIES_MOST=$2 TRIES_PAUSES=${3-} LOCO_RDMA_TIMEOUT=2s over_verbs \
+        "$builddir/tests/rdma/contract" 2 tries | tee /tmp/tries
+    grep 'for a change' /tmp/tries | sed "s/\$/; threads of $1, pauses: ${3-all}/" >>/tmp/figures
+    grep -q '^ok' /tmp/tries
+}
+# That there is what pauses are for.
+tries_collide() { ! tries_of "$1" "$2" none && grep -q "for a change" /tmp/tries; }
+export -f tries_of tries_collide
+
+# With a wire that takes long, 16 threads whose tries at one word are in each other's way.
+part_tries() {
+    check_function 'without pauses most swaps are late' 120 'tries_collide 2 220'
+    check_function 'pauses make them few' 120 'tries_of 2 170'
+    check_function 'the same, all from over the wire: without' 120 'tries_collide 1 500'
+    check_function 'the same, all from over the wire: with pauses' 200 'tries_of 1 300'
+    cat /tmp/figures
+}
+
 # What each call costs, against the simulation and by the devices' own count.
 # An emulated processor keeps who answers from the others for longer: they ask again more often.
 part_counts() {

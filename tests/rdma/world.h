@@ -72,6 +72,9 @@ int strangers(struct member *m);
 /* silent.c */
 int silent(struct member *m);
 
+/* tries.c */
+int tries(struct member *m);
+
 /* whole.c */
 int whole(struct member *m);
 
