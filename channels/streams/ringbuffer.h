@@ -9,6 +9,7 @@
 #include "base/sst.h"
 #include "move/rma.h"
 #include "names/endpoint.h"
+#include "take_turns.h"
 
 /* Shared by ringbuffer.c (life, and how it works), ringbuffer_write.c and ringbuffer_read.c. */
 
@@ -49,7 +50,7 @@ struct loco_ringbuffer {
 
     /* The writer's. */
     unsigned char *own;                 /* its ring */
-    _Atomic uint32_t next, serving;     /* threads take turns to send */
+    struct loci_turns turns;            /* threads take turns to send */
     uint64_t head;                      /* where the next message goes; of whose turn it is */
     uint64_t limit;                     /* up to here there was room; the same */
     _Atomic uint64_t sent;              /* head, for the others */

@@ -5,48 +5,6 @@
 #include "config.h"
 
 #include "ringbuffer.h"
-#include "wait.h"
-
-/* ---- turns ---- */
-
-struct turn {
-    struct loco_ringbuffer *rb;
-    uint32_t number;
-};
-
-static int is_turn(void *arg)
-{
-    const struct turn *turn = arg;
-
-    /* Acquire: pairs with the release in leave(). */
-    return atomic_load_explicit(&turn->rb->serving, memory_order_acquire) == turn->number;
-}
-
-static int enter(struct loco_ringbuffer *rb)
-{
-    const struct loci_reason why = {
-        .what = "other threads that send to a ring buffer", .peer = -1,
-        .timeout_ns = LOCO_FOREVER,
-    };
-    struct turn turn = { rb, atomic_fetch_add_explicit(&rb->next, 1, memory_order_acquire) };
-
-    return is_turn(&turn) ? LOCO_OK : loci_wait(rb->rt, &why, is_turn, &turn);
-}
-
-static bool try_enter(struct loco_ringbuffer *rb)
-{
-    uint32_t number = atomic_load_explicit(&rb->serving, memory_order_acquire);
-
-    return atomic_compare_exchange_strong_explicit(&rb->next, &number, number + 1,
-                                                   memory_order_acquire, memory_order_relaxed);
-}
-
-static void leave(struct loco_ringbuffer *rb)
-{
-    uint32_t number = atomic_load_explicit(&rb->serving, memory_order_relaxed);
-
-    atomic_store_explicit(&rb->serving, number + 1, memory_order_release);
-}
 
 /* ---- what readers have released ---- */
 
@@ -582,9 +540,10 @@ static int send(struct loco_ringbuffer *rb, const loco_ringbuffer_part_t *messag
     for (int i = 0; i < n; i++)
         if (messages[i].bytes > rb->capacity)
             return LOCO_ERR_ARG;
-    if (!wait && !try_enter(rb))
+    if (!wait && !loci_turns_try(&rb->turns))
         return LOCO_ERR_AGAIN;
-    status = wait ? enter(rb) : LOCO_OK;
+    status = wait ? loci_turns_enter(rb->rt, &rb->turns,
+                                    "other threads that send to a ring buffer") : LOCO_OK;
     if (status != LOCO_OK)
         return status;
     status = check_readers(rb);
@@ -592,7 +551,7 @@ static int send(struct loco_ringbuffer *rb, const loco_ringbuffer_part_t *messag
         status = send_all(rb, messages, n, wait);
     if (status == LOCO_OK && number != NULL)
         *number = rb->head;
-    leave(rb);
+    loci_turns_leave(&rb->turns);
     return status;
 }
 
