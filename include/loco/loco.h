@@ -42,6 +42,7 @@
 #include <loco/hash.h>
 #include <loco/kvstore.h>
 #include <loco/log.h>
+#include <loco/mailbox.h>
 #include <loco/multicast.h>
 #include <loco/owned_var.h>
 #include <loco/pool.h>

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Mailboxes: the receiver. All of the memory is its own. See mailbox.c. */
+
+#include "config.h"
+
+#include "mailbox.h"
+#include "memory/memory.h"
+#include "observe/log.h"
+#include "observe/mistake.h"
+#include "wait.h"
+
+/* A message, where it is: in the ring of a sender. */
+struct letter {
+    int from;
+    int kind;
+    uint64_t bytes, end;        /* HEAD behind it */
+    uint64_t at;                /* position of what is behind the header */
+};
+
+static unsigned char *memory(const struct loco_mailbox *box)
+{
+    return loci_mem_ptr(loci_mail_mem(box));
+}
+
+/* ---- what has come ---- */
+
+static uint64_t next_of(const struct loco_mailbox *box, int from)
+{
+    return atomic_load_explicit(&box->from[from], memory_order_relaxed);
+}
+
+/* Acquire: who sees TAIL sees the records before it. Total: who says that it sleeps, then looks
+ * here. */
+static uint64_t tail_of(const struct loco_mailbox *box, int from)
+{
+    return loci_load64_total(memory(box) + loci_mail_line(from) + LOCI_MAIL_TAIL);
+}
+
+static int astray(const struct loco_mailbox *box, int from, uint64_t word)
+{
+    LOCI_LOG(box->rt, LOCO_LOG_ERROR, "mailbox %s: the ring of rank %d has %016llx at position "
+             "%llu, which no sender writes: memory was written astray", box->ep->name, from,
+             (unsigned long long)word, (unsigned long long)next_of(box, from));
+    return LOCO_ERR_PROTOCOL;
+}
+
+/* The next message of a sender. LOCO_ERR_AGAIN: there is none. */
+static int find(const struct loco_mailbox *box, int from, struct letter *letter)
+{
+    uint64_t at = next_of(box, from), tail = tail_of(box, from), word, check, len;
+    const unsigned char *header = memory(box) + loci_mail_place(box, from, at);
+
+    if (tail < at + LOCI_MAIL_HEADER)
+        return LOCO_ERR_AGAIN;
+    word = loci_load64(header);
+    check = loci_load64(header + 8);
+    letter->from = from;
+    letter->kind = (int)(word >> 56);
+    letter->bytes = word & ((UINT64_C(1) << 56) - 1);
+    len = letter->kind == LOCI_MAIL_TOLD ? sizeof(struct loci_memkey) : letter->bytes;
+    letter->at = at + LOCI_MAIL_HEADER;
+    if (check != loci_mail_record_check(word, at) || len > box->ring || tail - at > box->ring)
+        return astray(box, from, word);
+    letter->end = at + loci_mail_space(len);
+    return letter->end > tail ? LOCO_ERR_AGAIN : LOCO_OK;
+}
+
+/* By turns, from whoever is next. */
+static int find_any(struct loco_mailbox *box, struct letter *letter)
+{
+    for (int i = 0; i < box->size; i++) {
+        int from = (box->next + i) % box->size, status = find(box, from, letter);
+
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+/* ---- taking it out ---- */
+
+static void copy(const struct loco_mailbox *box, int from, uint64_t position, void *to, size_t len)
+{
+    uint64_t until_end = box->ring - (position & (box->ring - 1));
+    size_t first = len < until_end ? len : (size_t)until_end;
+    const unsigned char *p = memory(box);
+
+    if (first > 0)
+        loci_copy_out(to, p + loci_mail_place(box, from, position), first);
+    if (len > first)
+        loci_copy_out((char *)to + first, p + loci_mail_place(box, from, position + first),
+                      len - first);
+}
+
+static int read_straight(struct loco_mailbox *box, const struct letter *letter, void *buffer)
+{
+    int peer = box->ep->group.peer[letter->from], status;
+    struct loci_memkey key;
+    struct loci_mem theirs;
+
+    copy(box, letter->from, letter->at, &key, sizeof key);
+    status = loci_mem_import(box->rt, peer, &key, &theirs);
+    if (status != LOCO_OK)
+        return status;
+    status = theirs.key.len < letter->bytes ? LOCO_ERR_PROTOCOL
+             : loci_read(box->rt, &theirs, 0, buffer, letter->bytes, NULL);
+    loci_mem_drop(box->rt, &theirs);
+    return status;
+}
+
+/* The sender may write to the ring up to there again, and has a long message back. */
+static void advance(struct loco_mailbox *box, const struct letter *letter)
+{
+    unsigned char *line = memory(box) + loci_mail_line(letter->from);
+    uint64_t before = next_of(box, letter->from), wanted;
+
+    atomic_store_explicit(&box->from[letter->from], letter->end, memory_order_relaxed);
+    box->next = (letter->from + 1) % box->size;
+    loci_store64(line + LOCI_MAIL_HEAD, loci_mail_head(letter->end));
+    atomic_thread_fence(memory_order_seq_cst);
+    wanted = loci_load64_total(line + LOCI_MAIL_WANTED);
+    /* When HEAD goes past it. Who is dead needs no ring. */
+    if (wanted > before && wanted <= letter->end)
+        (void)loci_ring(box->rt, box->ep->group.peer[letter->from]);
+}
+
+/* LOCO_ERR_PEER_DEAD, or LOCO_ERR_SYSTEM: no memory of the sender's is there. */
+static int is_lost(struct loco_mailbox *box, const struct letter *letter, int status)
+{
+    LOCI_COUNT_ONE(box->count.lost);
+    if (status == LOCO_ERR_PEER_DEAD)
+        return status;
+    LOCI_LOG(box->rt, LOCO_LOG_ERROR, "mailbox %s: a message of %llu bytes of rank %d cannot be "
+             "read where its sender said that it was: %s", box->ep->name,
+             (unsigned long long)letter->bytes, letter->from, loco_strerror(status));
+    return LOCO_ERR_SYSTEM;
+}
+
+static int take(struct loco_mailbox *box, const struct letter *letter, void *buffer)
+{
+    int status = LOCO_OK;
+
+    if (letter->kind == LOCI_MAIL_TOLD)
+        status = read_straight(box, letter, buffer);
+    else
+        copy(box, letter->from, letter->at, buffer, (size_t)letter->bytes);
+    advance(box, letter);
+    if (status != LOCO_OK)
+        return is_lost(box, letter, status);
+    LOCI_COUNT_ONE(box->count.received);
+    if (letter->kind == LOCI_MAIL_TOLD)
+        LOCI_COUNT_ONE(box->count.read);
+    return LOCO_OK;
+}
+
+/* In this thread's turn. */
+static int receive_in_turn(struct loco_mailbox *box, void *buffer, size_t room, int *from,
+                           size_t *bytes)
+{
+    struct letter letter;
+    int status;
+
+    do {
+        status = find_any(box, &letter);
+        if (status != LOCO_OK)
+            return status;
+        if (from != NULL)
+            *from = letter.from;
+        if (bytes != NULL)
+            *bytes = (size_t)letter.bytes;
+        if (letter.bytes > room)
+            return LOCO_ERR_RANGE;
+        status = take(box, &letter, buffer);
+    } while (status == LOCO_ERR_PEER_DEAD);
+    return status;
+}
+
+/* ---- waiting ---- */
+
+static bool anybody_lives(const struct loco_mailbox *box)
+{
+    for (int rank = 0; rank < box->size; rank++)
+        if (rank != box->rank && loci_peer_alive(box->rt, box->ep->group.peer[rank]))
+            return true;
+    return false;
+}
+
+/* The look comes after: what the last of them had sent still counts. */
+static int receive_now(struct loco_mailbox *box, void *buffer, size_t room, int *from,
+                       size_t *bytes)
+{
+    bool alive = anybody_lives(box);
+    int status = loci_turns_enter(box->rt, &box->receiving,
+                                 "other threads that receive from a mailbox");
+
+    if (status != LOCO_OK)
+        return status;
+    status = receive_in_turn(box, buffer, room, from, bytes);
+    loci_turns_leave(&box->receiving);
+    return status == LOCO_ERR_AGAIN && !alive ? LOCO_ERR_PEER_DEAD : status;
+}
+
+static int has_come(void *arg)
+{
+    struct loco_mailbox *box = arg;
+
+    for (int from = 0; from < box->size; from++)
+        if (tail_of(box, from) > next_of(box, from))
+            return 1;
+    return !anybody_lives(box);
+}
+
+static void announce(void *arg, int change)
+{
+    struct loco_mailbox *box = arg;
+
+    loci_cpu_fetch_add(memory(box) + LOCI_MAIL_ASLEEP, (uint64_t)(int64_t)change);
+}
+
+/* Senders may die: has_come() asks whether all have. */
+static int go_on(void *arg)
+{
+    (void)arg;
+    return LOCO_OK;
+}
+
+static int wait_for_news(struct loco_mailbox *box, int64_t timeout_ns)
+{
+    const struct loci_reason why = {
+        .what = box->ep->name, .peer = -1, .broken = go_on, .timeout_ns = timeout_ns,
+        .kind = LOCI_WAIT_SYNC, .announce = announce,
+    };
+
+    return loci_wait(box->rt, &why, has_come, box);
+}
+
+static int check_receiver(const struct loco_mailbox *box, const void *buffer, size_t room)
+{
+    if (box->rank != box->receiver)
+        return LOCO_ERR_STATE;
+    return buffer == NULL && room > 0 ? LOCO_ERR_ARG : LOCO_OK;
+}
+
+int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room,
+                         int *from, size_t *bytes)
+{
+    int status = check_receiver(box, buffer, room);
+    int64_t end;
+
+    if (status == LOCO_OK)
+        status = loci_check_timeout(box->rt, "loco_mailbox_receive", box->ep->name, timeout_ns);
+    if (status != LOCO_OK)
+        return status;
+    end = loci_deadline(box->rt, timeout_ns);
+    for (;;) {
+        status = receive_now(box, buffer, room, from, bytes);
+        if (status == LOCO_ERR_AGAIN)
+            status = wait_for_news(box, loci_time_left(box->rt, end));
+        else
+            return status;
+        if (status != LOCO_OK)
+            return status;
+    }
+}
+
+int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from,
+                             size_t *bytes)
+{
+    int status = check_receiver(box, buffer, room);
+
+    return status != LOCO_OK ? status : receive_now(box, buffer, room, from, bytes);
+}

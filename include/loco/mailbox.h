@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef LOCO_MAILBOX_H
+#define LOCO_MAILBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <loco/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** \defgroup mailbox Mailboxes: messages of many processes to one
+ *
+ * Any thread of any member sends messages of any length; one member, the receiver, takes them out.
+ * A short message is copied into the mailbox, and the sender goes on. Of a long one the mailbox
+ * only tells: the receiver reads it straight into its own buffer, and the sender waits until it
+ * has.
+ *
+ *     loco_mailbox_create(rt, NULL, "requests", loco_everyone(rt), 0, NULL, &box);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     if (rank == 0)
+ *         status = loco_mailbox_receive(box, LOCO_FOREVER, buffer, sizeof buffer, &from, &bytes);
+ *     else
+ *         status = loco_mailbox_send(box, "hello", 5);
+ *
+ * | call                | concurrent | blocks | when it returns LOCO_OK |
+ * |---------------------|------------|--------|-------------------------|
+ * | _send               | yes        | while there is no room; long: until it is read | it is in the mailbox, or was read; `data` is the caller's again |
+ * | _try_send           | yes        | some operations  | it is in the mailbox |
+ * | _receive            | yes        | while there is none; as long as told | the message is in `buffer`, and out of the mailbox |
+ * | _try_receive        | yes        | some operations  | the same |
+ * | _stats              | yes        | no | |
+ * | _create, _destroy   | of other names; with nothing | no | |
+ *
+ * Order: messages of one thread are received in the order in which it sent them, each once; those
+ * of different processes in any order, by turns where several wait. Whoever has received a message
+ * sees what is in it. What else the sender has written, the receiver sees if the sender fenced it
+ * before (loco_fence).
+ *
+ * Cost: a short message is copied twice, into the mailbox and out of it. Between nodes sending it
+ * is some writes and, on the same lane, two small reads that tell where the receiver is: one round
+ * trip. A long message is copied once, by the receiver, while its sender waits. On one node two
+ * copies, which two processes make at the same time, are faster than that (bench/README.md), so a
+ * message is long by itself only where the mailbox has no room for it.
+ *
+ * Memory, at the receiver: `ring_bytes` and 256 bytes for each member.
+ *
+ * Deaths: what a process has sent before it dies is received, but for a long message that was not
+ * read yet. Sending returns LOCO_ERR_PEER_DEAD once the receiver is dead; so does receiving once
+ * all other members are dead and nothing is left.
+ * LOCO_ERR_SYSTEM: a long message could not be read where its sender said that it was, since that
+ * memory is not there or not readable; the message is lost, and the log says whose it was.
+ * LOCO_ERR_PROTOCOL: something has written astray into the mailbox's memory; the log says where.
+ *
+ * Source: the messages of KRCore (USENIX ATC 2022), which copies the short ones and has the
+ * receiver read the long ones; the rings, one for each sender, are our own.
+ * @{ */
+typedef struct loco_mailbox loco_mailbox_t;
+
+#define LOCO_MAILBOX_COPY_ALL SIZE_MAX      /**< as `straight`: no message is read straight */
+
+/** How a mailbox is made; all members give the same. Zero is the default. */
+typedef struct loco_mailbox_options {
+    size_t ring_bytes;      /**< that a sender may have in the mailbox: a power of two from 512 to
+                                 1 GiB; 0: 64 KiB */
+    size_t straight;        /**< bytes from which on a message is long; 0: more than ring_bytes / 2
+                                 - 16, which is long in any case, for it cannot be copied */
+} loco_mailbox_options_t;
+
+/** Make a mailbox, which member `receiver` (a rank) receives from. All members of `group`, at least
+ * two, make it, with the same arguments (`parent` and `name`: loco(3)); `options` may be NULL.
+ * Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the log
+ * says which), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more;
+ * messages in it are gone. NULL is allowed. */
+int loco_mailbox_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, int receiver,
+                        const loco_mailbox_options_t *options, loco_mailbox_t **box);
+void loco_mailbox_destroy(loco_mailbox_t *box);
+
+/** Send `bytes` bytes at `data` (which may be NULL where that is 0). Other threads of this process
+ * that send wait meanwhile. The receiver sends to itself by copies alone, and must have another
+ * thread that receives where there may be no room. Errors: LOCO_ERR_PEER_DEAD (the receiver is
+ * dead; whether it has received the message is not known), LOCO_ERR_RANGE (it must be copied, and
+ * is too long for that: more than ring_bytes / 2 - 16 bytes with LOCO_MAILBOX_COPY_ALL, in
+ * _try_send, or from the receiver to itself). */
+int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes);
+
+/** Send by a copy, whatever the length, if there is room: LOCO_ERR_AGAIN where there is none, or
+ * another thread of this process is sending. */
+int loco_mailbox_try_send(loco_mailbox_t *box, const void *data, size_t bytes);
+
+/** Receive a message into `buffer`, of `room` bytes, waiting for `timeout_ns` nanoseconds at most
+ * (LOCO_FOREVER: without limit). `from` (the sender's rank) and `bytes` (its length) may be NULL.
+ * Errors: LOCO_ERR_STATE (this member is not the receiver), LOCO_ERR_TIMEOUT, LOCO_ERR_RANGE (the
+ * message is longer than `room`: it stays, and `from` and `bytes` are filled in; the next call
+ * meets it again), LOCO_ERR_PEER_DEAD. */
+int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room,
+                         int *from, size_t *bytes);
+
+/** The same if a message is there; LOCO_ERR_AGAIN where there is none. */
+int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from,
+                             size_t *bytes);
+
+/** What this process has done with a mailbox. */
+typedef struct loco_mailbox_stats {
+    uint64_t sent;          /**< messages, */
+    uint64_t told;          /**< of which long ones */
+    uint64_t full;          /**< times that a message found no room */
+    uint64_t received;      /**< messages, */
+    uint64_t read;          /**< of which read straight from their senders */
+    uint64_t lost;          /**< long ones that could not be read: their sender has died */
+} loco_mailbox_stats_t;
+
+/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+void loco_mailbox_stats(const loco_mailbox_t *box, loco_mailbox_stats_t *stats);
+/** @} */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
