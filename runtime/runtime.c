@@ -127,6 +127,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     if (status != LOCO_OK)
         goto no_service;
     status = rt->ops->open(rt, &rt->address, &rt->fabric);
+    rt->way = (struct loci_way){ rt->ops, rt->fabric };
     if (status != LOCO_OK)
         goto no_fabric;
     status = loci_peers_enter_self(rt);
@@ -164,6 +165,23 @@ int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt)
     return loci_runtime_open(boot, NULL, NULL, rt);
 }
 
+static void leave_detour(struct loco_runtime *rt)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+
+    if (detour != NULL)
+        detour->leave(detour->way.fabric);
+}
+
+static void close_detour(struct loco_runtime *rt)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+
+    atomic_store_explicit(&rt->detour, NULL, memory_order_relaxed);
+    if (detour != NULL)
+        detour->way.ops->close(detour->way.fabric);
+}
+
 /* Goodbyes come first: peers keep their mappings of the memory of who has left, so that one who
  * is still at it (the others close because somebody died) meets no fault. Until the fabric has
  * closed, the service thread may call handlers, so what they read is freed last. */
@@ -173,10 +191,12 @@ void loco_runtime_close(loco_runtime_t *rt)
         return;
     loci_living_end(rt);
     end_observing(rt);
+    leave_detour(rt);
     if (rt->ops->drain != NULL)
         rt->ops->drain(rt->fabric);
     loci_peers_keep(rt);
     loci_threads_close(rt);
+    close_detour(rt);
     loci_peers_part(rt);
     loci_names_forget_leaving(rt);
     loci_inbox_close(rt);

@@ -163,6 +163,10 @@ enum loci_loss { LOCI_LOSS_UNTOLD, LOCI_LOSS_TOLD_OTHERS, LOCI_LOSS_TOLD };
 struct loci_lane {
     struct loci_thread *thread;
     struct loci_peer *peer;
+    /* The runtime's own, or its detour's; changed under its thread's lock, while nothing is in
+     * flight: lane.c. */
+    _Atomic(const struct loci_way *) way;
+    const struct loci_way *behind;  /* of a lane that moves, under that lock: where it comes from */
     _Atomic bool mending;           /* somebody is at it: lane.c */
     bool acks_place;                /* a write's completion says that it is placed; by the fabric */
     bool synchronous;               /* by the fabric, in lane_open: as the whole of one may be */
@@ -241,6 +245,9 @@ struct loco_runtime {
     struct loci_tunables tunables;
     const struct loci_fabric_ops *ops;
     struct loci_fabric *fabric;
+    struct loci_way way;            /* these two, */
+    _Atomic(const struct loci_detour *) detour; /* and what takes lanes in their place; NULL: none;
+                                                 * closed with the runtime */
     struct loci_address address;    /* mine */
 
     pthread_mutex_t peers_lock;     /* who is in the table; who holds a place needs none */
@@ -397,6 +404,25 @@ void loci_lane_placed(struct loci_lane *lane, uint64_t places);
 /* Post one write that is done when this returns: it takes no slot. LOCO_ERR_AGAIN: it is not one,
  * or not now; it is to be posted as any operation. */
 int loci_lane_write(struct loci_lane *lane, struct loci_op *op);
+static inline const struct loci_way *loci_lane_way(const struct loci_lane *lane)
+{
+    /* Pairs with the release of who has made it. */
+    return atomic_load_explicit(&lane->way, memory_order_acquire);
+}
+/* Go another way from now on. What is in flight is waited for, and placed; who posts meanwhile
+ * waits. Any thread. LOCO_ERR_STATE: it has failed, or another moves or mends it; or why it stays
+ * as it is. A lane on which writes merge goes no way that does not take them. */
+int loci_lane_move(struct loci_lane *lane, const struct loci_way *way);
+/* All lanes that go that way are closed: what is in flight there is told by the fabric, and posting
+ * fails with LOCO_ERR_STATE. Those that come to it meanwhile are missed. Any thread. */
+void loci_lanes_leave(struct loco_runtime *rt, const struct loci_way *way);
+/* Post one operation with a slot of the caller's, whose `lane` and `seq` are set; wait for nothing.
+ * What post of a fabric returns; LOCO_ERR_AGAIN, too, where the lane has failed and is to be mended
+ * (loci_lane_try_mend). */
+int loci_lane_try(struct loci_lane *lane, struct loci_op *op);
+/* Make a lane that has failed as if it were new, by who has told of its loss himself. LOCO_OK,
+ * LOCO_ERR_AGAIN: something is in flight still, or another is at it; or why it cannot be. */
+int loci_lane_try_mend(struct loci_lane *lane);
 /* Post one operation. Returns LOCO_OK, LOCO_IN_PROGRESS (slot in *ack) or an error. */
 int loci_lane_post(struct loci_lane *lane, struct loci_op *op, loco_ack_t *ack);
 /* Post a chain of any length, in order. LOCO_OK: all are done, or in flight and in *ack; or an

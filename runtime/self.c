@@ -110,11 +110,13 @@ static void close_lanes(struct loci_thread *t)
 
     for (int i = 0; i < lanes; i++) {
         struct loci_lane *lane = atomic_load_explicit(&t->lanes[i], memory_order_relaxed);
+        const struct loci_way *way;
 
         if (lane == NULL)
             continue;
-        if (t->rt->ops->lane_close != NULL)
-            t->rt->ops->lane_close(t->rt->fabric, lane);
+        way = loci_lane_way(lane);
+        if (way->ops->lane_close != NULL)
+            way->ops->lane_close(way->fabric, lane);
         free(lane);
     }
     while (t->retired != NULL) {

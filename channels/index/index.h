@@ -59,7 +59,7 @@ struct loci_cached {
 _Static_assert(sizeof(struct loci_cached) == 64, "a line");
 
 /* Where a key's leaf was, and its block there: of keys that are asked for often. A hint, as all. */
-struct loci_way {
+struct loci_leaf_way {
     uint32_t tag;                       /* of a hash of the key; 0: none */
     uint32_t block;
     loco_object_t leaf;
@@ -88,7 +88,7 @@ struct loci_index {
     loco_object_t parent;               /* that the last hint came from; 0: none */
     struct loci_cached *cached;         /* in sets, at their place in `cache`; index_cache.c */
     void *cache;
-    struct loci_way *way;               /* by a hash of the key; NULL: none so far, or of no use */
+    struct loci_leaf_way *way;          /* by a hash of the key; NULL: none so far, or of no use */
     size_t sets;
     unsigned turn;
     /* The node that is found or written; a right half, or the leaf that is taken out; upper nodes
@@ -188,7 +188,7 @@ void loci_index_forget(struct loci_index *ix, loco_object_t object);
 
 /* In mapped memory, the way that was gone to a key, or to another one with that place, of which
  * *tag is not the one it returns. NULL: none is kept. */
-struct loci_way *loci_index_way(struct loci_index *ix, loco_bytes_t key, uint32_t *tag);
+struct loci_leaf_way *loci_index_way(struct loci_index *ix, loco_bytes_t key, uint32_t *tag);
 
 /* ---- index_find.c ---- */
 

@@ -304,7 +304,7 @@ void loci_index_keep(struct loci_index *ix, loco_object_t object, const struct l
 
 #define WAY_BITS 16             /* so many are kept: memory is touched as far as they are used */
 
-struct loci_way *loci_index_way(struct loci_index *ix, loco_bytes_t key, uint32_t *tag)
+struct loci_leaf_way *loci_index_way(struct loci_index *ix, loco_bytes_t key, uint32_t *tag)
 {
     uint64_t hash = key.len;
 

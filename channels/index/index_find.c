@@ -154,7 +154,7 @@ static int from_root(struct loci_index *ix, loco_object_t *object)
 
 /* By the way that was gone before, if it is known. */
 static int find_again(struct loci_index *ix, enum loci_index_how how,
-                      const struct loci_place *place, struct loci_way *way, uint32_t tag,
+                      const struct loci_place *place, struct loci_leaf_way *way, uint32_t tag,
                       union loci_node_buffer *to, loco_object_t *object)
 {
     int status;
@@ -176,7 +176,7 @@ static int find(struct loci_index *ix, enum loci_index_how how, const struct loc
 {
     bool others_write = how == LOCI_INDEX_PEEK || (how == LOCI_INDEX_ALONE && ix->own);
     uint32_t tag;
-    struct loci_way *way = level > 0 || place->toward != LOCI_AT ? NULL
+    struct loci_leaf_way *way = level > 0 || place->toward != LOCI_AT ? NULL
                            : loci_index_way(ix, place->key, &tag);
 
     loci_index_count(ix, LOCI_STATS_LOOKUPS, level == 0);
@@ -193,7 +193,7 @@ static int find(struct loci_index *ix, enum loci_index_how how, const struct loc
         if (status == LOCO_OK)
             status = walk(ix, how, place, level, tries > 0 ? STEPS : STEPS_OLD, to, object);
         if (status == LOCO_OK && way != NULL)
-            *way = (struct loci_way){ tag, 0, *object };
+            *way = (struct loci_leaf_way){ tag, 0, *object };
         if (status != LOCO_ERR_AGAIN)
             return status;
         loci_index_count(ix, LOCI_STATS_STALE, 1);

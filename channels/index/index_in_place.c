@@ -181,7 +181,7 @@ int loci_leaf_look(uint64_t tree, const void *bytes, size_t len, loco_bytes_t ke
 }
 
 /* By that hint, of a leaf and its block. */
-static int get(struct loci_index *ix, struct loci_way *way, loco_bytes_t key, size_t *len)
+static int get(struct loci_index *ix, struct loci_leaf_way *way, loco_bytes_t key, size_t *len)
 {
     struct loci_glance g;
     int status;
@@ -194,7 +194,7 @@ static int get(struct loci_index *ix, struct loci_way *way, loco_bytes_t key, si
 
 int loci_index_get_in_place(struct loci_index *ix, loco_bytes_t key, loco_bytes_t *value)
 {
-    struct loci_way way, *known;
+    struct loci_leaf_way way, *known;
     int status = LOCO_ERR_AGAIN;
     uint32_t tag;
     size_t len = 0;
@@ -208,7 +208,7 @@ int loci_index_get_in_place(struct loci_index *ix, loco_bytes_t key, loco_bytes_
         known->tag = status == LOCO_ERR_AGAIN ? 0 : tag;
     }
     if (status == LOCO_ERR_AGAIN) {
-        way = (struct loci_way){ .tag = tag, .leaf = ix->kind->lead(ix, key) };
+        way = (struct loci_leaf_way){ .tag = tag, .leaf = ix->kind->lead(ix, key) };
         status = way.leaf == 0 ? LOCO_ERR_AGAIN : get(ix, &way, key, &len);
     }
     if (status == LOCO_ERR_AGAIN)

@@ -334,6 +334,22 @@ struct loci_fabric_ops {
 
 #define LOCI_CONTROL_MAX 4096
 
+/* What carries a lane: a fabric, of which lane_*, post, write and poll are used. */
+struct loci_way {
+    const struct loci_fabric_ops *ops;
+    struct loci_fabric *fabric;
+};
+
+/* A fabric that has lanes alone (and close): to some peers it takes them in place of the runtime's
+ * own. Example: ports, which go by an agent of this machine. */
+struct loci_detour {
+    struct loci_way way;
+    /* Whether a lane that is opened to that peer goes this way. Any thread. */
+    bool (*takes)(struct loci_fabric *fabric, const struct loci_peer *peer);
+    /* The runtime closes: what is under way is finished, lanes leave it (loci_lanes_leave). */
+    void (*leave)(struct loci_fabric *fabric);
+};
+
 extern const struct loci_fabric_ops loci_fabric_shm, loci_fabric_tcp;
 #ifdef LOCO_HAVE_VERBS
 /* Everything through the device; and the same beside shm, which has what is of one node. */

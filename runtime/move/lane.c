@@ -71,6 +71,20 @@ static void put_lane(struct loci_lane *lane)
     pthread_mutex_unlock(&thread->rt->peers_lock);
 }
 
+/* Whose lane it is to be. */
+static void choose_way(struct loco_runtime *rt, struct loci_lane *lane)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    bool other = detour != NULL && detour->takes(detour->way.fabric, lane->peer);
+
+    atomic_store_explicit(&lane->way, other ? &detour->way : &rt->way, memory_order_release);
+}
+
+static int open_way(struct loci_lane *lane, const struct loci_way *way)
+{
+    return way->ops->lane_open != NULL ? way->ops->lane_open(way->fabric, lane) : LOCO_OK;
+}
+
 struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status)
 {
     struct loco_runtime *rt = thread->rt;
@@ -80,12 +94,11 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
         *status = LOCO_ERR_NO_MEMORY;
         return NULL;
     }
-    if (rt->ops->lane_open != NULL) {
-        *status = rt->ops->lane_open(rt->fabric, lane);
-        if (*status != LOCO_OK) {
-            put_lane(lane);
-            return NULL;
-        }
+    choose_way(rt, lane);
+    *status = open_way(lane, loci_lane_way(lane));
+    if (*status != LOCO_OK) {
+        put_lane(lane);
+        return NULL;
     }
     atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
     atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_relaxed);
@@ -104,12 +117,14 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
 int loci_lane_poll(struct loci_lane *lane)
 {
     struct loco_runtime *rt = lane->thread->rt;
+    const struct loci_way *way;
     int n;
 
-    if (rt->ops->synchronous || lane->synchronous || rt->ops->poll == NULL)
+    if (rt->ops->synchronous || lane->synchronous)
         return 0;
     loci_lock_take(&lane->thread->lock);
-    n = rt->ops->poll(rt->fabric, lane);
+    way = loci_lane_way(lane);
+    n = way->ops->poll != NULL ? way->ops->poll(way->fabric, lane) : 0;
     loci_lock_give(&lane->thread->lock);
     return n;
 }
@@ -226,7 +241,7 @@ static bool may_mend(const struct loci_lane *lane)
     int failed = atomic_load_explicit(&lane->failed, memory_order_relaxed);
 
     return failed != LOCO_OK && failed != LOCO_ERR_PEER_DEAD
-           && lane->thread->rt->ops->lane_mend != NULL;
+           && loci_lane_way(lane)->ops->lane_mend != NULL;
 }
 
 /* Under the lock. */
@@ -257,8 +272,8 @@ void loci_lane_told(struct loci_lane *lane)
 static int is_anew(void *arg)
 {
     struct loci_lane *lane = arg;
-    struct loco_runtime *rt = lane->thread->rt;
-    int status = rt->ops->lane_mend(rt->fabric, lane);
+    const struct loci_way *way = loci_lane_way(lane);
+    int status = way->ops->lane_mend(way->fabric, lane);
 
     if (status == LOCO_ERR_AGAIN)
         loci_lane_poll(lane);       /* it may be another thread's */
@@ -395,22 +410,30 @@ static void raise_placing(struct loci_lane *lane, const struct loci_op *ops, int
         raise_to(&lane->placing, places_of(&ops[n - 1]));
 }
 
+/* Under the lock. */
+static inline int post_by(struct loci_lane *lane, const struct loci_way *way,
+                          struct loci_op *ops, int n, int *posted)
+{
+    int status;
+
+    count_before_post(lane, ops, n);
+    status = way->ops->post(way->fabric, lane, ops, n, posted);
+    raise_placing(lane, ops, *posted);
+    count_reads(lane, ops, *posted);
+    return status;
+}
+
 static int try_post(struct loci_lane *lane, struct loci_op *ops, int n, int *posted)
 {
-    struct loco_runtime *rt = lane->thread->rt;
     int status;
 
     *posted = 0;
     loci_lock_take(&lane->thread->lock);
     status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
-    if (status == LOCO_OK) {
-        count_before_post(lane, ops, n);
-        status = rt->ops->post(rt->fabric, lane, ops, n, posted);
-        raise_placing(lane, ops, *posted);
-        count_reads(lane, ops, *posted);
-    } else {
+    if (status == LOCO_OK)
+        status = post_by(lane, loci_lane_way(lane), ops, n, posted);
+    else
         tell_loss(lane, false);
-    }
     loci_lock_give(&lane->thread->lock);
     return status;
 }
@@ -479,13 +502,14 @@ static int post_some(struct loci_lane *lane, struct loci_thread *self, struct lo
  * this returns. */
 static int write_at_once(struct loci_lane *lane, struct loci_op *op)
 {
-    struct loco_runtime *rt = lane->thread->rt;
+    const struct loci_way *way = loci_lane_way(lane);
     uint64_t written = atomic_load_explicit(&lane->written, memory_order_relaxed) + 1;
     int status = LOCO_ERR_AGAIN;
 
     op->places = number_write(lane, written);
-    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK)
-        status = rt->ops->write(rt->fabric, lane, op);
+    if (atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK
+        && way->ops->write != NULL)
+        status = way->ops->write(way->fabric, lane, op);
     if (status != LOCO_OK)
         return status;
     atomic_store_explicit(&lane->written, written, memory_order_release);
@@ -499,7 +523,7 @@ int loci_lane_write(struct loci_lane *lane, struct loci_op *op)
     struct loco_runtime *rt = lane->thread->rt;
     int status;
 
-    if (rt->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
+    if (loci_lane_way(lane)->ops->write == NULL || !loci_peer_alive(rt, lane->peer->index))
         return LOCO_ERR_AGAIN;
     loci_lock_take(&lane->thread->lock);
     status = write_at_once(lane, op);
@@ -529,4 +553,231 @@ int loci_lane_post_chain(struct loci_lane *lane, struct loci_op *ops, int n, loc
     int status = n == 1 ? loci_lane_post(lane, ops, ack) : post_all(lane, ops, n, ack);
 
     return status < 0 ? status : LOCO_OK;
+}
+
+/* ---- posting without waiting ---- */
+
+int loci_lane_try(struct loci_lane *lane, struct loci_op *op)
+{
+    int posted, status;
+
+    if (!loci_peer_alive(lane->thread->rt, lane->peer->index))
+        return LOCO_ERR_PEER_DEAD;
+    status = try_post(lane, op, 1, &posted);
+    return posted == 0 && may_mend(lane) ? LOCO_ERR_AGAIN : status;
+}
+
+static int try_mend(struct loci_lane *lane)
+{
+    const struct loci_way *way = loci_lane_way(lane);
+    int status;
+
+    loci_lane_told(lane);
+    status = way->ops->lane_mend(way->fabric, lane);
+    if (status != LOCO_OK)
+        return status;
+    loci_lock_take(&lane->thread->lock);
+    /* What is lost is told, and nobody waits for it. */
+    raise_to(&lane->placed, atomic_load_explicit(&lane->written, memory_order_relaxed));
+    atomic_store_explicit(&lane->failed, LOCO_OK, memory_order_release);
+    atomic_store_explicit(&lane->loss, LOCI_LOSS_UNTOLD, memory_order_relaxed);
+    loci_lock_give(&lane->thread->lock);
+    return LOCO_OK;
+}
+
+int loci_lane_try_mend(struct loci_lane *lane)
+{
+    bool none = false;
+    int status;
+
+    if (!atomic_compare_exchange_strong_explicit(&lane->mending, &none, true, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return LOCO_ERR_AGAIN;
+    status = may_mend(lane) ? try_mend(lane)
+                            : atomic_load_explicit(&lane->failed, memory_order_relaxed);
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    return status;
+}
+
+/* ---- moving ----
+ *
+ * While a lane moves its way is `halted`, of which post takes nothing. So the place that the mover
+ * posts on the way behind it is the lane's last operation there: when it is complete, all before it
+ * are, and what they wrote is placed. Then nothing is in flight, and no order is left that the
+ * other way would have to keep.
+ *
+ * The mover has `mending`, as whoever mends the lane or retires it has. A lane that fails while it
+ * moves stays where it is, and is mended there. */
+
+static int halted_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops,
+                       int n, int *posted)
+{
+    (void)fabric, (void)lane, (void)ops, (void)n;
+    *posted = 0;
+    return LOCO_ERR_AGAIN;
+}
+
+static int halted_write(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *op)
+{
+    (void)fabric, (void)lane, (void)op;
+    return LOCO_ERR_AGAIN;
+}
+
+/* The mover has `mending`: nobody else comes to this. */
+static int halted_mend(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    (void)fabric, (void)lane;
+    return LOCO_ERR_AGAIN;
+}
+
+static int halted_poll(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    (void)fabric;
+    return lane->behind->ops->poll(lane->behind->fabric, lane);
+}
+
+static const struct loci_fabric_ops halted_ops = {
+    .name = "halted", .lane_mend = halted_mend, .post = halted_post, .write = halted_write,
+    .poll = halted_poll,
+};
+static const struct loci_way halted = { .ops = &halted_ops };
+
+static bool begin_moving(struct loci_lane *lane)
+{
+    bool none = false, begins;
+
+    if (!atomic_compare_exchange_strong_explicit(&lane->mending, &none, true, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    loci_lock_take(&lane->thread->lock);
+    begins = atomic_load_explicit(&lane->failed, memory_order_relaxed) == LOCO_OK;
+    if (begins) {
+        lane->behind = loci_lane_way(lane);
+        atomic_store_explicit(&lane->way, &halted, memory_order_release);
+    }
+    loci_lock_give(&lane->thread->lock);
+    if (!begins)
+        atomic_store_explicit(&lane->mending, false, memory_order_release);
+    return begins;
+}
+
+static int post_last(struct loci_lane *lane, struct loci_op *op)
+{
+    unsigned rounds = 0;
+    int posted, status;
+
+    do {
+        status = loci_peer_alive(lane->thread->rt, lane->peer->index) ? LOCO_OK
+                                                                      : LOCO_ERR_PEER_DEAD;
+        loci_lock_take(&lane->thread->lock);
+        if (status == LOCO_OK)
+            status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
+        if (status == LOCO_OK)
+            status = post_by(lane, lane->behind, op, 1, &posted);
+        loci_lock_give(&lane->thread->lock);
+        if (status == LOCO_ERR_AGAIN) {
+            loci_lane_poll(lane);
+            loci_wait_round(lane->thread->rt, &rounds);
+        }
+    } while (status == LOCO_ERR_AGAIN);
+    return status;
+}
+
+/* All that was posted is complete, and placed. */
+static int finish_behind(struct loci_lane *lane)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+    struct loci_thread *self = loci_self(rt);
+    struct loci_op op = { .kind = LOCI_PLACE };
+    loco_ack_t ack = LOCO_ACK_INIT;
+    uint64_t seq;
+    int status;
+
+    if (self == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    op.slot = loci_slot_take(self, lane);
+    seq = self->seq;
+    status = post_last(lane, &op);
+    settle(lane, self, seq, seq, &op, status >= 0, &ack);
+    if (status < 0)
+        atomic_store_explicit(&op.slot->seq, 0, memory_order_release);
+    return status == LOCO_IN_PROGRESS ? loco_ack_wait(rt, &ack) : status;
+}
+
+/* Under the lock. A lane that cannot go either way has failed. */
+static int change_way(struct loci_lane *lane, const struct loci_way *way)
+{
+    const struct loci_way *behind = lane->behind;
+    int status, none = LOCO_OK;
+
+    if (behind->ops->lane_close != NULL)
+        behind->ops->lane_close(behind->fabric, lane);
+    lane->fabric_data = NULL;
+    status = open_way(lane, way);
+    if (status == LOCO_OK) {
+        lane->behind = way;
+        return LOCO_OK;
+    }
+    if (open_way(lane, behind) != LOCO_OK)
+        atomic_compare_exchange_strong(&lane->failed, &none, LOCO_ERR_PEER_DEAD);
+    return status;
+}
+
+int loci_lane_move(struct loci_lane *lane, const struct loci_way *way)
+{
+    int status;
+
+    if (!begin_moving(lane))
+        return LOCO_ERR_STATE;
+    status = finish_behind(lane);
+    loci_lock_take(&lane->thread->lock);
+    if (status == LOCO_OK)
+        status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
+    if (status == LOCO_OK)
+        status = change_way(lane, way);
+    atomic_store_explicit(&lane->way, lane->behind, memory_order_release);
+    loci_lock_give(&lane->thread->lock);
+    atomic_store_explicit(&lane->mending, false, memory_order_release);
+    return status;
+}
+
+/* ---- leaving ---- */
+
+static int left_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops, int n,
+                     int *posted)
+{
+    (void)fabric, (void)lane, (void)ops, (void)n;
+    *posted = 0;
+    return LOCO_ERR_STATE;
+}
+
+static const struct loci_fabric_ops left_ops = { .name = "left", .post = left_post };
+static const struct loci_way left = { .ops = &left_ops };
+
+/* A lane that moves is where its mover has it. */
+static void leave(struct loci_lane *lane, const struct loci_way *way)
+{
+    loci_lock_take(&lane->thread->lock);
+    if (loci_lane_way(lane) == way) {
+        way->ops->lane_close(way->fabric, lane);
+        lane->fabric_data = NULL;
+        atomic_store_explicit(&lane->way, &left, memory_order_release);
+    }
+    loci_lock_give(&lane->thread->lock);
+}
+
+void loci_lanes_leave(struct loco_runtime *rt, const struct loci_way *way)
+{
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+
+    for (; t != NULL; t = t->next) {
+        int lanes = atomic_load_explicit(&t->lane_peers, memory_order_acquire);
+
+        for (int i = 0; i < lanes; i++) {
+            struct loci_lane *lane = atomic_load_explicit(&t->lanes[i], memory_order_acquire);
+
+            if (lane != NULL)
+                leave(lane, way);
+        }
+    }
 }

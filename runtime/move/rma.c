@@ -240,7 +240,7 @@ bool loci_merges(struct loco_runtime *rt, const struct loci_mem *mem)
     if (self == NULL || mem->domain != LOCI_DOMAIN_OWNER || loci_mem_word(mem) != NULL)
         return false;
     lane = loci_lane(self, mem->peer, &status);
-    return lane != NULL && !lane->synchronous;
+    return lane != NULL && loci_lane_way(lane)->ops->merges && !lane->synchronous;
 }
 
 /* Chains. Without an ack the caller's memory is its own again even where not all was posted. */

@@ -140,14 +140,16 @@ static struct loci_lane *lane_of(struct loci_thread *thread, const struct loci_p
 }
 
 /* For who looks at it still: all is placed and read, and nothing more is posted. */
-static void retire(struct loco_runtime *rt, struct loci_lane *lane)
+static void retire(struct loci_lane *lane)
 {
     struct loci_thread *thread = lane->thread;
+    const struct loci_way *way;
     uint64_t written;
 
     loci_lock_take(&thread->lock);
-    if (rt->ops->lane_close != NULL && lane->fabric_data != NULL)
-        rt->ops->lane_close(rt->fabric, lane);
+    way = loci_lane_way(lane);
+    if (way->ops->lane_close != NULL && lane->fabric_data != NULL)
+        way->ops->lane_close(way->fabric, lane);
     lane->fabric_data = NULL;
     written = atomic_load_explicit(&lane->written, memory_order_relaxed);
     atomic_store_explicit(&lane->placing, written, memory_order_relaxed);
@@ -175,7 +177,7 @@ static bool try_retire(struct loco_runtime *rt, struct loci_lane *lane)
         return false;
     calm = is_calm(rt, lane);
     if (calm)
-        retire(rt, lane);
+        retire(lane);
     atomic_store_explicit(&lane->mending, false, memory_order_release);
     return calm;
 }
