@@ -115,7 +115,8 @@ messages() {
 }
 
 messages "$srcdir"/runtime/*.c "$srcdir"/runtime/*/*.c "$srcdir"/runtime/fabric/link/*.c \
-    "$srcdir"/runtime/fabric/shm/*.c "$srcdir"/runtime/fabric/tcp/*.c "$srcdir"/runtime/fabric/verbs/*.c \
+    "$srcdir"/runtime/fabric/port/*.c "$srcdir"/runtime/fabric/shm/*.c \
+    "$srcdir"/runtime/fabric/tcp/*.c "$srcdir"/runtime/fabric/verbs/*.c \
     "$srcdir"/channels/*/*.c "$srcdir"/channels/*/*/*.c \
     "$srcdir"/osc_loco/*.c >"$work/messages"
 enough 30 "$work/messages"

@@ -353,7 +353,7 @@ static void no_memory(struct loci_sim_result *result)
 static uint64_t step_limit(const struct sim_case *c)
 {
     const struct sim_scenario *s = c->scenario;
-    uint64_t most = c->asleep ? 4 * STEP_LIMIT : STEP_LIMIT;
+    uint64_t most = STEP_LIMIT * (c->asleep ? 4 : 1) * (s->long_runs ? 16 : 1);
     uint64_t usual = (uint64_t)s->processes * (uint64_t)s->threads * (uint64_t)s->rounds;
     uint64_t work = (uint64_t)c->processes * (uint64_t)c->threads * (uint64_t)c->rounds;
 
@@ -365,7 +365,8 @@ static void configure(struct loci_sim_config *config, const struct sim_case *c,
 {
     *config = (struct loci_sim_config){ .processes = c->processes, .seed = c->number,
                                         .strategy = c->strategy, .one_node = c->one_node,
-                                        .owner_atomics = c->owner,
+                                        .owner_atomics = c->owner || c->scenario->node_of != NULL,
+                                        .node_of = c->scenario->node_of,
                                         .device_memory = c->device_memory,
                                         .torn_words = c->torn_words, .asleep = c->asleep,
                                         .step_limit = step_limit(c),

@@ -28,6 +28,9 @@ struct sim_scenario {
     int processes, threads, rounds; /* defaults */
     int processes_min;
     const char *const *settings;    /* tunables, or NULL */
+    bool long_runs;                 /* a poller that nobody else preempts takes many steps */
+    int (*node_of)(int rank, int processes);    /* nullable: on which node each is, in any case;
+                                                   atomics are their owners' then */
     /* All nullable but body. begin: 0, or -1 without memory. body: in each process, with a
      * runtime that is open; 0, or what is wrong was said by loci_sim_fail(). end: after a run
      * that passed so far (processes may have stopped), for checks of histories: the same.

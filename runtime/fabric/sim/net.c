@@ -490,6 +490,8 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
     if (op->kind != LOCI_PLACE
         && (target = resolve(lane->to, &op->mem->key, op->offset, op->len)) == NULL)
         return not_there(lane->to, op);
+    if (op->kind != LOCI_PLACE && !has_data(op) && ((uintptr_t)target % 8 != 0 || op->len != 8))
+        return LOCO_ERR_ARG;    /* no device does that */
     if (lane->depth >= room(w) || !loci_credit_may(lane->lane->thread, op->len))
         return LOCO_ERR_AGAIN;
     p = new_op(w);

@@ -86,6 +86,8 @@ struct loci_sim_config {
     bool owner_atomics;         /* rule 5; some processes may be on one node, by the seed */
     bool device_memory;         /* words of locks are in the devices' own; neither of the above */
     bool torn_words;            /* by the network: rule 3 */
+    int (*node_of)(int process, int processes);     /* with owner_atomics, where each is; NULL: by
+                                 * the seed */
     bool asleep;                /* waits sleep at once, for good where all ring */
     struct loci_sim_faults faults;
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */

@@ -313,7 +313,9 @@ static void place_processes(struct sim_world *w)
     uint64_t nodes = spread ? 2 + loci_sim_random(w, 1) % (uint64_t)(w->count - 1) : 0;
 
     for (int i = 0; i < w->count; i++)
-        w->process[i].node = w->config->one_node ? 1
+        w->process[i].node = w->config->node_of != NULL
+                             ? (uint64_t)w->config->node_of(i, w->count)
+                             : w->config->one_node ? 1
                              : 1 + (spread ? loci_sim_random(w, 1) % nodes : (uint64_t)i);
 }
 

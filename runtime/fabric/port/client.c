@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* A client of ports: what it was given. See port.h. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "client.h"
+#include "memory/memory.h"
+#include "wait.h"
+
+static struct port_client *client_of(struct loci_fabric *fabric)
+{
+    return (struct port_client *)(void *)fabric;
+}
+
+bool loci_port_agent_lives(struct port_client *c)
+{
+    if (loci_peer_alive(c->rt, c->agent))
+        return true;
+    if (!atomic_exchange(&c->mourned, true))
+        LOCI_LOG(c->rt, LOCO_LOG_ERROR, "the agent of this machine has ended: what was reached by "
+                 "way of it fails from now on. Start it again, and attach anew");
+    return false;
+}
+
+/* ---- ports ---- */
+
+/* A lane that was closed may have left requests behind, which the agent finishes. */
+static bool is_free(const struct port_client *c, uint32_t port)
+{
+    struct loci_port_at at = loci_port_at(&c->welcome, c->base, port);
+
+    return !c->mine[port].taken
+           && loci_load64(&at.words->posted) == loci_load64(&at.words->finished);
+}
+
+int loci_port_take(struct port_client *c, struct port_lane *l)
+{
+    uint32_t i = 0;
+    bool left;
+
+    pthread_mutex_lock(&c->lock);
+    left = c->left;
+    if (left)
+        i = c->welcome.ports;
+    while (i < c->welcome.ports && !is_free(c, i))
+        i++;
+    if (i < c->welcome.ports) {
+        c->mine[i].taken = true;
+        l->port = i;
+        l->at = loci_port_at(&c->welcome, c->base, i);
+        l->posted = l->published = l->retired = loci_load64(&l->at.words->posted);
+        l->epoch = ++c->mine[i].epoch;
+        if (i >= c->opened)
+            loci_store64(&((struct loci_port_header *)(void *)c->base)->opened, ++c->opened);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (i < c->welcome.ports)
+        return LOCO_OK;
+    if (left)
+        return LOCO_ERR_STATE;
+    LOCI_LOG(c->rt, LOCO_LOG_ERROR, "all %u ports to other machines are taken: a port is one "
+             "thread's way to one of them. Let fewer threads reach fewer machines at once",
+             c->welcome.ports);
+    return LOCO_ERR_FULL;
+}
+
+void loci_port_give(struct port_client *c, const struct port_lane *l)
+{
+    pthread_mutex_lock(&c->lock);
+    c->mine[l->port].taken = false;
+    c->mine[l->port].epoch = l->epoch;
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* ---- grants ---- */
+
+static bool is_of(const struct port_told *t, const struct loci_mem *mem)
+{
+    return t->peer == mem->peer && t->extent == mem->key.extent && t->kind == mem->key.kind;
+}
+
+/* How far the operation's bytes are from those that were granted. */
+static uint64_t distance(const struct port_told *t, uint64_t at, uint64_t len)
+{
+    uint64_t begin = t->key_base + t->base, end = begin + t->len;
+
+    return at < begin ? begin - at : at + len > end ? at + len - end : 0;
+}
+
+uint32_t loci_port_grant_of(struct port_client *c, const struct loci_op *op)
+{
+    /* Pairs with the release of who has added them. */
+    uint32_t n = atomic_load_explicit(&c->tolds, memory_order_acquire), best = PORT_NO_GRANT;
+    uint64_t at = op->mem->key.base + op->offset, nearest = UINT64_MAX;
+
+    for (uint32_t i = 0; i < n && nearest > 0; i++) {
+        const struct port_told *t = &c->told[i];
+
+        if (!is_of(t, op->mem) || distance(t, at, op->len) >= nearest)
+            continue;
+        nearest = distance(t, at, op->len);
+        best = i;
+    }
+    return best;
+}
+
+int loci_port_granted(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
+                      uint64_t base, uint64_t len, uint32_t grant)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    struct port_client *c = client_of(detour->way.fabric);
+    uint32_t n;
+
+    pthread_mutex_lock(&c->lock);
+    n = atomic_load_explicit(&c->tolds, memory_order_relaxed);
+    if (n < LOCI_PORT_GRANTS) {
+        c->told[n] = (struct port_told){ .peer = peer, .extent = key->extent, .kind = key->kind,
+                                         .key_base = key->base, .base = base, .len = len,
+                                         .grant = grant };
+        atomic_store_explicit(&c->tolds, n + 1, memory_order_release);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return n < LOCI_PORT_GRANTS ? LOCO_OK : LOCO_ERR_FULL;
+}
+
+/* ---- life ---- */
+
+static bool takes(struct loci_fabric *fabric, const struct loci_peer *peer)
+{
+    struct port_client *c = client_of(fabric);
+    uint32_t n = atomic_load_explicit(&c->tolds, memory_order_acquire);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (c->told[i].peer == peer->index)
+            return true;
+    return false;
+}
+
+/* ---- leaving ---- */
+
+static bool is_finished(struct port_client *c, uint32_t port)
+{
+    struct loci_port_at at = loci_port_at(&c->welcome, c->base, port);
+
+    return loci_load64(&at.words->posted) == loci_load64(&at.words->finished);
+}
+
+/* 1 where the agent has finished what lanes have posted. */
+static int all_finished(void *arg)
+{
+    struct port_client *c = arg;
+    uint32_t i = 0;
+
+    if (!loci_port_agent_lives(c))
+        return 1;
+    while (i < c->opened && is_finished(c, i))
+        i++;
+    return i == c->opened;
+}
+
+/* 1 where no lane has a port. */
+static int all_given(void *arg)
+{
+    struct port_client *c = arg;
+    uint32_t i = 0;
+
+    loci_lanes_leave(c->rt, &c->detour.way);
+    pthread_mutex_lock(&c->lock);
+    while (i < c->welcome.ports && !c->mine[i].taken)
+        i++;
+    pthread_mutex_unlock(&c->lock);
+    return i == c->welcome.ports;
+}
+
+static void leave(struct loci_fabric *fabric)
+{
+    struct port_client *c = client_of(fabric);
+    const struct loci_reason why = { .what = "the agent to finish what ports have posted",
+                                     .peer = -1, .timeout_ns = loci_grace(c->rt),
+                                     .kind = LOCI_WAIT_SYNC };
+    bool before;
+
+    pthread_mutex_lock(&c->lock);
+    before = c->left;
+    c->left = true;
+    pthread_mutex_unlock(&c->lock);
+    if (before)
+        return;
+    (void)loci_wait(c->rt, &why, all_finished, c);
+    if (loci_wait(c->rt, &why, all_given, c) == LOCO_OK)
+        loci_mem_drop(c->rt, &c->slab);
+}
+
+void loci_port_detach(struct loco_runtime *rt)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+
+    if (detour != NULL)
+        leave(detour->way.fabric);
+}
+
+static void close_client(struct loci_fabric *fabric)
+{
+    struct port_client *c = client_of(fabric);
+
+    loci_peers_end_use(c->rt, &c->agent, 1);
+    pthread_mutex_destroy(&c->lock);
+    free(c->mine);
+    free(c);
+}
+
+const struct loci_fabric_ops loci_fabric_port = {
+    .name = "port",
+    .close = close_client,
+    .lane_open = loci_port_lane_open,
+    .lane_close = loci_port_lane_close,
+    .lane_mend = loci_port_lane_mend,
+    .post = loci_port_post,
+    .write = loci_port_write,
+    .poll = loci_port_poll,
+};
+
+static int map_slab(struct port_client *c)
+{
+    int status = loci_mem_import(c->rt, c->agent, &c->welcome.slab, &c->slab);
+
+    if (status != LOCO_OK)
+        return status;
+    if (c->welcome.slab.len < loci_port_slab_bytes(&c->welcome))
+        return LOCO_ERR_PROTOCOL;
+    c->base = loci_mem_map(c->rt, &c->slab);
+    return c->base != NULL ? LOCO_OK : LOCO_ERR_SHARED;
+}
+
+int loci_port_attach(struct loco_runtime *rt, int agent, const struct loci_port_welcome *welcome)
+{
+    struct port_client *c;
+    int status;
+
+    if (rt->ops->synchronous)
+        return LOCO_ERR_UNSUPPORTED;    /* it never looks for what is under way */
+    if (atomic_load_explicit(&rt->detour, memory_order_relaxed) != NULL)
+        return LOCO_ERR_STATE;
+    c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    *c = (struct port_client){ .rt = rt, .agent = agent, .welcome = *welcome,
+                               .mine = calloc(welcome->ports, sizeof c->mine[0]) };
+    c->detour = (struct loci_detour){ { &loci_fabric_port, (struct loci_fabric *)(void *)c },
+                                      takes, leave };
+    pthread_mutex_init(&c->lock, NULL);
+    loci_peers_use(rt, &agent, 1);
+    status = c->mine != NULL ? map_slab(c) : LOCO_ERR_NO_MEMORY;
+    if (status != LOCO_OK) {
+        loci_mem_drop(c->rt, &c->slab);
+        close_client((struct loci_fabric *)(void *)c);
+        return status;
+    }
+    atomic_store_explicit(&rt->detour, &c->detour, memory_order_release);
+    return LOCO_OK;
+}

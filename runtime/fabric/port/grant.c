@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* What clients may reach. A grant has its own handle on the memory, as a window of it: what a
+ * device would let through by the key may be more. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "ports.h"
+#include "memory/memory.h"
+
+static struct port_target *target_of(struct loci_ports *ports, int peer)
+{
+    struct port_target *t = ports->targets;
+
+    while (t != NULL && t->peer != peer)
+        t = t->next;
+    if (t != NULL)
+        return t;
+    t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return NULL;
+    loci_peers_use(ports->rt, &peer, 1);
+    t->peer = peer;
+    t->next = ports->targets;
+    ports->targets = t;
+    return t;
+}
+
+static void drop(struct loci_ports *ports, struct port_grant *g)
+{
+    if (g->target == NULL)
+        return;
+    loci_mem_drop(ports->rt, &g->mem);
+    *g = (struct port_grant){ .target = NULL };
+}
+
+void loci_port_drop_grants(struct loci_ports *ports, struct port_client *c)
+{
+    for (uint32_t i = 0; i < c->grants; i++)
+        drop(ports, &c->grant[i]);
+    c->grants = 0;
+}
+
+void loci_port_drop_targets(struct loci_ports *ports)
+{
+    while (ports->targets != NULL) {
+        struct port_target *t = ports->targets;
+
+        ports->targets = t->next;
+        loci_peers_end_use(ports->rt, &t->peer, 1);
+        free(t);
+    }
+}
+
+/* A number that is free, or -1. One that was revoked is free when nothing uses it. */
+static int free_grant(struct loci_ports *ports, struct port_client *c)
+{
+    for (uint32_t i = 0; i < c->grants; i++)
+        if (c->grant[i].target == NULL)
+            return (int)i;
+    (void)ports;
+    return c->grants < LOCI_PORT_GRANTS ? (int)c->grants++ : -1;
+}
+
+static int fill(struct loci_ports *ports, struct port_grant *g, int peer,
+                const struct loci_memkey *key)
+{
+    struct port_target *t = target_of(ports, peer);
+    int status;
+
+    if (t == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    status = loci_mem_import(ports->rt, peer, key, &g->mem);
+    if (status != LOCO_OK)
+        return status;
+    loci_mem_set_domain(&g->mem, ports->rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER
+                                                               : LOCI_DOMAIN_NIC);
+    g->target = t;
+    return LOCO_OK;
+}
+
+static int grant(struct loci_ports *ports, struct port_client *c, int peer,
+                 const struct loci_memkey *key, const struct port_grant *what, uint32_t *number)
+{
+    int n = free_grant(ports, c), status;
+    struct port_grant *g;
+
+    if (n < 0)
+        return LOCO_ERR_FULL;
+    g = &c->grant[n];
+    status = fill(ports, g, peer, key);
+    if (status != LOCO_OK)
+        return status;
+    g->base = what->base;
+    g->len = what->len;
+    g->may = what->may;
+    *number = (uint32_t)n;
+    return LOCO_OK;
+}
+
+int loci_ports_grant(struct loci_ports *ports, int client, int peer,
+                     const struct loci_memkey *key, uint64_t base, uint64_t len, unsigned may,
+                     uint32_t *number)
+{
+    const struct port_grant what = { .base = base, .len = len, .may = may };
+    int status;
+
+    if (key->kind != LOCI_MEM_POOL && key->kind != LOCI_MEM_USER)
+        return LOCO_ERR_UNSUPPORTED;
+    if (base > key->len || len > key->len - base)
+        return LOCO_ERR_RANGE;
+    pthread_mutex_lock(&ports->lock);
+    status = grant(ports, &ports->client[client], peer, key, &what, number);
+    pthread_mutex_unlock(&ports->lock);
+    return status;
+}
+
+/* Nothing of it is posted any more, since the poller checks under the lock. */
+int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t number)
+{
+    struct port_client *c = &ports->client[client];
+    int status = LOCO_ERR_RANGE;
+
+    pthread_mutex_lock(&ports->lock);
+    if (number < c->grants && c->grant[number].target != NULL) {
+        c->grant[number].may = 0;
+        status = c->grant[number].under_way > 0 ? LOCO_ERR_AGAIN : LOCO_OK;
+        if (status == LOCO_OK)
+            drop(ports, &c->grant[number]);
+    }
+    pthread_mutex_unlock(&ports->lock);
+    return status;
+}

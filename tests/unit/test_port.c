@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Ports over TCP: member 0 is the agent, the last one a process of another machine, as LOCO_NODE
+ * has it, and those between are clients, which reach it by way of the agent alone. */
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <loco/fork.h>
+#include <loco/loco.h>
+
+#include "fabric/port/port.h"
+#include "memory/memory.h"
+#include "move/rma.h"
+#include "run.h"
+#include "wait.h"
+
+#define BYTES ((uint64_t)1 << 20)
+#define GRANTED (BYTES / 2)             /* from the beginning on */
+#define CLIENTS_MOST 8
+#define NEED(condition)                                                                           \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);               \
+            return 1;                                                                             \
+        }                                                                                         \
+    } while (0)
+
+/* What all members tell each other. */
+struct told {
+    struct loci_memkey key;
+    struct loci_port_welcome welcome[CLIENTS_MOST];
+    uint32_t grant[CLIENTS_MOST];
+    int pid;
+};
+
+struct world {
+    loco_runtime_t *rt;
+    const struct loco_exchange *exchange;
+    const struct plan *plan;
+    int me, n, target;
+    struct told mine, all[2 + CLIENTS_MOST];
+    struct loci_mem mem;                /* the target's */
+    struct loci_ports *ports;           /* the agent's */
+    int number[CLIENTS_MOST];
+};
+
+typedef int role_fn(struct world *w);
+
+struct plan {
+    role_fn *client, *agent, *target;   /* agent: beside serving; the last two are nullable */
+    struct loci_port_options options;
+};
+
+/* ---- the world ---- */
+
+static int together(struct world *w)
+{
+    return w->exchange->allgather(w->exchange->ctx, NULL, 0, w->all);
+}
+
+static int tell(struct world *w)
+{
+    return w->exchange->allgather(w->exchange->ctx, &w->mine, sizeof w->mine, w->all);
+}
+
+static int peer(const struct world *w, int rank)
+{
+    return w->rt->everyone->peer[rank];
+}
+
+static int open_world(struct world *w, const struct loco_bootstrap *boot)
+{
+    static char node[32];
+    const char *settings[] = { "LOCO_FABRIC=tcp", node, NULL };
+    struct loco_bootstrap own = *boot;
+
+    w->exchange = &boot->exchange;
+    w->me = boot->exchange.rank;
+    w->n = boot->exchange.size;
+    w->target = w->n - 1;
+    snprintf(node, sizeof node, "LOCO_NODE=port%d", w->me == w->target);
+    own.settings = settings;
+    NEED(loco_runtime_open(&own, &w->rt) == LOCO_OK);
+    loci_peers_use(w->rt, w->rt->everyone->peer, w->n);
+    w->mine.pid = (int)getpid();
+    if (w->me == w->target)
+        NEED(loci_alloc(w->rt, BYTES, 0, &w->mem) == LOCO_OK);
+    w->mine.key = w->mem.key;
+    NEED(tell(w) == LOCO_OK);
+    if (w->me != w->target)
+        NEED(loci_mem_import(w->rt, peer(w, w->target), &w->all[w->target].key, &w->mem)
+             == LOCO_OK);
+    loci_mem_set_domain(&w->mem, LOCI_DOMAIN_OWNER);
+    return 0;
+}
+
+/* Each client may reach the first half. */
+static int let_in(struct world *w)
+{
+    const unsigned all = LOCI_PORT_MAY_READ | LOCI_PORT_MAY_WRITE | LOCI_PORT_MAY_ATOMIC;
+
+    NEED(loci_ports_open(w->rt, &w->plan->options, &w->ports) == LOCO_OK);
+    for (int i = 1; i < w->target; i++) {
+        NEED(loci_ports_enter(w->ports, peer(w, i), &w->number[i], &w->mine.welcome[i])
+             == LOCO_OK);
+        NEED(loci_ports_grant(w->ports, w->number[i], peer(w, w->target), &w->mem.key, 0, GRANTED,
+                              all, &w->mine.grant[i]) == LOCO_OK);
+    }
+    return 0;
+}
+
+static int attach(struct world *w)
+{
+    NEED(loci_port_attach(w->rt, peer(w, 0), &w->all[0].welcome[w->me]) == LOCO_OK);
+    NEED(loci_port_granted(w->rt, peer(w, w->target), &w->mem.key, 0, GRANTED,
+                           w->all[0].grant[w->me]) == LOCO_OK);
+    return 0;
+}
+
+static int member(const struct loco_bootstrap *boot, void *arg)
+{
+    static struct world w;
+    int result;
+
+    w.plan = arg;
+    result = open_world(&w, boot);
+    if (result == 0 && w.me == 0)
+        result = let_in(&w);
+    if (result != 0 || tell(&w) != LOCO_OK)
+        return 1;
+    if (w.me > 0 && w.me < w.target)
+        result = attach(&w) != 0 || w.plan->client(&w) != 0;
+    else if (w.me == 0 && w.plan->agent != NULL)
+        result = w.plan->agent(&w);
+    else if (w.me == w.target && w.plan->target != NULL)
+        result = w.plan->target(&w);
+    (void)together(&w);                 /* one of them may be dead */
+    if (w.ports != NULL)
+        loci_ports_close(w.ports);
+    loco_runtime_close(w.rt);
+    return result;
+}
+
+/* killed: a member that somebody kills, or -1. */
+static void run(const struct plan *plan, int clients, int killed)
+{
+    int statuses[2 + CLIENTS_MOST];
+
+    (void)loco_fork_run(2 + clients, member, (void *)(uintptr_t)plan, statuses);
+    for (int i = 0; i < 2 + clients; i++)
+        cr_assert_eq(statuses[i], i == killed ? -SIGKILL : 0, "member %d of %d: %d", i,
+                     2 + clients, statuses[i]);
+}
+
+#define SHAPE(clients_, ports_, depth_, arena_)                                                   \
+    { .clients = clients_, .ports = ports_, .depth = depth_, .arena = arena_, .room = 64 }
+
+/* ---- a lane ---- */
+
+static int fence(struct world *w)
+{
+    return loci_fence_peer(w->rt, LOCO_FENCE_PAIR, peer(w, w->target));
+}
+
+static bool is_by_port(struct world *w)
+{
+    const struct loci_lane *lane = atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
+
+    return lane != NULL && loci_lane_way(lane)->ops == &loci_fabric_port;
+}
+
+/* Of any length: in the request, in the arena, and in pieces. */
+static int lengths(struct world *w)
+{
+    static const size_t lens[] = { 1, 7, 8, 9, 100, 4096, 70000, 200000 };
+    static unsigned char out[200000], back[200000];
+    uint64_t at = (uint64_t)(w->me - 1) * 200704, old = 1;
+
+    for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        for (size_t j = 0; j < lens[i]; j++)
+            out[j] = (unsigned char)(w->me + (int)(i * 31 + j * 7));
+        NEED(loci_write(w->rt, &w->mem, at, out, lens[i], NULL) == LOCO_OK);
+        NEED(loci_read(w->rt, &w->mem, at, back, lens[i], NULL) == LOCO_OK);
+        NEED(memcmp(out, back, lens[i]) == 0);
+    }
+    NEED(is_by_port(w));
+    NEED(loci_write64(w->rt, &w->mem, at, 5, NULL) == LOCO_OK);
+    NEED(loci_fetch_add(w->rt, &w->mem, at, 3, &old, NULL) == LOCO_OK && old == 5);
+    NEED(loci_compare_swap(w->rt, &w->mem, at, 8, 20, &old, NULL) == LOCO_OK && old == 8);
+    NEED(loci_compare_swap(w->rt, &w->mem, at, 8, 30, &old, NULL) == LOCO_OK && old == 20);
+    NEED(fence(w) == LOCO_OK);
+    return 0;
+}
+
+Test(port, a_lane_by_way_of_the_agent)
+{
+    static const struct plan plan = { .client = lengths, .options = SHAPE(2, 2, 16, 65536) };
+
+    run(&plan, 2, -1);
+}
+
+/* ---- what was not granted ---- */
+
+static int refused(struct world *w)
+{
+    uint64_t old, value = 0;
+
+    for (int i = 0; i < 50; i++) {
+        /* Told by the fence, or by what is waited for: what is behind it is not done. */
+        NEED(loci_write64(w->rt, &w->mem, GRANTED, 7, NULL) == LOCO_OK);
+        NEED(loci_write64(w->rt, &w->mem, 64, 7, NULL) == LOCO_OK);
+        NEED(i % 2 == 0 || loci_fetch_add(w->rt, &w->mem, 64, 0, &old, NULL) == LOCO_ERR_RANGE);
+        NEED(fence(w) == LOCO_ERR_RANGE);
+        NEED(loci_write64(w->rt, &w->mem, 128, (uint64_t)i, NULL) == LOCO_OK);
+        NEED(fence(w) == LOCO_OK);
+        NEED(loci_read64(w->rt, &w->mem, 128, &value, NULL) == LOCO_OK && value == (uint64_t)i);
+        NEED(loci_read64(w->rt, &w->mem, 64, &value, NULL) == LOCO_OK && value == 0);
+    }
+    return 0;
+}
+
+static int wait_for_them(struct world *w)
+{
+    return together(w) != LOCO_OK;
+}
+
+static int none_failed(struct world *w)
+{
+    struct loci_port_stats stats;
+
+    NEED(together(w) == LOCO_OK);
+    loci_ports_stats(w->ports, &stats);
+    NEED(stats.failed == 0 && stats.refused >= 50);
+    return 0;
+}
+
+static int refused_and_together(struct world *w)
+{
+    return refused(w) != 0 || together(w) != LOCO_OK;
+}
+
+Test(port, what_was_not_granted_is_refused_and_the_lane_goes_on)
+{
+    static const struct plan plan = { .client = refused_and_together, .agent = none_failed,
+                                      .target = wait_for_them,
+                                      .options = SHAPE(1, 2, 16, 4096) };
+
+    run(&plan, 1, -1);
+}
+
+/* ---- many requests ---- */
+
+#define THREADS 16
+#define EACH 256
+
+static void *many(void *arg)
+{
+    struct world *w = arg;
+    static _Thread_local uint64_t old[EACH];
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    for (int i = 0; i < EACH; i++)
+        if (loci_fetch_add(w->rt, &w->mem, 0, 1, &old[i], &ack) != LOCO_OK)
+            return w;
+    for (int i = 1; loco_ack_wait(w->rt, &ack) == LOCO_OK && i < EACH; i++)
+        if (old[i] <= old[i - 1])
+            return w;
+    return loco_ack_wait(w->rt, &ack) == LOCO_OK && is_by_port(w) ? NULL : w;
+}
+
+static int from_threads(struct world *w)
+{
+    pthread_t thread[THREADS];
+    uint64_t sum = 0;
+    void *wrong = NULL, *one;
+
+    for (int i = 0; i < THREADS; i++)
+        NEED(pthread_create(&thread[i], NULL, many, w) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], &one);
+        wrong = wrong != NULL ? wrong : one;
+    }
+    NEED(wrong == NULL);
+    NEED(together(w) == LOCO_OK);
+    NEED(loci_read64(w->rt, &w->mem, 0, &sum, NULL) == LOCO_OK);
+    NEED(sum == (uint64_t)(w->target - 1) * THREADS * EACH);
+    return 0;
+}
+
+/* 64 ports of 256 requests each, of which 64 are under way at once. */
+Test(port, more_requests_than_there_is_room_for)
+{
+    static const struct plan plan = { .client = from_threads, .agent = wait_for_them,
+                                      .target = wait_for_them,
+                                      .options = SHAPE(4, THREADS + 1, EACH, 4096) };
+
+    run(&plan, 4, -1);
+}
+
+/* ---- deaths ---- */
+
+#define DONE (GRANTED - 8)              /* a word: the client that goes on is done */
+
+static int one_round(struct world *w, uint64_t number)
+{
+    unsigned char out[3000], back[3000];
+    uint64_t at = (uint64_t)w->me * 4096;
+
+    memset(out, (int)number, sizeof out);
+    if (loci_write(w->rt, &w->mem, at, out, sizeof out, NULL) != LOCO_OK)
+        return LOCO_ERR_PEER_DEAD;
+    if (loci_read(w->rt, &w->mem, at, back, sizeof back, NULL) != LOCO_OK)
+        return LOCO_ERR_PEER_DEAD;
+    return memcmp(out, back, sizeof out) == 0 ? LOCO_OK : LOCO_ERR_STATE;
+}
+
+/* The first is killed. */
+static int one_goes_on(struct world *w)
+{
+    for (uint64_t i = 0; w->me == 1 || i < 2000; i++)
+        NEED(one_round(w, i) == LOCO_OK);
+    NEED(loci_write64(w->rt, &w->mem, DONE, 1, NULL) == LOCO_OK);
+    NEED(fence(w) == LOCO_OK);
+    return 0;
+}
+
+static int kill_client(struct world *w)
+{
+    struct loci_port_stats stats = { .leaving = 1 };
+    struct loci_port_welcome welcome;
+    int64_t begin = run_now();
+    uint64_t done = 0;
+    int again;
+
+    usleep(30000);
+    NEED(kill(w->all[1].pid, SIGKILL) == 0);
+    while (loci_peer_alive(w->rt, peer(w, 1)))
+        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+    loci_ports_leave(w->ports, w->number[1]);
+    while (stats.leaving > 0) {
+        loci_ports_stats(w->ports, &stats);
+        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+    }
+    NEED(loci_ports_enter(w->ports, peer(w, 2), &again, &welcome) == LOCO_OK);
+    NEED(again == w->number[1]);
+    while (done == 0) {
+        NEED(loci_read64(w->rt, &w->mem, DONE, &done, NULL) == LOCO_OK);
+        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+        usleep(1000);
+    }
+    return 0;
+}
+
+static int until_done(struct world *w)
+{
+    const unsigned char *mine = loci_mem_ptr(&w->mem);
+
+    while (loci_load64(mine + DONE) == 0 && loci_peer_alive(w->rt, peer(w, 0)))
+        usleep(1000);
+    while (loci_peer_alive(w->rt, peer(w, 0)))
+        usleep(1000);
+    return 0;
+}
+
+Test(port, a_client_is_killed_and_the_other_goes_on)
+{
+    static const struct plan plan = { .client = one_goes_on, .agent = kill_client,
+                                      .target = until_done, .options = SHAPE(2, 2, 16, 16384) };
+
+    run(&plan, 2, 1);
+}
+
+static int be_killed(struct world *w)
+{
+    (void)w;
+    usleep(50000);
+    raise(SIGKILL);
+    return 0;
+}
+
+static int until_told(struct world *w)
+{
+    int64_t begin = run_now();
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; status == LOCO_OK; i++)
+        status = one_round(w, i);
+    NEED(status == LOCO_ERR_PEER_DEAD);
+    NEED(loci_peer_alive(w->rt, peer(w, w->target)));
+    NEED(fence(w) == LOCO_ERR_PEER_DEAD);
+    NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+    return 0;
+}
+
+static int until_client_ends(struct world *w)
+{
+    while (loci_peer_alive(w->rt, peer(w, 1)))
+        usleep(1000);
+    return 0;
+}
+
+Test(port, the_agent_is_killed_and_its_clients_are_told)
+{
+    static const struct plan plan = { .client = until_told, .agent = be_killed,
+                                      .target = until_client_ends,
+                                      .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, 0);
+}
+
+/* ---- moving over ---- */
+
+struct mover {
+    struct world *w;
+    struct loci_lane *lane;
+    _Atomic bool stops;
+    _Atomic int moved;
+};
+
+static void *move_to_and_fro(void *arg)
+{
+    struct mover *m = arg;
+    struct loco_runtime *rt = m->w->rt;
+
+    while (!atomic_load(&m->stops)) {
+        bool own = loci_lane_way(m->lane) == &rt->way;
+
+        if (loci_lane_move(m->lane, own ? &atomic_load(&rt->detour)->way : &rt->way) == LOCO_OK)
+            m->moved++;
+        else
+            return m;
+    }
+    return NULL;
+}
+
+/* Additions in flight all the time: each is done once, and in order. */
+static int under_traffic(struct world *w)
+{
+    struct mover m = { .w = w };
+    static uint64_t old[8];
+    uint64_t next = 0;
+    pthread_t thread;
+    void *wrong;
+
+    NEED(one_round(w, 1) == LOCO_OK);
+    m.lane = atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
+    NEED(pthread_create(&thread, NULL, move_to_and_fro, &m) == 0);
+    for (int i = 0; i < 4000 || m.moved < 200; i++) {
+        loco_ack_t ack = LOCO_ACK_INIT;
+
+        for (int j = 0; j < 8; j++)
+            NEED(loci_fetch_add(w->rt, &w->mem, 0, 1, &old[j], &ack) == LOCO_OK);
+        NEED(loco_ack_wait(w->rt, &ack) == LOCO_OK);
+        for (int j = 0; j < 8; j++)
+            NEED(old[j] == next++);
+        NEED(one_round(w, (uint64_t)i) == LOCO_OK);
+    }
+    atomic_store(&m.stops, true);
+    pthread_join(thread, &wrong);
+    NEED(wrong == NULL);
+    return 0;
+}
+
+Test(port, a_lane_moves_under_traffic)
+{
+    static const struct plan plan = { .client = under_traffic, .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, -1);
+}
