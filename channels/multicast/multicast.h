@@ -68,6 +68,9 @@ struct loci_mc_source {
     bool committed;                 /* it is a COMMITTED */
 };
 
+#define LOCI_MC_MANY ((struct loci_thread *)1)      /* `only`, once a second thread has come; */
+#define LOCI_MC_ENDING ((struct loci_thread *)2)    /* and until the first knows */
+
 struct loci_mc_relay;               /* multicast_relay.c */
 
 /* What this process did. Each is written by one thread at a time. */
@@ -117,6 +120,9 @@ struct loco_multicast {
 
     /* A pass; under the lock. */
     _Alignas(128) _Atomic uint64_t locked;
+    _Atomic uint64_t inside;        /* the only thread has the lock */
+    _Atomic(struct loci_thread *) only;     /* the one that has come; NULL: none; _MANY, _ENDING */
+    bool by_only;                   /* who has the lock has it by `inside` */
     _Atomic bool half;              /* messages were committed without a pass */
     /* [rank * words + word]: the rows, as of the last pass; those of rank `size` are the least of
      * all, where relays bring that. */
@@ -298,19 +304,29 @@ bool loci_mc_post_at_once(struct loco_multicast *m, const void *data, size_t byt
                           uint64_t *number);
 /* Have what is ready sent: a pass, or where all is in place the part of it that does so. */
 void loci_mc_commit(struct loco_multicast *m);
-/* The lock, for other things; not in a pass. */
-void loci_mc_lock(struct loco_multicast *m);
 /* Whether a pass has something to do; from any thread. */
 bool loci_mc_has_news(const struct loco_multicast *m);
 /* Whether this process has delivered what it has not told; from any thread. */
 bool loci_mc_has_delivered(const struct loco_multicast *m);
+/* Have told what threads of this process brought about while they found the lock taken. */
+void loci_mc_tell(struct loco_multicast *m);
+
+/* ---- multicast_lock.c ---- */
+
+/* This thread uses the multicast. True: it is the only one that has so far, and may take the lock
+ * by stores. */
+bool loci_mc_come(struct loco_multicast *m);
+/* The lock of a pass: if nobody has it; after some looks, at the last of which whoever gives it back
+ * sees what this thread has brought about; and for other things, by waiting. */
+bool loci_mc_take_if_free(struct loco_multicast *m);
+bool loci_mc_try_lock(struct loco_multicast *m);
+void loci_mc_lock(struct loco_multicast *m);
+/* Give it back; loci_mc_tell() then. */
+void loci_mc_unlock(struct loco_multicast *m);
 /* Threads of any process that push, and do not fence, do so: what they pushed is seen from here on,
  * or they see what this thread has stored. */
 void loci_mc_make_all_fence(struct loco_multicast *m);
-/* Give the lock back; then have told what threads of this process brought about meanwhile, who
- * found it taken. */
-void loci_mc_unlock(struct loco_multicast *m);
-void loci_mc_tell(struct loco_multicast *m);
+
 /* ---- multicast_look.c ---- */
 
 /* What this member looks at: tables, in the beginning; and where it is, once all are known. */

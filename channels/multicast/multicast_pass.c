@@ -7,12 +7,6 @@
 #include "multicast_trace.h"
 #include "wait.h"
 
-#ifdef LOCO_SIM
-#define LOOKS 1
-#else
-#define LOOKS 64            /* at a lock that is taken, before who has it is left to it */
-#endif
-
 #ifdef LOCO_MULTICAST_PARTS
 unsigned loci_multicast_parts = LOCI_MC_ALL;
 #endif
@@ -400,23 +394,6 @@ static void wake(struct loco_multicast *m, enum loci_mc_passed passed)
         loci_mc_wake_waiters(m);
 }
 
-static bool take_if_free(struct loco_multicast *m)
-{
-    return atomic_load_explicit(&m->locked, memory_order_relaxed) == 0
-           && atomic_exchange(&m->locked, 1) == 0;
-}
-
-/* False: another thread has it, who will see what this one brought about. Nobody has it for long
- * but where posts are waited for. */
-static bool try_lock(struct loco_multicast *m)
-{
-    for (int i = 0; i < LOOKS; i++)
-        if (take_if_free(m))
-            return true;
-    loci_mc_make_all_fence(m);
-    return atomic_exchange(&m->locked, 1) == 0;
-}
-
 /* Whoever has the lock looks again after it has given it back: what another thread brought about,
  * and found the lock taken, is seen then. In total order: the news, then the lock that is taken;
  * the lock given back, then the look at news. */
@@ -427,7 +404,7 @@ static enum loci_mc_passed advance(struct loco_multicast *m, bool wait, bool com
     if (!LOCI_ATOMICS_FENCE)
         atomic_thread_fence(memory_order_seq_cst);
     do {
-        if (!try_lock(m))
+        if (!loci_mc_try_lock(m))
             return result == LOCI_MC_NOTHING ? LOCI_MC_BUSY : result;
         passed = commits ? commit(m) : pass_if_alive(m, wait);
         loci_mc_unlock(m);
@@ -448,35 +425,6 @@ void loci_mc_commit(struct loco_multicast *m)
     advance(m, true, m->in_place && atomic_load_explicit(&m->started, memory_order_acquire));
 }
 
-void loci_mc_lock(struct loco_multicast *m)
-{
-    unsigned rounds = 0;
-
-    while (atomic_exchange(&m->locked, 1) != 0)
-        loci_wait_round(m->rt, &rounds);
-}
-
-void loci_mc_make_all_fence(struct loco_multicast *m)
-{
-    if (!m->fences || !loci_fence_heavy(m->rt))
-        atomic_thread_fence(memory_order_seq_cst);
-}
-
-/* A full fence, of which it is the store that who looks for it meets, but in place: there whoever
- * finds the lock taken, or goes to sleep, makes this thread fence between this store, with all that
- * were before it, and its next load. A message then costs no fence; with one, each would wait until
- * the caches of the others have given up the lines of its slot. */
-void loci_mc_unlock(struct loco_multicast *m)
-{
-    if (loci_mc_is_light(m)) {
-        loci_mc_store_last(m, &m->locked, 0);
-        return;
-    }
-    atomic_exchange(&m->locked, 0);
-    if (!LOCI_ATOMICS_FENCE)
-        atomic_thread_fence(memory_order_seq_cst);
-}
-
 /* ---- a message by itself ---- */
 
 /* A slot for it, if none is taken that has no number yet: then it is the ring's next. */
@@ -485,10 +433,17 @@ static bool take_next(struct loco_multicast *m, uint64_t count)
     uint64_t reserved = count;
 
     /* Acquire: as of take_slot(), multicast_send.c. */
-    return loci_mc_status(m) == LOCO_OK
-           && count < atomic_load_explicit(&m->limit, memory_order_acquire)
-           && atomic_compare_exchange_strong_explicit(&m->reserved, &reserved, count + 1,
-                                                      memory_order_relaxed, memory_order_relaxed);
+    if (loci_mc_status(m) != LOCO_OK
+        || count >= atomic_load_explicit(&m->limit, memory_order_acquire))
+        return false;
+    if (!m->by_only)
+        return atomic_compare_exchange_strong_explicit(&m->reserved, &reserved, count + 1,
+                                                       memory_order_relaxed,
+                                                       memory_order_relaxed);
+    if (atomic_load_explicit(&m->reserved, memory_order_relaxed) != count)
+        return false;
+    atomic_store_explicit(&m->reserved, count + 1, memory_order_relaxed);
+    return true;
 }
 
 bool loci_mc_post_at_once(struct loco_multicast *m, const void *data, size_t bytes,
@@ -497,7 +452,7 @@ bool loci_mc_post_at_once(struct loco_multicast *m, const void *data, size_t byt
     uint64_t count;
     bool taken;
 
-    if (!is_started(m) || !take_if_free(m))
+    if (!is_started(m) || !loci_mc_take_if_free(m))
         return false;
     count = atomic_load_explicit(&m->committed, memory_order_relaxed);
     taken = take_next(m, count);

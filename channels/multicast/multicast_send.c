@@ -43,8 +43,10 @@ static unsigned char *slot_of(const struct loco_multicast *m, uint64_t count)
 
 static int take_without_lock(struct loco_multicast *m, uint64_t *count)
 {
-    uint64_t at = atomic_load_explicit(&m->reserved, memory_order_relaxed);
+    uint64_t at;
 
+    (void)loci_mc_come(m);
+    at = atomic_load_explicit(&m->reserved, memory_order_relaxed);
     do {
         /* Acquire: pairs with the release of who found that all have delivered what was there. */
         if (at >= atomic_load_explicit(&m->limit, memory_order_acquire))
