@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Messages of one process to another, by size: through a mailbox that copies them, through one from
- * which the receiver reads them straight, and through a local socket (SOCK_SEQPACKET), which is what
- * the system has for it. By turns, round by round. No MPI.
+ * which the receiver reads them straight, and through a local socket (SOCK_SEQPACKET), which is
+ * what the system has for it. By turns, round by round. No MPI.
  *
  *     mailbox_bench [--sizes LIST] [--seconds S] [--rounds N] [--apart]
  *

@@ -316,8 +316,8 @@ void loci_mc_tell(struct loco_multicast *m);
 /* This thread uses the multicast. True: it is the only one that has so far, and may take the lock
  * by stores. */
 bool loci_mc_come(struct loco_multicast *m);
-/* The lock of a pass: if nobody has it; after some looks, at the last of which whoever gives it back
- * sees what this thread has brought about; and for other things, by waiting. */
+/* The lock of a pass: if nobody has it; after some looks, at the last of which whoever gives it
+ * back sees what this thread has brought about; and for other things, by waiting. */
 bool loci_mc_take_if_free(struct loco_multicast *m);
 bool loci_mc_try_lock(struct loco_multicast *m);
 void loci_mc_lock(struct loco_multicast *m);

@@ -39,8 +39,8 @@ static bool is_one(const struct loci_thread *only)
     return only != LOCI_MC_ENDING && only != LOCI_MC_MANY;
 }
 
-/* By another, who found `only` to be that thread. Who comes meanwhile waits, too: the only thread may
- * be at it still. */
+/* By another, who found `only` to be that thread. Who comes meanwhile waits, too: the only thread
+ * may be at it still. */
 static void end_only(struct loco_multicast *m, struct loci_thread *only)
 {
     unsigned rounds = 0;

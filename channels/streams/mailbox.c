@@ -10,10 +10,11 @@
  * Who writes which word. A sender: its ring, its TAIL and WANTED. The receiver: HEAD of each
  * sender, and ASLEEP. TAIL, WANTED and HEAD only grow.
  *
- * How a message becomes visible. The record is written first, then TAIL, on one lane; where the memory is
- * mapped they are stored, TAIL with release order. So who sees TAIL sees the record. The thread that sends keeps the turn until a read on the same lane, behind all that,
- * has come back: then the record and TAIL are placed, and the next thread, whose lane is another,
- * writes after them.
+ * How a message becomes visible. The record is written first, then TAIL, on one lane; where the
+ * memory is mapped they are stored, TAIL with release order. So who sees TAIL sees the record. The
+ * thread that sends keeps the turn until a read on the same lane, behind all that, has come back:
+ * then the record and TAIL are placed, and the next thread, whose lane is another, writes after
+ * them.
  *
  * Reuse. A sender writes to what is before HEAD + ring. The receiver stores HEAD once it has
  * copied a record out, and has read what a long one tells of; with release order, and so after

@@ -268,7 +268,8 @@ static int check(struct stream *s, const unsigned char *message, size_t bytes, i
 static int stream_body(loco_runtime_t *rt, int rank, void *arg)
 {
     const loco_mailbox_options_t *options = arg;
-    struct stream s = { .rt = rt, .rank = rank, .size = loco_group_size(loco_everyone(rt)), .rounds = 200 };
+    struct stream s = { .rt = rt, .rank = rank, .size = loco_group_size(loco_everyone(rt)),
+                        .rounds = 200 };
     unsigned char *message = malloc(MOST);
     size_t bytes;
     int from;
