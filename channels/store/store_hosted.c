@@ -86,9 +86,17 @@ static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
     return status;
 }
 
+/* Of one on another machine that has died, what it wrote last may come later than that is known: it
+ * must not come into what the next one has. One that lives has seen to that before it said that it
+ * leaves. */
+static bool is_over(const struct loco_store *s, int peer)
+{
+    return !s->sums || loci_peer_alive(s->rt, peer) || loci_is_silent(s, peer);
+}
+
 int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned)
 {
-    int status = clean_up(s, rank, peer, cleaned);
+    int status = is_over(s, peer) ? clean_up(s, rank, peer, cleaned) : LOCO_ERR_AGAIN;
 
     if (status == LOCO_OK && s->ep->group.peer[rank] != LOCI_VACANT)
         loci_hosted_set_member(s->ep, rank, LOCI_VACANT);

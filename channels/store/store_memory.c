@@ -32,7 +32,80 @@
 #define NUMBER_OF_NONE 65536            /* and a rank: above those of all clients */
 #define SPILL (LOCI_STOCK_ENTRIES - 2 * LOCO_TX_WRITES_MAX)     /* above that pools get some */
 
+/* ---- a stock on another machine ---- */
+
+#define ASKED_EVERY 64u                 /* turns between two looks whether anybody asks */
+
+/* If its host dies, whoever uses that is told by the next operation. */
+void loci_stock_tell(struct loci_client *c, uint64_t at, uint64_t word)
+{
+    (void)loci_write64(c->s->rt, c->far, c->far_at + at, word, &c->told);
+}
+
+/* What another thread has told is to be there before what this one does. */
+void loci_stock_begin_far(struct loci_client *c)
+{
+    const void *self = loci_self(c->s->rt);
+
+    (void)loco_ack_wait(c->s->rt, &c->told);
+    if (c->teller != self)
+        (void)loci_fence_peer(c->s->rt, LOCO_FENCE_PROCESS, c->far->peer);
+    c->teller = self;
+    loci_stock_tell(c, offsetof(struct loci_stock, turn), c->turn);
+}
+
+void loci_stock_end_far(struct loci_client *c)
+{
+    uint64_t ask;
+
+    loci_stock_tell(c, offsetof(struct loci_stock, turn), c->turn);
+    if (c->turn / 2 % ASKED_EVERY == 0
+        && loci_read64(c->s->rt, c->far, c->far_at + offsetof(struct loci_stock, ask), &ask, NULL)
+           == LOCO_OK)
+        loci_store64(&c->stock->ask, ask);
+}
+
+static int find_far(struct loci_client *c, struct loci_mem *mem, uint64_t at)
+{
+    int status;
+
+    c->stock = calloc(2, sizeof *c->stock);
+    if (c->stock == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    c->far = mem;
+    c->far_at = at;
+    status = loci_read(c->s->rt, mem, at, c->stock, 2 * sizeof *c->stock, NULL);
+    return status;
+}
+
+/* All is there before others have the place. */
+static void leave_far(struct loci_client *c)
+{
+    (void)loco_ack_wait(c->s->rt, &c->told);
+    (void)loci_fence_peer(c->s->rt, LOCO_FENCE_PROCESS, c->far->peer);
+    free(c->stock);
+}
+
+/* The copy, and then the answer that it is there. */
+static void show_far(struct loci_client *c, const struct loci_stock *copy)
+{
+    uint64_t at = c->far_at + sizeof *copy;
+
+    (void)loci_write(c->s->rt, c->far, at + offsetof(struct loci_stock, entry), copy->entry,
+                     sizeof copy->entry, &c->told);
+    (void)loci_write64(c->s->rt, c->far, at + offsetof(struct loci_stock, turn), copy->turn,
+                       &c->told);
+    (void)loco_ack_wait(c->s->rt, &c->told);
+}
+
 /* ---- lists of a stock ---- */
+
+static void set_entry(struct loci_client *c, unsigned at, uint64_t entry)
+{
+    loci_store64(&c->stock->entry[at], entry);
+    if (c->far != NULL)
+        loci_stock_tell(c, offsetof(struct loci_stock, entry) + 8 * (uint64_t)at, entry);
+}
 
 static uint16_t *list_of(struct loci_client *c, uint64_t entry)
 {
@@ -61,7 +134,7 @@ static unsigned enter(struct loci_client *c, uint64_t entry)
 {
     unsigned at = pop(&c->unused, c);
 
-    loci_store64(&c->stock->entry[at], entry);
+    set_entry(c, at, entry);
     c->in_stock++;
     return at;
 }
@@ -73,7 +146,7 @@ void loci_stock_put_back(struct loci_client *c, unsigned at)
 
 void loci_stock_give(struct loci_client *c, unsigned at)
 {
-    loci_store64(&c->stock->entry[at], 0);
+    set_entry(c, at, 0);
     push(&c->unused, c, at);
     c->in_stock--;
 }
@@ -92,7 +165,7 @@ static unsigned split(struct loci_client *c, uint16_t *list)
         return pop(list, c);
     at = enter(c, loci_stock_entry(loci_stock_kind(entry), class, loci_stock_host(entry), 1,
                                    loci_stock_first(entry) + (count - 1) * step));
-    loci_store64(&c->stock->entry[run], entry - (UINT64_C(1) << 32));
+    set_entry(c, run, entry - (UINT64_C(1) << 32));
     return at;
 }
 
@@ -105,6 +178,8 @@ void loci_stock_show(struct loci_client *c)
 
     loci_copy_in_raced(copy->entry, c->stock->entry, sizeof copy->entry);
     loci_store64(&copy->turn, ask);
+    if (c->far != NULL)
+        show_far(c, copy);
     c->answered = ask;
 }
 
@@ -444,7 +519,7 @@ static int inherit(struct loci_client *c)
     return LOCO_OK;
 }
 
-/* Its stock, which is mapped, or in this process's memory. */
+/* Its stock: mapped, in this process's memory, or on another machine. */
 static int find_stock(struct loci_client *c, int thread)
 {
     uint64_t at;
@@ -452,7 +527,8 @@ static int find_stock(struct loci_client *c, int thread)
     unsigned char *p = c->s->hosted ? loci_mem_map(c->s->rt, mem) : loci_mem_ptr(mem);
 
     if (p == NULL)
-        return loci_peer_alive(c->s->rt, mem->peer) ? LOCO_ERR_UNSUPPORTED : LOCO_ERR_PEER_DEAD;
+        return !loci_peer_alive(c->s->rt, mem->peer) ? LOCO_ERR_PEER_DEAD
+               : c->s->sums ? find_far(c, mem, at) : LOCO_ERR_UNSUPPORTED;
     c->stock = (struct loci_stock *)(void *)(p + at);
     return LOCO_OK;
 }
@@ -495,6 +571,8 @@ void loci_client_free(struct loci_client *c)
 {
     if (c == NULL)
         return;
+    if (c->far != NULL)
+        leave_far(c);
     free(c->status);
     free(c->knows_status);
     free(c->list);

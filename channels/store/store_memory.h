@@ -76,7 +76,11 @@ struct loci_client {
     struct loco_store *s;
     int number;                         /* of all clients of the store */
     bool in_use;
-    struct loci_stock *stock;           /* its own, mapped */
+    struct loci_stock *stock;           /* its own, mapped; */
+    struct loci_mem *far;               /* or of another machine: a copy of what is there, */
+    uint64_t far_at;
+    loco_ack_t told;                    /* to which this has gone */
+    const void *teller;                 /* by that thread */
     uint64_t turn;                      /* as in the stock */
     uint64_t answered;                  /* the last of its questions */
     uint64_t stamps;                    /* written so far */
@@ -96,15 +100,26 @@ void loci_client_free(struct loci_client *client);
 /* Of a hosted store: a copy of the stock, for whoever has asked since the last one. */
 void loci_stock_show(struct loci_client *c);
 
+/* Of a stock on another machine. What changes in it is written there as well, by the lane that the
+ * client's other operations take: so there it is as it was here at some time, together with all
+ * that the client has done until then, and nothing waits for that. */
+void loci_stock_tell(struct loci_client *c, uint64_t at, uint64_t word);
+void loci_stock_begin_far(struct loci_client *c);
+void loci_stock_end_far(struct loci_client *c);
+
 /* Around whatever changes who has what. */
 static inline void loci_stock_begin(struct loci_client *c)
 {
     loci_store64(&c->stock->turn, ++c->turn);
+    if (c->far != NULL)
+        loci_stock_begin_far(c);
 }
 
 static inline void loci_stock_end(struct loci_client *c)
 {
     loci_store64(&c->stock->turn, ++c->turn);
+    if (c->far != NULL)
+        loci_stock_end_far(c);
     if (c->s->hosted && loci_load64(&c->stock->ask) != c->answered)
         loci_stock_show(c);
 }
@@ -117,6 +132,8 @@ static inline uint64_t loci_client_stamp(struct loci_client *c)
 
     if (c->s->hosted && c->stock != NULL)
         loci_store64(&c->stock->stamps, c->stamps);
+    if (c->far != NULL)
+        loci_stock_tell(c, offsetof(struct loci_stock, stamps), c->stamps);
     return stamp;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hosted_store.h"
+#include "runtime.h"
 #include "store/store_life.h"
 
 #define PLACES_MOST 16
@@ -14,11 +15,13 @@
 _Static_assert(sizeof(struct sim_hosted_keys) >= LOCI_REGIONS_MAX * sizeof(struct loci_memkey),
                "there is room for all keys");
 
-int sim_hosted_make(loco_runtime_t *rt, int places, int place, const loco_store_options_t *options,
-                    loco_store_t **store)
+int sim_hosted_make(loco_runtime_t *rt, bool one_node, int places, int place,
+                    const loco_store_options_t *options, loco_store_t **store)
 {
     int peer[1 + PLACES_MOST];
     struct loco_group group = { .rt = rt, .size = 1 + places, .rank = place + 1, .peer = peer };
+    enum loci_domain domain = one_node ? LOCI_DOMAIN_CPU
+                              : rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
     loco_store_options_t o;
     int status;
 
@@ -29,7 +32,7 @@ int sim_hosted_make(loco_runtime_t *rt, int places, int place, const loco_store_
     status = loci_store_complete(rt, "store", group.size, options, &o);
     return status != LOCO_OK ? status
            : loci_store_make(rt, place < 0 ? LOCI_STORE_HOST : LOCI_STORE_USE, NULL, "store",
-                             &group, &o, LOCI_DOMAIN_CPU, store);
+                             &group, &o, domain, store);
 }
 
 void sim_hosted_tell(loco_store_t *store, struct sim_hosted_keys *keys)

@@ -4,7 +4,7 @@
  * vacant, does some of what scenario_store.c does, and leaves, or stops somewhere in the middle.
  * There are fewer places than processes, so that most come into a place that somebody has had; the
  * host gives it to them once it has cleaned up. All together is strictly serializable, and at the
- * end all memory is there. On one node, as the members of a hosted store are today. */
+ * end all memory is there. On one node, or with the host on another one than the others. */
 
 #include "config.h"
 
@@ -41,7 +41,8 @@ extern const struct sim_scenario sim_scenario_hosted;
 
 static int make_store(struct store_user *u, const struct hosted_state *h, int place)
 {
-    TRY(u->run, sim_hosted_make(u->rt, h->places, place, &h->store.options, &u->store));
+    TRY(u->run, sim_hosted_make(u->rt, u->run->one_node, h->places, place, &h->store.options,
+                                &u->store));
     return SIM_FINE;
 }
 
@@ -243,8 +244,6 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     struct sim_seat seat = sim_seat(h->store.common.place, rt, rank);
     int result;
 
-    if (!run->one_node)
-        return loci_sim_fail("members of a hosted store are on one node: explore with --one-node");
     choose(h, run);
     result = rank == 0 ? serve(&m.u, h) : come_and_go(&m);
     h->ended[rank] = true;
