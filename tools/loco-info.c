@@ -23,7 +23,7 @@
 
 #include <loco/runtime.h>
 
-#include "fabric/tcp/interfaces.h"
+#include "names/interfaces.h"
 #include "fabric/verbs/device.h"
 #include "observe/tunables.h"
 

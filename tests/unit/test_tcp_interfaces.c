@@ -10,7 +10,7 @@
 
 #include <criterion/criterion.h>
 
-#include "fabric/tcp/interfaces.h"
+#include "names/interfaces.h"
 
 struct given {
     const char *name, *address;

@@ -2,7 +2,7 @@
 #ifndef LOCI_TCP_DIAL_H
 #define LOCI_TCP_DIAL_H
 
-#include "interfaces.h"
+#include "names/interfaces.h"
 #include "tcp.h"
 
 /* Connections, until the fabric has them: what ports.c, call.c, dial.c and messages.c share.
