@@ -29,8 +29,9 @@ struct options {
 };
 
 static const char usage[] =
-    "usage: loco-agent run    --pool NAME [--memory SIZE] [--places N]\n"
-    "       loco-agent start  --pool NAME [--memory SIZE] [--places N] [--log FILE]\n"
+    "usage: loco-agent run    --pool NAME [--memory SIZE] [--places N] [--join HOST[:PORT]]\n"
+    "                         [--port PORT] [--secret FILE]\n"
+    "       loco-agent start  the same, and [--log FILE]\n"
     "       loco-agent status --pool NAME [--json]\n"
     "       loco-agent stop   --pool NAME\n"
     "\n"
@@ -40,6 +41,10 @@ static const char usage[] =
     "  -m, --memory SIZE   bytes that all stores may take together, with K, M, G or T;\n"
     "                      otherwise what the machine has\n"
     "  -n, --places N      processes that may be in the pool at a time (64)\n"
+    "  -J, --join HOST     of several machines: any that has an agent of the pool, the\n"
+    "                      first its own; HOST:PORT, if that has a --port\n"
+    "  -P, --port PORT     where other machines connect (by the pool's name)\n"
+    "  -s, --secret FILE   that all machines of the pool have (~/.loco/NAME.secret)\n"
     "  -l, --log FILE      where start writes what goes wrong (nowhere)\n"
     "  -j, --json          status as JSON\n"
     "  -h, --help\n"
@@ -85,6 +90,7 @@ static int run(const struct options *o, int ready, int log)
 {
     const struct loco_bootstrap boot = {
         .identity = loci_pool_identity(), .exchange = { .size = 1, .allgather = alone },
+        .other_machines = o->agent.join != NULL,
     };
     loco_runtime_t *rt;
     loco_agent_t *agent;
@@ -177,6 +183,35 @@ static int ask(const struct options *o, enum loci_pool_ask what, struct loci_poo
     return FAILED;
 }
 
+/* The agents of a pool of several machines, one after the other. */
+static int show_agents(const struct options *o, int fd)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_AGENTS };
+    struct loci_pool_reply reply = { .status = LOCO_OK };
+    bool any = false;
+    int status;
+
+    for (; reply.status != LOCO_ERR_RANGE; request.bytes++) {
+        const struct loci_agent_record *r = &reply.agent;
+
+        status = loci_pool_ask(NULL, fd, &request, &reply);
+        if (status != LOCO_OK)
+            return status;
+        if (reply.status != LOCO_OK)
+            continue;
+        if (o->json)
+            printf("%s{\"machine\": \"%s\", \"pid\": %" PRIu64 ", \"reached\": %s, \"stores\": %"
+                   PRIu64 "}", any ? ", " : "", r->machine, r->pid,
+                   r->state == LOCI_AGENT_UP ? "true" : "false", reply.agent_stores);
+        else
+            printf("agent             %s, pid %" PRIu64 ", %" PRIu64 " stores%s\n", r->machine,
+                   r->pid, reply.agent_stores,
+                   r->state == LOCI_AGENT_UP ? "" : ", OUT OF REACH");
+        any = true;
+    }
+    return LOCO_OK;
+}
+
 static int show_status(const struct options *o)
 {
     struct loci_pool_reply reply;
@@ -185,14 +220,13 @@ static int show_status(const struct options *o)
 
     if (result != OK)
         return result;
-    close(fd);
     if (o->json)
         printf("{\"pool\": \"%s\", \"pid\": %d, \"places\": %d, \"clients\": %" PRIu64
                ", \"attached\": %" PRIu64 ", \"died\": %" PRIu64 ", \"cleaned\": %" PRIu64
                ", \"leaving\": %" PRIu64 ", \"stores\": %" PRIu64 ", \"removed\": %" PRIu64
-               ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 "}\n", o->agent.pool,
-               reply.pid, reply.places, s->clients, s->attached, s->died, s->cleaned, s->leaving,
-               s->stores, s->removed, s->memory, s->refused);
+               ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"agents\": [",
+               o->agent.pool, reply.pid, reply.places, s->clients, s->attached, s->died,
+               s->cleaned, s->leaving, s->stores, s->removed, s->memory, s->refused);
     else
         printf("pool %s, agent's pid %d\n"
                "processes now     %" PRIu64 " of %d, and %" PRIu64 " places to be cleaned up\n"
@@ -202,9 +236,12 @@ static int show_status(const struct options *o)
                "memory of stores  %.1f MiB\n"
                "refused           %" PRIu64 " connections and questions\n", o->agent.pool,
                reply.pid, s->clients, reply.places, s->leaving, s->attached, s->died, s->cleaned,
-               s->stores,
-               s->removed, (double)s->memory / 1048576, s->refused);
-    return OK;
+               s->stores, s->removed, (double)s->memory / 1048576, s->refused);
+    result = o->json || reply.several != 0 ? show_agents(o, fd) : LOCO_OK;
+    if (o->json)
+        puts("]}");
+    close(fd);
+    return result == LOCO_OK ? OK : FAILED;
 }
 
 /* Until it has ended: by the end of the connection. */
@@ -259,12 +296,14 @@ static int parse(int argc, char **argv, struct options *o)
     static const struct option longs[] = {
         { "pool", required_argument, NULL, 'p' }, { "memory", required_argument, NULL, 'm' },
         { "places", required_argument, NULL, 'n' }, { "log", required_argument, NULL, 'l' },
+        { "join", required_argument, NULL, 'J' }, { "port", required_argument, NULL, 'P' },
+        { "secret", required_argument, NULL, 's' },
         { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' }, { NULL, 0, NULL, 0 }
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "p:m:n:l:jhV", longs, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "p:m:n:l:J:P:s:jhV", longs, NULL)) != -1) {
         switch (option) {
         case 'p': o->agent.pool = optarg; break;
         case 'm':
@@ -276,6 +315,13 @@ static int parse(int argc, char **argv, struct options *o)
             if (o->agent.places < 1 || o->agent.places > LOCI_AGENT_PLACES_MOST)
                 return complain("places are 1 to 1024, not", optarg);
             break;
+        case 'J': o->agent.join = optarg; break;
+        case 'P':
+            o->agent.port = atoi(optarg);
+            if (o->agent.port < 1 || o->agent.port > 65535)
+                return complain("ports are 1 to 65535, not", optarg);
+            break;
+        case 's': o->agent.secret = optarg; break;
         case 'l': o->log = optarg; break;
         case 'j': o->json = true; break;
         case 'h': fputs(usage, stdout); return OK;

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -23,42 +24,87 @@
 #include "observe/mistake.h"
 #include "runtime.h"
 #include "threads/worker.h"
+#include "wait.h"
 
 #define BACKLOG 256
 #define EVENTS 64
 
 static const char call[] = "loco_agent_start";
 
-/* What an event is of. */
+#define TICK_MS 100             /* where there are other agents */
+
+/* A descriptor of a client's: its connection's, or of its process's end. */
 struct watch {
+    struct loci_agent_watch watch;      /* first */
     struct loci_agent_client *client;
-    bool is_process;                    /* its end, not its connection */
 };
 
 /* A connection. Its process has a place, or only asks. The kernel tells of the process's end by its
- * own descriptor too, for the connection may be a child's as well. */
+ * own descriptor too, for the connection may be a child's as well; not of one of another machine,
+ * whose connection is no child's (it is closed with the program that is started). */
 struct loci_agent_client {
     struct loci_agent_client *next;
     struct loco_agent *agent;
-    struct watch connection, process;
-    int fd, pid_fd;                     /* pid_fd -1: the system has none, or not yet a place */
+    struct watch connection, process;   /* process.watch.fd -1: the system has none, or not yet a
+                                         * place */
     int place;                          /* -1: none */
     uint64_t number;
     bool asks;                          /* an errand has its question */
     bool said;                          /* that it leaves */
     bool gone;
+    bool far;                           /* of another machine: */
+    struct loci_pool_session session;
+    struct loci_pool_request request;   /* what has come of one, */
+    size_t got;
+    struct loci_pool_reply reply;       /* and what is not yet sent of an answer */
+    size_t sent;
 };
 
 /* ---- answers ---- */
 
+/* Its rest goes when there is room: connection_event(). */
+static void send_rest(struct loci_agent_client *c)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &c->connection };
+    int fd = c->connection.watch.fd;
+
+    while (c->sent < sizeof c->reply) {
+        ssize_t n = send(fd, (char *)&c->reply + c->sent, sizeof c->reply - c->sent,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n > 0) {
+            c->sent += (size_t)n;
+        } else if (errno == EAGAIN) {
+            event.events |= EPOLLOUT;
+            break;
+        } else if (errno != EINTR) {
+            c->gone = true;
+            return;
+        }
+    }
+    (void)epoll_ctl(c->agent->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+}
+
 static void answer(struct loci_agent_client *c, struct loci_pool_reply *reply)
 {
+    struct loco_agent *a = c->agent;
+
     reply->magic = LOCI_POOL_MAGIC;
     reply->version = LOCI_POOL_VERSION;
-    reply->places = c->agent->places;
+    reply->places = a->places;
     reply->pid = (int32_t)getpid();
+    reply->identity = a->rt->address.identity;
+    reply->several = a->several;
+    if (c->far) {
+        loci_pool_mask(&c->session, true, &reply->address);
+        c->reply = *reply;
+        c->sent = 0;
+        send_rest(c);
+        return;
+    }
+    memcpy(reply->secret, a->secret, sizeof reply->secret);
     /* It reads one answer at a time, so there is room; else it does not read at all. */
-    if (send(c->fd, reply, sizeof *reply, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (send(c->connection.watch.fd, reply, sizeof *reply, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         c->gone = true;
 }
 
@@ -87,7 +133,20 @@ void loci_agent_done(struct loci_agent_job *job)
     loci_agent_wake(a);
 }
 
-static void send_answers(struct loco_agent *a)
+void loci_agent_answer(struct loci_agent_job *job)
+{
+    struct loci_agent_client *c = job->agent->clients;
+
+    while (c != NULL && c->number != job->client)
+        c = c->next;
+    if (c != NULL) {
+        c->asks = false;
+        answer(c, &job->reply);
+    }
+    free(job);
+}
+
+static void take_back(struct loco_agent *a)
 {
     struct loci_agent_job *job, *next;
 
@@ -96,16 +155,8 @@ static void send_answers(struct loco_agent *a)
     a->done = NULL;
     pthread_mutex_unlock(&a->lock);
     for (; job != NULL; job = next) {
-        struct loci_agent_client *c = a->clients;
-
         next = job->next;
-        while (c != NULL && c->number != job->client)
-            c = c->next;
-        if (c != NULL) {
-            c->asks = false;
-            answer(c, &job->reply);
-        }
-        free(job);
+        loci_agent_came_back(job);
     }
 }
 
@@ -136,9 +187,9 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
         say(reply, LOCO_ERR_STATE, "this connection has a place already");
         return;
     }
-    if (address->node != a->rt->address.node) {
-        say(reply, LOCO_ERR_UNSUPPORTED, "a pool is of one machine, and this process counts as on "
-            "another one, by LOCO_NODE or its container");
+    if (!c->far && address->node != a->rt->address.node) {
+        say(reply, LOCO_ERR_UNSUPPORTED, "this process counts as on another machine than the agent "
+            "that it asks, by LOCO_NODE or its container");
         return;
     }
     status = loci_peer_meet(a->rt, address, &peer);
@@ -165,15 +216,15 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
 /* From the credentials of the connection, which are of who made it. */
 static void watch_process(struct loci_agent_client *c)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = &c->process };
     struct ucred who;
     socklen_t len = sizeof who;
 
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 || who.pid <= 0)
+    if (getsockopt(c->connection.watch.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0
+        || who.pid <= 0)
         return;
-    c->pid_fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
-    if (c->pid_fd >= 0)
-        (void)epoll_ctl(c->agent->epoll_fd, EPOLL_CTL_ADD, c->pid_fd, &event);
+    c->process.watch.fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+    if (c->process.watch.fd >= 0)
+        (void)loci_agent_watch(c->agent, &c->process.watch, EPOLLIN);
 }
 
 static void leave_place(struct loci_agent_client *c)
@@ -189,7 +240,7 @@ static void leave_place(struct loci_agent_client *c)
     a->seat[c->place].state = LOCI_SEAT_LEFT;
     pthread_mutex_unlock(&a->lock);
     /* Without memory the place is lost, until there is a new agent. */
-    if (loci_agent_send_left(a, c->place) != LOCO_OK)
+    if (loci_agent_send_left(a, c->place, c->said || !c->far) != LOCO_OK)
         LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: no memory to clean up place %d, which stays "
                  "taken", a->pool, c->place);
 }
@@ -220,7 +271,8 @@ static const char *what_is_wrong(const struct loci_agent_client *c,
         return "another version";
     if (c->asks)
         return "a question before the answer to the last one";
-    if (r->ask < LOCI_POOL_HELLO || r->ask > LOCI_POOL_STOP)
+    if (r->ask < LOCI_POOL_HELLO || r->ask > LOCI_POOL_AGENTS
+        || (c->far && r->ask >= LOCI_POOL_STATUS))
         return "an unknown question";
     if ((r->ask == LOCI_POOL_MAKE || r->ask == LOCI_POOL_REMOVE)
         && (r->name[0] == '\0' || memchr(r->name, '\0', sizeof r->name) == NULL))
@@ -242,6 +294,20 @@ static void tell_fabric(const loco_runtime_t *rt, struct loci_pool_reply *reply)
     snprintf(reply->fabric, sizeof reply->fabric, "%.*s", (int)strcspn(name, " "), name);
 }
 
+static void tell_agent(const struct loco_agent *a, uint64_t i, struct loci_pool_reply *reply)
+{
+    const struct loci_directory *d = &a->directory;
+
+    if (i >= LOCI_AGENTS_MAX || d->agent[i].state == LOCI_AGENT_NONE) {
+        reply->status = i >= LOCI_AGENTS_MAX ? LOCO_ERR_RANGE : LOCO_ERR_NOT_FOUND;
+        return;
+    }
+    reply->agent = d->agent[i];
+    for (int k = 0; k < LOCI_CATALOG_RECORDS; k++)
+        reply->agent_stores += d->store[k].number != 0
+                               && d->store[k].host == d->agent[i].identity;
+}
+
 static void serve(struct loci_agent_client *c, const struct loci_pool_request *request)
 {
     struct loci_pool_reply reply = { .status = LOCO_OK };
@@ -253,14 +319,18 @@ static void serve(struct loci_agent_client *c, const struct loci_pool_request *r
         break;
     case LOCI_POOL_ENTER:
         give_place(c, &request->address, &reply);
-        if (c->place >= 0 && c->pid_fd < 0)
+        if (c->place >= 0 && c->process.watch.fd < 0 && !c->far)
             watch_process(c);
         break;
     case LOCI_POOL_MAKE:
     case LOCI_POOL_REMOVE:
         c->asks = true;
-        loci_agent_send_job(a, c->number, request);
-        return;
+        if ((request->ask == LOCI_POOL_MAKE ? loci_agent_make(a, c->number, request)
+             : loci_agent_remove(a, c->number, request)) == LOCO_OK)
+            return;
+        c->asks = false;
+        say(&reply, LOCO_ERR_NO_MEMORY, loco_strerror(LOCO_ERR_NO_MEMORY));
+        break;
     case LOCI_POOL_LEAVE:
         c->said = c->gone = true;
         return;
@@ -270,25 +340,47 @@ static void serve(struct loci_agent_client *c, const struct loci_pool_request *r
     case LOCI_POOL_STOP:
         ask_to_stop(a);
         break;
+    case LOCI_POOL_AGENTS:
+        tell_agent(a, request->bytes, &reply);
+        break;
     }
     answer(c, &reply);
 }
 
+/* Whether there is a message, or a part of one, or its end: its length is *n then. */
+static bool receive(struct loci_agent_client *c, ssize_t *n)
+{
+    size_t room = sizeof c->request - c->got;
+
+    *n = recv(c->connection.watch.fd, (char *)&c->request + c->got, room,
+              MSG_DONTWAIT | (c->far ? 0 : MSG_TRUNC));
+    if (*n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (c->far && *n > 0) {
+        c->got += (size_t)*n;
+        if (c->got < sizeof c->request)
+            return false;
+        *n = (ssize_t)sizeof c->request;
+        loci_pool_mask(&c->session, false, &c->request.address);
+    }
+    c->got = 0;
+    return true;
+}
+
 static void hear(struct loci_agent_client *c)
 {
-    struct loci_pool_request request;
-    ssize_t n = recv(c->fd, &request, sizeof request, MSG_DONTWAIT | MSG_TRUNC);
     const char *wrong;
+    ssize_t n;
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (!receive(c, &n))
         return;
     if (n <= 0) {
         c->gone = true;
         return;
     }
-    wrong = what_is_wrong(c, &request, n);
+    wrong = what_is_wrong(c, &c->request, n);
     if (wrong == NULL) {
-        serve(c, &request);
+        serve(c, &c->request);
         return;
     }
     atomic_fetch_add(&c->agent->refused, 1);
@@ -297,25 +389,54 @@ static void hear(struct loci_agent_client *c)
     c->gone = true;
 }
 
+static void connection_event(struct loco_agent *a, struct loci_agent_watch *w, uint32_t events)
+{
+    struct loci_agent_client *c = ((struct watch *)w)->client;
+
+    (void)a;
+    if (!c->gone && (events & EPOLLOUT) != 0)
+        send_rest(c);
+    if (!c->gone && (events & ~(uint32_t)EPOLLOUT) != 0)
+        hear(c);
+}
+
+/* Of a process that has ended there is nothing more to hear. */
+static void process_event(struct loco_agent *a, struct loci_agent_watch *w, uint32_t events)
+{
+    (void)a;
+    (void)events;
+    ((struct watch *)w)->client->gone = true;
+}
+
 /* ---- connections ---- */
 
-static void add_client(struct loco_agent *a, int fd)
+int loci_agent_watch(struct loco_agent *a, struct loci_agent_watch *w, uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.ptr = w };
+
+    return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, w->fd, &event) == 0 ? 0 : errno;
+}
+
+void loci_agent_add_client(struct loco_agent *a, int fd, const struct loci_pool_session *session)
 {
     struct loci_agent_client *c = calloc(1, sizeof *c);
-    struct epoll_event event = { .events = EPOLLIN };
 
-    if (c != NULL)
-        event.data.ptr = &c->connection;
-    if (c == NULL || !loci_pool_is_own(fd)
-        || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (c != NULL) {
+        *c = (struct loci_agent_client){ .agent = a, .place = -1, .far = session != NULL,
+                                         .connection = { { connection_event, fd }, c },
+                                         .process = { { process_event, -1 }, c } };
+        if (session != NULL)
+            c->session = *session;
+    }
+    if (c == NULL || (session == NULL && !loci_pool_is_own(fd))
+        || loci_agent_watch(a, &c->connection.watch, EPOLLIN) != 0) {
         atomic_fetch_add(&a->refused, 1);
         close(fd);
         free(c);
         return;
     }
-    *c = (struct loci_agent_client){ .next = a->clients, .agent = a, .fd = fd, .pid_fd = -1,
-                                     .connection = { c, false }, .process = { c, true },
-                                     .place = -1, .number = ++a->connections };
+    c->number = ++a->connections;
+    c->next = a->clients;
     a->clients = c;
 }
 
@@ -324,7 +445,7 @@ static void accept_all(struct loco_agent *a)
     int fd;
 
     while ((fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
-        add_client(a, fd);
+        loci_agent_add_client(a, fd, NULL);
     if (errno == EMFILE || errno == ENFILE)
         loci_descriptor_missing(a->rt, "a process that comes to the pool waits");
 }
@@ -332,9 +453,9 @@ static void accept_all(struct loco_agent *a)
 static void drop_client(struct loci_agent_client *c)
 {
     leave_place(c);
-    if (c->pid_fd >= 0)
-        close(c->pid_fd);
-    close(c->fd);
+    if (c->process.watch.fd >= 0)
+        close(c->process.watch.fd);
+    close(c->connection.watch.fd);
     free(c);
 }
 
@@ -352,15 +473,6 @@ static void drop_gone(struct loco_agent *a, bool all)
     }
 }
 
-/* Of a process that has ended there is nothing more to hear. */
-static void client_event(const struct watch *watch)
-{
-    if (watch->is_process)
-        watch->client->gone = true;
-    else if (!watch->client->gone)
-        hear(watch->client);
-}
-
 static bool stops(struct loco_agent *a)
 {
     bool stops;
@@ -371,30 +483,67 @@ static bool stops(struct loco_agent *a)
     return stops;
 }
 
+static void handle(struct loco_agent *a, const struct epoll_event *event)
+{
+    struct loci_agent_watch *w = event->data.ptr;
+    uint64_t rings;
+
+    if (event->data.ptr == &a->listen_fd)
+        accept_all(a);
+    else if (event->data.ptr == &a->event_fd)
+        (void)!read(a->event_fd, &rings, sizeof rings);
+    else
+        w->event(a, w, event->events);
+}
+
+/* What other machines need now and then. */
+static void look_at_others(struct loco_agent *a)
+{
+    loci_agent_take_dialled(a);
+    if (loci_now(a->rt) - a->ticked > INT64_C(1000000) * TICK_MS) {
+        loci_agent_net_tick(a);
+        loci_agent_links_tick(a);
+        loci_agent_choose_dial(a);
+    }
+    loci_agent_drop_links(a, false);
+}
+
 static void run(void *arg)
 {
     struct loco_agent *a = arg;
     struct epoll_event event[EVENTS];
-    uint64_t rings;
 
     while (!stops(a)) {
-        int n = epoll_wait(a->epoll_fd, event, EVENTS, -1);
+        /* Callers are freed by what others' events do, so theirs come one at a time. */
+        int n = epoll_wait(a->epoll_fd, event, a->several ? 1 : EVENTS,
+                           a->several ? TICK_MS : -1);
 
-        for (int i = 0; i < n; i++) {
-            if (event[i].data.ptr == &a->listen_fd)
-                accept_all(a);
-            else if (event[i].data.ptr == &a->event_fd)
-                (void)!read(a->event_fd, &rings, sizeof rings);
-            else
-                client_event(event[i].data.ptr);
-        }
-        send_answers(a);
+        for (int i = 0; i < n; i++)
+            handle(a, &event[i]);
+        take_back(a);
+        if (a->several)
+            look_at_others(a);
         drop_gone(a, false);
     }
+    loci_directory_leave(&a->directory);
+    loci_agent_drop_links(a, true);
     drop_gone(a, true);
 }
 
 /* ---- life ---- */
+
+/* Later than the agent before this one, whose time is in the file, wherever the clock has gone. */
+static void be_born(struct loco_agent *a)
+{
+    struct timespec now;
+    uint64_t last = 0;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    a->born = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    if (pread(a->lock_fd, &last, sizeof last, 0) == (ssize_t)sizeof last && last >= a->born)
+        a->born = last + 1;
+    (void)!pwrite(a->lock_fd, &a->born, sizeof a->born, 0);
+}
 
 /* Who has the lock is the agent, for as long as it lives; a socket that lies there is of one that
  * has gone. */
@@ -409,6 +558,7 @@ static int be_the_one(struct loco_agent *a)
                             "an agent of this pool runs already: loco-agent status --pool %s",
                             a->pool);
     (void)unlink(a->path.socket);
+    be_born(a);
     return LOCO_OK;
 }
 
@@ -445,8 +595,9 @@ static void free_agent(struct loco_agent *a)
     close_fd(a->listen_fd);
     close_fd(a->epoll_fd);
     close_fd(a->event_fd);
+    loci_agent_net_close(a);
     loci_agent_free_stores(a);
-    loci_directory_close(&a->directory);
+    loci_agent_directory_close(a);
     if (a->table.key.kind != LOCI_MEM_NONE)
         loci_free(a->rt, &a->table);
     close_fd(a->lock_fd);               /* last: the next agent may come now */
@@ -455,30 +606,32 @@ static void free_agent(struct loco_agent *a)
     free(a);
 }
 
-/* There are no other agents to be told, and a name is this one's as soon as it asks. */
-static void tell_nobody(void *ctx, int agent, const struct loci_news *news)
+static int open_to_others(struct loco_agent *a)
 {
-    (void)ctx;
-    (void)agent;
-    (void)news;
+    int status = loci_pool_secret(a->rt, call, a->pool, a->secret_file, a->secret);
+
+    return status == LOCO_OK ? loci_agent_net_open(a) : status;
 }
 
-static void claimed(void *ctx, uint64_t claim, int status)
+/* A pool that refuses this machine is told of by who starts the agent; one that does not answer may
+ * be about to start. */
+static int join_first(struct loco_agent *a)
 {
-    (void)ctx;
-    (void)claim;
-    (void)status;
-}
+    int fd, status = loci_agent_dial_join(a, LOCO_LOG_WARN, &fd);
 
-static void open_directory(struct loco_agent *a)
-{
-    static const struct loci_directory_ops ops = { .send = tell_nobody, .claimed = claimed };
-    const struct loci_agent_record self = {
-        .identity = a->rt->address.identity, .node = a->rt->address.node,
-        .carrier = a->rt->address.carrier, .pid = (uint64_t)getpid(),
-    };
-
-    loci_directory_open(&a->directory, a->rt, loci_mem_ptr(&a->table), &self, &ops, a);
+    if (status == LOCO_ERR_PEER_DEAD) {
+        LOCI_LOG(a->rt, LOCO_LOG_WARN, "pool %s: nobody answers at %s yet; it is tried again",
+                 a->pool, a->join);
+        return LOCO_OK;
+    }
+    if (status != LOCO_OK)
+        return status;
+    pthread_mutex_lock(&a->lock);
+    a->joins_itself = fd < 0;
+    if (fd >= 0)
+        a->dial = (struct loci_agent_dial){ .state = LOCI_DIAL_OVER, .fd = fd };
+    pthread_mutex_unlock(&a->lock);
+    return LOCO_OK;
 }
 
 static int open_agent(struct loco_agent *a)
@@ -491,8 +644,19 @@ static int open_agent(struct loco_agent *a)
         status = loci_alloc(a->rt, LOCI_CATALOG_BYTES, 0, &a->table);
     if (status != LOCO_OK)
         return status;
-    open_directory(a);
-    return listen_there(a);
+    status = listen_there(a);
+    if (status == LOCO_OK && a->several)
+        status = open_to_others(a);
+    loci_agent_directory_open(a);
+    return status;
+}
+
+static void end_dials(struct loco_agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->stops = true;
+    pthread_mutex_unlock(&a->lock);
+    loci_agent_dials_close(a);
 }
 
 int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_agent_t **out)
@@ -505,10 +669,21 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_age
     if (o->places < 0 || o->places > LOCI_AGENT_PLACES_MOST)
         return loci_bad_arg(rt, call, o->pool, "places", o->places, "1 to %d, or 0",
                             LOCI_AGENT_PLACES_MOST);
+    if (o->join != NULL && !rt->ops->spans)
+        return loci_mistake(rt, LOCO_ERR_UNSUPPORTED, call, o->pool, "a pool of several machines "
+                            "needs a fabric that reaches them, and this process has %s: "
+                            "LOCO_FABRIC=tcp", rt->ops->name);
+    if (o->port < 0 || o->port > 65535)
+        return loci_bad_arg(rt, call, o->pool, "port", o->port, "1 to 65535, or 0");
     a = calloc(1, sizeof *a);
     if (a == NULL)
         return LOCO_ERR_NO_MEMORY;
     a->rt = rt;
+    a->several = o->join != NULL;
+    a->secret_file = o->secret;
+    a->dial.fd = -1;
+    snprintf(a->join, sizeof a->join, "%s", o->join == NULL ? "" : o->join);
+    a->port = o->port != 0 ? o->port : (int)loci_pool_port(o->pool == NULL ? "" : o->pool);
     a->lock_fd = a->listen_fd = a->epoll_fd = a->event_fd = -1;
     a->memory = o->memory;
     a->places = o->places == 0 ? LOCI_AGENT_PLACES : o->places;
@@ -520,9 +695,19 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_age
         free_agent(a);
         return status;
     }
-    loci_errands_open(&a->errands, rt, "loco-pool");
-    status = loci_worker_start(rt, "loco-agent", run, a, &a->worker);
+    status = a->several ? join_first(a) : LOCO_OK;
     if (status != LOCO_OK) {
+        if (a->dial.fd >= 0)
+            close(a->dial.fd);
+        free_agent(a);
+        return status;
+    }
+    loci_errands_open(&a->errands, rt, "loco-pool");
+    status = a->several ? loci_agent_dials_open(a) : LOCO_OK;
+    if (status == LOCO_OK)
+        status = loci_worker_start(rt, "loco-agent", run, a, &a->worker);
+    if (status != LOCO_OK) {
+        end_dials(a);
         loci_errands_close(&a->errands);
         free_agent(a);
         return status;
@@ -537,9 +722,7 @@ void loco_agent_stop(loco_agent_t *a)
 
     if (a == NULL)
         return;
-    pthread_mutex_lock(&a->lock);
-    a->stops = true;
-    pthread_mutex_unlock(&a->lock);
+    end_dials(a);
     loci_agent_wake(a);
     loci_worker_join(a->worker);
     loci_errands_stop(&a->errands);

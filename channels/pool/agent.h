@@ -10,20 +10,25 @@
  * else has a store of 100 GiB made.
  *
  * Who writes what: the list of stores and all in it is the errands' thread's; the seats are under
- * `lock`; connections are the first thread's. An errand that answers a client puts the answer into
- * the list `done`, under the lock, and the first thread sends it, if the client is still there. */
+ * `lock`; connections and the directory are the first thread's. A store is made in three parts: its
+ * name is claimed in the directory (agent_directory.c), an errand makes it, and it is published. An
+ * errand that answers a client puts the answer into the list `done`, under the lock, and the first
+ * thread sends it, if the client is still there. */
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "pool_directory.h"
 #include "messages.h"
+#include "net.h"
 #include "pool.h"
 #include "store/store_life.h"
 #include "threads/errand.h"
 
 #define LOCI_AGENT_PLACES 64
 #define LOCI_AGENT_PLACES_MOST 1024
+
+struct loco_agent;
 
 enum loci_seat_state { LOCI_SEAT_VACANT, LOCI_SEAT_TAKEN, LOCI_SEAT_LEFT };
 
@@ -42,14 +47,29 @@ struct loci_kept {                      /* a store */
                                            nobody */
 };
 
+/* A descriptor that the first thread watches; first in what it belongs to. */
+struct loci_agent_watch {
+    void (*event)(struct loco_agent *a, struct loci_agent_watch *watch, uint32_t events);
+    int fd;
+};
+
+/* What the thread that dials other agents is asked for, and what has come of it. */
+struct loci_agent_dial {
+    enum { LOCI_DIAL_NONE, LOCI_DIAL_WANTED, LOCI_DIAL_OVER } state;
+    struct loci_agent_record record;    /* of no identity: the machine that is joined */
+    int fd;                             /* -1: it does not answer */
+};
+
 /* A question that an errand answers. */
 struct loci_agent_job {
     struct loci_errand errand;          /* first */
     struct loco_agent *agent;
-    uint64_t client;                    /* its number */
+    uint64_t client;                    /* its number; 0: nobody's */
+    uint64_t claim;                     /* of a store that is made: its name's */
     struct loci_pool_request request;
+    struct loci_record record;          /* of a store that was made, to be published */
     struct loci_pool_reply reply;
-    struct loci_agent_job *next;        /* in `done` */
+    struct loci_agent_job *next;        /* in `claiming`, or in `done` */
 };
 
 struct loco_agent {
@@ -59,18 +79,37 @@ struct loco_agent {
     int places;
     struct loci_pool_path path;
     int lock_fd, listen_fd, epoll_fd, event_fd;
-    struct loci_mem table;              /* the directory's, */
-    struct loci_directory directory;    /* which is the errands' thread's */
+    struct loci_mem table;              /* the directory's */
     struct loci_worker *worker;
     struct loci_errands errands;
-    struct loci_agent_client *clients;  /* the first thread's, as the next */
+    struct loci_agent_client *clients;  /* the first thread's, as the next: */
     uint64_t connections;               /* so far */
+    struct loci_directory directory;
+    struct loci_agent_job *claiming;    /* of stores whose names are not ours yet */
+    struct loci_agent_link *links;      /* to other agents */
+    struct loci_agent_caller *callers;  /* who have not proven themselves */
+    int ncallers;
+    struct loci_log_seldom strangers;
+    uint64_t dials;
+    int64_t ticked, reminded;
+    uint64_t born;
+    bool joins_itself;                  /* the machine to join is this one */
+
+    bool several;                       /* machines; constant, as the next: */
+    char join[256];                     /* "": none is to be joined */
+    int port;
+    const char *secret_file;            /* while it is opened */
+    uint64_t secret[2];
+    struct loci_tcp_place place[LOCI_TCP_PLACES];   /* where it listens, */
+    struct loci_agent_watch listen[LOCI_TCP_PLACES];
+    struct loci_worker *dialler;
 
     pthread_mutex_t lock;               /* what follows, up to the blank line */
     bool stops;
     struct loci_seat *seat;
     uint64_t attached;                  /* numbers of seats so far */
     struct loci_agent_job *done;
+    struct loci_agent_dial dial;
     void (*asked_to_stop)(void *ctx);   /* nullable: LOCI_POOL_STOP came */
     void *stop_ctx;
 
@@ -83,15 +122,54 @@ struct loco_agent {
 void loci_agent_wake(struct loco_agent *a);
 /* An errand has its answer. */
 void loci_agent_done(struct loci_agent_job *job);
+/* First thread: the answer goes to its client, and the job is over. */
+void loci_agent_answer(struct loci_agent_job *job);
+
+/* The first thread watches it. 0, or errno. */
+int loci_agent_watch(struct loco_agent *a, struct loci_agent_watch *watch, uint32_t events);
+/* A client of another machine, which has proven itself. */
+void loci_agent_add_client(struct loco_agent *a, int fd, const struct loci_pool_session *session);
+
+/* agent_net.c: where it listens for other machines, and who calls. Callers that have proven
+ * themselves are clients or links. */
+int loci_agent_net_open(struct loco_agent *a);
+void loci_agent_net_close(struct loco_agent *a);
+void loci_agent_net_tick(struct loco_agent *a);
+
+/* agent_links.c: the other agents. The first thread's, but for those with other words. */
+void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled);
+void loci_agent_send_news(void *agent, int to, const struct loci_news *news);
+/* Those that are over; or all. */
+void loci_agent_drop_links(struct loco_agent *a, bool all);
+void loci_agent_links_tick(struct loco_agent *a);
+void loci_agent_choose_dial(struct loco_agent *a);
+void loci_agent_take_dialled(struct loco_agent *a);
+/* Any thread; blocks. A connection to the machine that is to be joined; -1: that is this one. */
+int loci_agent_dial_join(struct loco_agent *a, int level, int *fd);
+int loci_agent_dials_open(struct loco_agent *a);
+/* Once it is to stop. */
+void loci_agent_dials_close(struct loco_agent *a);
+
+/* agent_directory.c: the first thread's. */
+void loci_agent_directory_open(struct loco_agent *a);
+void loci_agent_directory_close(struct loco_agent *a);
+/* A client asks for a store to be made, or removed. It is answered in the end. LOCO_ERR_NO_MEMORY:
+ * it is not. */
+int loci_agent_make(struct loco_agent *a, uint64_t client,
+                    const struct loci_pool_request *request);
+int loci_agent_remove(struct loco_agent *a, uint64_t client,
+                      const struct loci_pool_request *request);
+/* An errand of these has come back. */
+void loci_agent_came_back(struct loci_agent_job *job);
 
 /* For the tool: somebody asks the agent to stop. In its first thread. */
 void loci_agent_on_stop(loco_agent_t *a, void (*asked)(void *ctx), void *ctx);
 
-/* agent_stores.c: errands. Each is freed when it is over. */
-void loci_agent_send_job(struct loco_agent *a, uint64_t client,
-                         const struct loci_pool_request *request);
-/* The seat was left: it is vacant when that is over. LOCO_ERR_NO_MEMORY. */
-int loci_agent_send_left(struct loco_agent *a, int place);
+/* agent_stores.c: errands. A job makes or removes, as its request says, and is done then. */
+void loci_agent_send_job(struct loci_agent_job *job);
+/* The seat was left: it is vacant when that is over. `said`: nothing comes from its process any
+ * more. LOCO_ERR_NO_MEMORY. */
+int loci_agent_send_left(struct loco_agent *a, int place, bool said);
 /* All stores, with the agent. */
 void loci_agent_free_stores(struct loco_agent *a);
 

@@ -62,21 +62,23 @@ static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *
     return true;
 }
 
-static int publish(struct loco_agent *a, struct loci_kept *k, const loco_store_options_t *o)
+/* What others have to know to use it. */
+static void describe(const struct loco_agent *a, const struct loci_kept *k,
+                     const loco_store_options_t *o, struct loci_record *record)
 {
-    struct loci_record record = {
-        .members = (uint64_t)a->places + 1, .domain = LOCI_DOMAIN_CPU, .bytes = o->bytes,
+    *record = (struct loci_record){
+        .members = (uint64_t)a->places + 1, .domain = k->store->ep->domain, .bytes = o->bytes,
         .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
     };
+    memcpy(record->name, k->name, sizeof record->name);
+    loci_hosted_keys(k->store->ep, record->key);
+}
 
-    uint64_t claim;
-    int status = loci_directory_claim(&a->directory, k->name, &claim);
-
-    if (status != LOCO_OK)
-        return status;
-    memcpy(record.name, k->name, sizeof record.name);
-    loci_hosted_keys(k->store->ep, record.key);
-    return loci_directory_made(&a->directory, claim, &record);
+/* Of words that processes of other machines change, too. */
+static enum loci_domain domain_of(const struct loco_agent *a)
+{
+    return !a->several ? LOCI_DOMAIN_CPU
+           : a->rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
 }
 
 static int make_kept(struct loco_agent *a, const char *name, const loco_store_options_t *o,
@@ -88,16 +90,13 @@ static int make_kept(struct loco_agent *a, const char *name, const loco_store_op
     if (status != LOCO_OK)
         return status;
     snprintf(k->name, sizeof k->name, "%s", name);
-    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, LOCI_DOMAIN_CPU,
+    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, domain_of(a),
                              &k->store);
     free(group.peer);
     if (status != LOCO_OK)
         return status;
     k->bytes = bytes_of(k->store);
-    status = publish(a, k, o);
-    if (status != LOCO_OK)
-        loco_store_destroy(k->store);
-    return status;
+    return LOCO_OK;
 }
 
 static int make(struct loci_agent_job *job)
@@ -111,11 +110,6 @@ static int make(struct loci_agent_job *job)
     struct loci_kept *k;
     int status;
 
-    if (find(a, r->name) != NULL)
-        return LOCO_OK;
-    if (atomic_load(&a->stores) >= LOCO_POOL_STORES_MAX)
-        return refuse(job, LOCO_ERR_FULL, "there are %d stores, which is the most",
-                      LOCO_POOL_STORES_MAX);
     status = loci_store_complete(a->rt, r->name, a->places + 1, &o, &o);
     if (status != LOCO_OK)
         return refuse(job, status, "the options make no sense for a pool of %d places: bytes %llu, "
@@ -133,6 +127,7 @@ static int make(struct loci_agent_job *job)
         return refuse(job, status, "the agent cannot make it: %s; its log says more",
                       loco_strerror(status));
     }
+    describe(a, k, &o, &job->record);
     k->next = a->kept;
     a->kept = k;
     atomic_fetch_add(&a->stores, 1);
@@ -150,11 +145,9 @@ static int remove_kept(struct loci_agent_job *job)
 
     if (k == NULL || users == NULL) {
         free(users);
-        return k != NULL ? LOCO_ERR_NO_MEMORY
-               : refuse(job, LOCO_ERR_NOT_FOUND, "there is no such store in the pool");
+        return k != NULL ? LOCO_ERR_NO_MEMORY : LOCO_ERR_NOT_FOUND;
     }
-    /* Who comes after that does not find it. */
-    (void)loci_directory_remove(&a->directory, k->name);
+    /* Who has come since the first thread took it out of the directory does not find it. */
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < a->places; i++)
         users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;
@@ -229,18 +222,10 @@ static void job_end(struct loci_errand *errand)
     loci_agent_done((struct loci_agent_job *)errand);
 }
 
-void loci_agent_send_job(struct loco_agent *a, uint64_t client,
-                         const struct loci_pool_request *request)
+void loci_agent_send_job(struct loci_agent_job *job)
 {
-    struct loci_agent_job *job = calloc(1, sizeof *job);
-
-    if (job == NULL)
-        return;                         /* it gets no answer, but by the end of its connection */
     job->errand = (struct loci_errand){ .step = job_step, .end = job_end };
-    job->agent = a;
-    job->client = client;
-    job->request = *request;
-    loci_errands_send(&a->errands, &job->errand);
+    loci_errands_send(&job->agent->errands, &job->errand);
 }
 
 /* ---- places ---- */
@@ -249,6 +234,8 @@ struct left {
     struct loci_errand errand;          /* first */
     struct loco_agent *agent;
     int place, peer;
+    bool said;                          /* that it leaves, when all it did was done; or it is of
+                                         * this machine, where that is known */
     bool told;
 };
 
@@ -260,6 +247,9 @@ static bool left_step(struct loci_errand *errand)
     struct loco_agent *a = left->agent;
     bool cleaned = false;
 
+    /* What it wrote from another machine may come behind the end of its connection. */
+    if (!left->said && loci_peer_alive(a->rt, left->peer))
+        return false;
     for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
         int status = k->users != NULL ? LOCO_OK
                      : loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
@@ -293,14 +283,14 @@ static void left_end(struct loci_errand *errand)
     free(left);
 }
 
-int loci_agent_send_left(struct loco_agent *a, int place)
+int loci_agent_send_left(struct loco_agent *a, int place, bool said)
 {
     struct left *left = calloc(1, sizeof *left);
 
     if (left == NULL)
         return LOCO_ERR_NO_MEMORY;
     *left = (struct left){ .errand = { .step = left_step, .end = left_end }, .agent = a,
-                           .place = place, .peer = a->seat[place].peer };
+                           .place = place, .said = said, .peer = a->seat[place].peer };
     loci_errands_send(&a->errands, &left->errand);
     return LOCO_OK;
 }

@@ -18,6 +18,7 @@
 #include "messages.h"
 #include "observe/mistake.h"
 #include "runtime.h"
+#include "wait.h"
 
 #define PATIENCE_MS 1000        /* after which a wait is told */
 
@@ -139,6 +140,15 @@ void loci_pool_leave(int fd)
     (void)!send(fd, &leave, sizeof leave, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+static int check_reply(struct loci_pool_reply *reply)
+{
+    reply->text[LOCI_POOL_TEXT - 1] = '\0';
+    reply->fabric[sizeof reply->fabric - 1] = '\0';
+    reply->agent.machine[LOCI_MACHINE_NAME - 1] = '\0';
+    return reply->magic == LOCI_POOL_MAGIC && reply->version == LOCI_POOL_VERSION
+           ? LOCO_OK : LOCO_ERR_PROTOCOL;
+}
+
 int loci_pool_ask(loco_runtime_t *rt, int fd, struct loci_pool_request *request,
                   struct loci_pool_reply *reply)
 {
@@ -154,8 +164,48 @@ int loci_pool_ask(loco_runtime_t *rt, int fd, struct loci_pool_request *request,
     } while (n < 0 && (errno == EINTR || errno == EAGAIN));
     if (n <= 0)
         return LOCO_ERR_PEER_DEAD;
-    reply->text[LOCI_POOL_TEXT - 1] = '\0';
-    reply->fabric[sizeof reply->fabric - 1] = '\0';
-    return n == (ssize_t)sizeof *reply && reply->magic == LOCI_POOL_MAGIC
-           && reply->version == LOCI_POOL_VERSION ? LOCO_OK : LOCO_ERR_PROTOCOL;
+    return n == (ssize_t)sizeof *reply ? check_reply(reply) : LOCO_ERR_PROTOCOL;
+}
+
+/* What has come of an answer is kept, so that it may take as long as it likes. */
+static int hear_far(loco_runtime_t *rt, int fd, struct loci_pool_reply *reply,
+                    bool (*is_there)(void *ctx), void *ctx)
+{
+    struct pollfd p = { .fd = fd, .events = POLLIN };
+    size_t got = 0;
+
+    while (got < sizeof *reply) {
+        ssize_t n;
+
+        if (poll(&p, 1, PATIENCE_MS) == 0) {
+            if (!is_there(ctx))
+                return LOCO_ERR_PEER_DEAD;
+            continue;
+        }
+        n = recv(fd, (char *)reply + got, sizeof *reply - got, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return LOCO_ERR_PEER_DEAD;
+        got += n > 0 ? (size_t)n : 0;
+    }
+    (void)rt;
+    return check_reply(reply);
+}
+
+int loci_pool_ask_far(loco_runtime_t *rt, int fd, const struct loci_pool_session *session,
+                      struct loci_pool_request *request, struct loci_pool_reply *reply,
+                      bool (*is_there)(void *ctx), void *ctx)
+{
+    int status;
+
+    request->magic = LOCI_POOL_MAGIC;
+    request->version = LOCI_POOL_VERSION;
+    loci_pool_mask(session, false, &request->address);
+    status = loci_pool_send_all(rt, fd, request, sizeof *request,
+                                loci_now(rt) + LOCI_POOL_PATIENCE);
+    loci_pool_mask(session, false, &request->address);
+    if (status == LOCO_OK)
+        status = hear_far(rt, fd, reply, is_there, ctx);
+    if (status == LOCO_OK)
+        loci_pool_mask(session, true, &reply->address);
+    return status;
 }

@@ -2,19 +2,21 @@
 #ifndef LOCI_POOL_MESSAGES_H
 #define LOCI_POOL_MESSAGES_H
 
-/* What clients and the agent say to each other, over a local socket that keeps messages apart
- * (SOCK_SEQPACKET). A client asks one thing at a time, and gets one answer. The socket is in a
- * folder of its user alone, and each side asks the kernel for the other's user: what comes is of a
- * process that could do as much by a debugger. All of it is checked all the same. */
+/* What clients and the agent say to each other: on one machine over a local socket that keeps
+ * messages apart (SOCK_SEQPACKET), between two by a connection as net.h has it. A client asks one
+ * thing at a time, and gets one answer. The local socket is in a folder of its user alone, and each
+ * side asks the kernel for the other's user: what comes is of a process that could do as much by a
+ * debugger. All of it is checked all the same. */
 
 #include <stdbool.h>
 
 #include <loco/pool.h>
 
-#include "fabric/fabric.h"
+#include "catalog.h"
+#include "net.h"
 
 #define LOCI_POOL_MAGIC UINT32_C(0x6c6f6367)
-#define LOCI_POOL_VERSION 1u
+#define LOCI_POOL_VERSION 2u
 #define LOCI_POOL_TEXT 256
 
 enum loci_pool_ask {
@@ -24,7 +26,9 @@ enum loci_pool_ask {
     LOCI_POOL_REMOVE,           /* a store */
     LOCI_POOL_LEAVE,            /* the process leaves its place; there is no answer */
     LOCI_POOL_STATUS,           /* statistics */
-    LOCI_POOL_STOP              /* the agent is to end */
+    LOCI_POOL_STOP,             /* the agent is to end */
+    LOCI_POOL_AGENTS            /* agent number `bytes` of those there are, and how many stores it
+                                 * has; LOCO_ERR_NOT_FOUND: none, LOCO_ERR_RANGE: nor behind it */
 };
 
 struct loci_pool_request {
@@ -43,7 +47,12 @@ struct loci_pool_reply {
     char fabric[32];
     struct loci_address address;
     struct loci_memkey directory;
+    uint64_t identity;          /* the agent's */
+    uint64_t secret[2];         /* the pool's, of several machines; for local clients alone */
+    int32_t several, unused;
     loco_agent_stats_t stats;
+    struct loci_agent_record agent;
+    uint64_t agent_stores;
     char text[LOCI_POOL_TEXT];  /* why not, in words */
 };
 
@@ -66,5 +75,10 @@ void loci_pool_leave(int fd);
  * reply. */
 int loci_pool_ask(loco_runtime_t *rt, int fd, struct loci_pool_request *request,
                   struct loci_pool_reply *reply);
+/* The same of an agent of another machine, which may be cut off: its answer comes while
+ * is_there(ctx), which is asked each second. */
+int loci_pool_ask_far(loco_runtime_t *rt, int fd, const struct loci_pool_session *session,
+                      struct loci_pool_request *request, struct loci_pool_reply *reply,
+                      bool (*is_there)(void *ctx), void *ctx);
 
 #endif

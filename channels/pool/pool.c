@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "catalog.h"
@@ -17,6 +18,22 @@
 #include "observe/mistake.h"
 #include "pool.h"
 #include "store/store_life.h"
+#include "wait.h"
+
+#define MAKING INT64_C(10000000000)     /* ns; as long as others make it and remove it */
+#define PAUSE 1000000
+
+/* An agent that this process has a place at: that of its machine, or one of another machine that it
+ * has stores of. */
+struct host {
+    struct host *next;
+    uint64_t identity;
+    int fd;                     /* the agent sees by its end that the place is free */
+    int peer;                   /* of which this is a holder and a user; -1: not met yet */
+    int place, places;
+    struct loci_mem table;      /* its directory */
+    struct loci_pool_session session;   /* of another machine */
+};
 
 struct opened {
     struct opened *next;
@@ -28,11 +45,11 @@ struct opened {
 struct loco_pool {
     loco_runtime_t *rt;
     char name[LOCO_POOL_NAME_MAX];
-    int place, places;
-    int agent;                  /* its peer, of which this is a holder and a user */
-    struct loci_mem directory;
-    pthread_mutex_t asking;     /* one question at a time on: */
-    int fd;                     /* the agent sees by its end that the place is free */
+    struct host own;            /* the agent of this machine */
+    bool several;               /* there are others, */
+    uint64_t secret[2];         /* and what they want to be told */
+    pthread_mutex_t asking;     /* one question at a time; and the list of hosts: */
+    struct host *far;
     pthread_mutex_t lock;       /* of the list */
     struct opened *opened;
 };
@@ -47,7 +64,7 @@ static int alone(void *ctx, const void *mine, size_t len, void *all)
     return LOCO_OK;
 }
 
-static int fabric_of_agent(const char *pool, char *setting, size_t len)
+static int ask_agent(const char *pool, char *setting, size_t len, bool *several)
 {
     struct loci_pool_request hello = { .ask = LOCI_POOL_HELLO };
     struct loci_pool_reply reply;
@@ -57,9 +74,11 @@ static int fabric_of_agent(const char *pool, char *setting, size_t len)
         return fd;
     status = loci_pool_ask(NULL, fd, &hello, &reply);
     close(fd);
-    if (status == LOCO_OK)
-        snprintf(setting, len, "LOCO_FABRIC=%s", reply.fabric);
-    return status == LOCO_OK ? reply.status : status;
+    if (status != LOCO_OK)
+        return status;
+    snprintf(setting, len, "LOCO_FABRIC=%s", reply.fabric);
+    *several = reply.several != 0;
+    return reply.status;
 }
 
 int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
@@ -75,7 +94,7 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     options = options == NULL ? &none : options;
     while (options->settings != NULL && options->settings[n] != NULL)
         n++;
-    status = fabric_of_agent(pool, fabric, sizeof fabric);
+    status = ask_agent(pool, fabric, sizeof fabric, &boot.other_machines);
     if (status != LOCO_OK)
         return status;
     settings = calloc(n + 2, sizeof *settings);
@@ -93,40 +112,62 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     return status;
 }
 
-/* What the agent said of itself, into the pool. */
-static int meet(loco_pool_t *pool, const struct loci_pool_reply *reply)
+/* What an agent has said of itself when it gave a place. */
+static int meet(loco_pool_t *pool, struct host *h, const struct loci_pool_reply *reply)
 {
     loco_runtime_t *rt = pool->rt;
-    int status;
+    int status = loci_peer_meet(rt, &reply->address, &h->peer);
 
-    if (reply->address.node != rt->address.node)
-        return loci_mistake(rt, LOCO_ERR_UNSUPPORTED, "loco_pool_open", pool->name,
-                            "its agent counts as on another machine, by LOCO_NODE or its "
-                            "container: a pool is of one machine");
-    status = loci_peer_meet(rt, &reply->address, &pool->agent);
-    if (status != LOCO_OK)
+    if (status != LOCO_OK) {
+        h->peer = -1;
         return status;
-    loci_peers_use(rt, &pool->agent, 1);
-    pool->place = reply->place;
-    pool->places = reply->places;
-    status = reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
-             : loci_mem_import(rt, pool->agent, &reply->directory, &pool->directory);
-    if (status == LOCO_OK && loci_mem_map(rt, &pool->directory) == NULL)
-        status = loci_mistake(rt, LOCO_ERR_UNSUPPORTED, "loco_pool_open", pool->name,
-                              "the agent's memory cannot be mapped here");
-    return status;
+    }
+    loci_peers_use(rt, &h->peer, 1);
+    h->identity = reply->identity;
+    h->place = reply->place;
+    h->places = reply->places;
+    return reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
+           : loci_mem_import(rt, h->peer, &reply->directory, &h->table);
+}
+
+static void leave(loco_pool_t *pool, struct host *h)
+{
+    /* What was written is there before others have the place. */
+    if (h->peer >= 0 && h != &pool->own && loci_peer_alive(pool->rt, h->peer))
+        (void)loci_fence_peer(pool->rt, LOCO_FENCE_PROCESS, h->peer);
+    if (h->peer >= 0) {
+        loci_mem_drop(pool->rt, &h->table);
+        loci_peers_end_use(pool->rt, &h->peer, 1);
+        loci_peers_let_go(pool->rt, &h->peer, 1);
+    }
+    if (h->fd < 0)
+        return;
+    /* Of another machine the end of the connection says it, in order behind what was asked. */
+    loci_pool_leave(h->fd);
+    close(h->fd);
 }
 
 static int enter(loco_pool_t *pool)
 {
     struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
     struct loci_pool_reply reply;
-    int status = loci_pool_ask(pool->rt, pool->fd, &request, &reply);
+    int status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
 
     if (status == LOCO_OK && reply.status != LOCO_OK)
         return loci_mistake(pool->rt, reply.status, "loco_pool_open", pool->name, "%s",
                             reply.text);
-    return status == LOCO_OK ? meet(pool, &reply) : status;
+    if (status == LOCO_OK && reply.address.node != pool->rt->address.node)
+        return loci_mistake(pool->rt, LOCO_ERR_UNSUPPORTED, "loco_pool_open", pool->name,
+                            "the agent of this machine counts as on another one, by LOCO_NODE or "
+                            "its container");
+    if (status == LOCO_OK)
+        status = meet(pool, &pool->own, &reply);
+    if (status == LOCO_OK && loci_mem_map(pool->rt, &pool->own.table) == NULL)
+        status = loci_mistake(pool->rt, LOCO_ERR_UNSUPPORTED, "loco_pool_open", pool->name,
+                              "the agent's memory cannot be mapped here");
+    pool->several = reply.several != 0;
+    memcpy(pool->secret, reply.secret, sizeof pool->secret);
+    return status;
 }
 
 int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
@@ -145,8 +186,8 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
         return LOCO_ERR_NO_MEMORY;
     }
     pool->rt = rt;
-    pool->fd = fd;
-    pool->agent = -1;
+    pool->own.fd = fd;
+    pool->own.peer = -1;
     snprintf(pool->name, sizeof pool->name, "%s", name);
     pthread_mutex_init(&pool->asking, NULL);
     pthread_mutex_init(&pool->lock, NULL);
@@ -162,6 +203,8 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
 /* The stores first: what they have under way is over then, and the place can be given away. */
 void loco_pool_close(loco_pool_t *pool)
 {
+    struct host *h;
+
     if (pool == NULL)
         return;
     if (pool->opened != NULL)
@@ -169,13 +212,12 @@ void loco_pool_close(loco_pool_t *pool)
                  "more", pool->name, pool->opened->name);
     while (pool->opened != NULL)
         loco_store_destroy(pool->opened->store);
-    if (pool->agent >= 0) {
-        loci_mem_drop(pool->rt, &pool->directory);
-        loci_peers_end_use(pool->rt, &pool->agent, 1);
-        loci_peers_let_go(pool->rt, &pool->agent, 1);
+    while ((h = pool->far) != NULL) {
+        pool->far = h->next;
+        leave(pool, h);
+        free(h);
     }
-    loci_pool_leave(pool->fd);
-    close(pool->fd);
+    leave(pool, &pool->own);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->asking);
     free(pool);
@@ -183,17 +225,17 @@ void loco_pool_close(loco_pool_t *pool)
 
 int loco_pool_alive(const loco_pool_t *pool)
 {
-    return loci_peer_alive(pool->rt, pool->agent) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+    return loci_peer_alive(pool->rt, pool->own.peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
 }
 
 int loco_pool_places(const loco_pool_t *pool)
 {
-    return pool->places;
+    return pool->own.places;
 }
 
 int loco_pool_place(const loco_pool_t *pool)
 {
-    return pool->place;
+    return pool->own.place;
 }
 
 /* ---- stores ---- */
@@ -219,10 +261,108 @@ static bool is_open(const loco_pool_t *pool, const char *name)
     return false;
 }
 
-static int ask(loco_pool_t *pool, const char *call, enum loci_pool_ask what, const char *name,
-               const loco_store_options_t *options)
+/* ---- agents of other machines ---- */
+
+struct patience {
+    loco_runtime_t *rt;
+    int peer;                   /* of whom an answer is awaited, */
+    int64_t until;              /* or until when */
+};
+
+static bool is_there(void *ctx)
+{
+    const struct patience *p = ctx;
+
+    return loci_peer_alive(p->rt, p->peer);
+}
+
+/* While the place is asked for: it is known soon, or not at all. */
+static bool is_early(void *ctx)
+{
+    const struct patience *p = ctx;
+
+    return loci_now(p->rt) < p->until;
+}
+
+static int enter_far(loco_pool_t *pool, struct host *h, const struct loci_agent_record *agent)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
+    struct patience early = { .rt = pool->rt,
+                              .until = loci_now(pool->rt) + 2 * LOCI_POOL_PATIENCE };
+    struct loci_pool_reply reply;
+    int status;
+
+    loci_pool_session(&h->session, pool->name, pool->secret);
+    h->fd = loci_pool_dial(pool->rt, LOCO_LOG_ERROR, agent->place, LOCI_TCP_PLACES,
+                           LOCI_POOL_CLIENT, &h->session);
+    if (h->fd < 0)
+        return h->fd;
+    status = loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_early, &early);
+    if (status == LOCO_OK && reply.status != LOCO_OK)
+        return loci_mistake(pool->rt, reply.status, "loco_store_open", NULL,
+                            "the agent of %.64s: %s", agent->machine, reply.text);
+    if (status == LOCO_OK && reply.identity != agent->identity)
+        return LOCO_ERR_PEER_DEAD;      /* another one is there since; the directory hears of it */
+    return status == LOCO_OK ? meet(pool, h, &reply) : status;
+}
+
+/* Under `asking`. One that has died is another agent when it is back. */
+static int host_of(loco_pool_t *pool, const struct loci_agent_record *agent, struct host **out)
+{
+    struct host *h = pool->far;
+    int status;
+
+    if (agent->identity == pool->own.identity) {
+        *out = &pool->own;
+        return LOCO_OK;
+    }
+    while (h != NULL && h->identity != agent->identity)
+        h = h->next;
+    if (h == NULL) {
+        h = calloc(1, sizeof *h);
+        if (h == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        h->peer = h->fd = -1;
+        status = enter_far(pool, h, agent);
+        if (status != LOCO_OK) {
+            leave(pool, h);
+            free(h);
+            return status;
+        }
+        h->next = pool->far;
+        pool->far = h;
+    }
+    *out = h;
+    return loci_peer_alive(pool->rt, h->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+}
+
+/* The agent of that identity; or, with 0, of the machine of that name, or of this one. */
+static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, const char *machine,
+                     struct host **out)
+{
+    struct loci_agent_record agent = { .identity = pool->own.identity };
+    int status = LOCO_OK;
+
+    if (identity != 0 ? identity != pool->own.identity : machine != NULL)
+        status = loci_catalog_find_agent(pool->rt, &pool->own.table, identity, machine, &agent);
+    if (status != LOCO_OK)
+        return loci_mistake(pool->rt, status, call, machine,
+                            "the pool has no agent on that machine: loco-agent status");
+    pthread_mutex_lock(&pool->asking);
+    status = host_of(pool, &agent, out);
+    pthread_mutex_unlock(&pool->asking);
+    return status != LOCO_ERR_PEER_DEAD ? status
+           : loci_mistake(pool->rt, status, call, machine, "the agent of %.64s does not answer",
+                          agent.machine);
+}
+
+/* ---- questions ---- */
+
+static int ask(loco_pool_t *pool, struct host *h, const char *call, enum loci_pool_ask what,
+               const char *name, const loco_store_options_t *options)
 {
     struct loci_pool_request request = { .ask = what };
+    struct patience while_there = { .rt = pool->rt, .peer = h->peer };
     struct loci_pool_reply reply;
     int status;
 
@@ -234,11 +374,13 @@ static int ask(loco_pool_t *pool, const char *call, enum loci_pool_ask what, con
         request.threads = (uint64_t)options->threads;
     }
     pthread_mutex_lock(&pool->asking);
-    status = loci_pool_ask(pool->rt, pool->fd, &request, &reply);
+    status = h == &pool->own ? loci_pool_ask(pool->rt, h->fd, &request, &reply)
+             : loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_there,
+                                 &while_there);
     pthread_mutex_unlock(&pool->asking);
-    if (status == LOCO_OK && reply.status != LOCO_OK)
+    if (status == LOCO_OK && reply.status != LOCO_OK && reply.status != LOCO_ERR_AGAIN)
         return loci_mistake(pool->rt, reply.status, call, name, "%s", reply.text);
-    return status;
+    return status == LOCO_OK ? reply.status : status;
 }
 
 static int differs(const loco_pool_t *pool, const char *name, const char *what, uint64_t asked,
@@ -267,11 +409,76 @@ static int check_options(const loco_pool_t *pool, const char *name,
            : differs(pool, name, "threads", (uint64_t)o->threads, record->threads);
 }
 
-/* The record of a store, which the agent makes if it is not there. */
-static int find(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
-                struct loci_record *record)
+/* What the directory says here may be old. What the store's own agent has is right: its table's
+ * version of the record, and where that has changed, what it has by that name. */
+static int confirm(loco_pool_t *pool, const char *name, struct loci_record *record,
+                   struct host **out)
 {
-    int status = loci_catalog_find(pool->rt, &pool->directory, name, record);
+    struct host *h = &pool->own;
+    int status = LOCO_OK, current = 1;
+
+    if (record->lost != 0)
+        return loci_mistake(pool->rt, LOCO_ERR_PEER_DEAD, "loco_store_open", name,
+                            "it is kept by an agent that is out of reach: loco-agent status says "
+                            "which");
+    if (record->host != pool->own.identity)
+        status = find_host(pool, "loco_store_open", record->host, NULL, &h);
+    if (status == LOCO_OK)
+        current = loci_catalog_is_current(pool->rt, &h->table, record);
+    if (status == LOCO_OK && current == 0)
+        status = loci_catalog_find(pool->rt, &h->table, name, record);
+    *out = h;
+    return status != LOCO_OK ? status : current < 0 ? current
+           : record->host == h->identity ? LOCO_OK : LOCO_ERR_NOT_FOUND;
+}
+
+/* Where programs of this machine find it, and how it is. */
+static int look_up(loco_pool_t *pool, const char *name, struct loci_record *record,
+                   struct host **h)
+{
+    int status = loci_catalog_find(pool->rt, &pool->own.table, name, record);
+
+    return status == LOCO_OK ? confirm(pool, name, record, h) : status;
+}
+
+/* Of the agent that was asked: the directory here hears of it later. */
+static int look_up_there(loco_pool_t *pool, const char *name, struct loci_record *record,
+                         struct host **h)
+{
+    int status = loci_catalog_find(pool->rt, &(*h)->table, name, record);
+
+    return status == LOCO_OK && record->host != (*h)->identity
+           ? look_up(pool, name, record, h) : status;
+}
+
+/* An agent says that it is there when another makes it, or has just removed it: look again. */
+static int make(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
+                struct loci_record *record, struct host **out)
+{
+    int64_t until = loci_now(pool->rt) + MAKING;
+    struct host *maker;
+    int status = find_host(pool, "loco_store_open", 0, options->host, &maker);
+
+    while (status == LOCO_OK) {
+        status = ask(pool, maker, "loco_store_open", LOCI_POOL_MAKE, name, options);
+        *out = maker;
+        if (status == LOCO_OK)
+            status = look_up_there(pool, name, record, out);
+        if (status != LOCO_ERR_AGAIN && status != LOCO_ERR_NOT_FOUND)
+            return status;
+        if (loci_now(pool->rt) > until)
+            return LOCO_ERR_AGAIN;
+        nanosleep(&(struct timespec){ .tv_nsec = PAUSE }, NULL);
+        status = LOCO_OK;
+    }
+    return status;
+}
+
+/* The record of a store, which an agent makes if it is not there. */
+static int find(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
+                struct loci_record *record, struct host **h)
+{
+    int status = look_up(pool, name, record, h);
 
     if (status != LOCO_ERR_NOT_FOUND)
         return status;
@@ -279,9 +486,7 @@ static int find(loco_pool_t *pool, const char *name, const loco_store_options_t 
         return loci_mistake(pool->rt, LOCO_ERR_NOT_FOUND, "loco_store_open", name,
                             "there is no such store in pool %s; options say how to make one",
                             pool->name);
-    status = ask(pool, "loco_store_open", LOCI_POOL_MAKE, name, options);
-    return status != LOCO_OK ? status
-           : loci_catalog_find(pool->rt, &pool->directory, name, record);
+    return make(pool, name, options, record, h);
 }
 
 static loco_store_options_t options_of(const struct loci_record *record)
@@ -304,22 +509,22 @@ int loci_pool_group(loco_runtime_t *rt, int agent, int places, int place,
     return LOCO_OK;
 }
 
-static int use(loco_pool_t *pool, const char *name, const struct loci_record *record,
-               loco_store_t **store)
+static int use(loco_pool_t *pool, const struct host *h, const char *name,
+               const struct loci_record *record, loco_store_t **store)
 {
     const int agent = 0;
     loco_store_options_t o = options_of(record);
     struct loco_group group;
-    int status = record->members == (uint64_t)pool->places + 1
-                 ? loci_pool_group(pool->rt, pool->agent, pool->places, pool->place, &group)
+    int status = record->members == (uint64_t)h->places + 1
+                 ? loci_pool_group(pool->rt, h->peer, h->places, h->place, &group)
                  : LOCO_ERR_PROTOCOL;
 
     if (status != LOCO_OK)
         return status;
     o.hosts = &agent;
     o.nhosts = 1;
-    status = loci_store_make(pool->rt, LOCI_STORE_USE, NULL, name, &group, &o, LOCI_DOMAIN_CPU,
-                             store);
+    status = loci_store_make(pool->rt, LOCI_STORE_USE, NULL, name, &group, &o,
+                             (enum loci_domain)record->domain, store);
     free(group.peer);
     if (status != LOCO_OK)
         return status;
@@ -334,13 +539,14 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 {
     struct loci_record record;
     struct opened *o;
+    struct host *h;
     int status;
 
     if (pool == NULL || store == NULL)
         return loci_null_arg(NULL, "loco_store_open", name, pool == NULL ? "pool" : "store");
     status = loci_catalog_check_name(pool->rt, "loco_store_open", name);
     if (status == LOCO_OK)
-        status = find(pool, name, options, &record);
+        status = find(pool, name, options, &record, &h);
     if (status == LOCO_OK)
         status = check_options(pool, name, options, &record);
     if (status != LOCO_OK)
@@ -354,7 +560,7 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
     status = is_open(pool, name)
              ? loci_mistake(pool->rt, LOCO_ERR_NAME, "loco_store_open", name,
                             "this process has it open already")
-             : use(pool, name, &record, &o->store);
+             : use(pool, h, name, &record, &o->store);
     if (status == LOCO_OK) {
         o->store->gone = forget;
         o->store->gone_ctx = o;
@@ -368,19 +574,26 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
     return status;
 }
 
+/* A lost agent's is forgotten by this machine's, which tells the others. */
 int loco_pool_remove(loco_pool_t *pool, const char *name)
 {
+    struct loci_record record;
+    struct host *h = &pool->own;
     int status = loci_catalog_check_name(pool->rt, "loco_pool_remove", name);
 
-    return status == LOCO_OK ? ask(pool, "loco_pool_remove", LOCI_POOL_REMOVE, name, NULL)
-           : status;
+    if (status == LOCO_OK)
+        status = loci_catalog_find(pool->rt, &pool->own.table, name, &record);
+    if (status == LOCO_OK && record.lost == 0 && record.host != pool->own.identity)
+        status = find_host(pool, "loco_pool_remove", record.host, NULL, &h);
+    return status == LOCO_OK || status == LOCO_ERR_NOT_FOUND
+           ? ask(pool, h, "loco_pool_remove", LOCI_POOL_REMOVE, name, NULL) : status;
 }
 
 int loco_pool_list(loco_pool_t *pool, loco_pool_visit_fn *visit, void *ctx)
 {
     for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++) {
         struct loci_record record;
-        int status = loci_catalog_read(pool->rt, &pool->directory, i, &record);
+        int status = loci_catalog_read(pool->rt, &pool->own.table, i, &record);
         loco_store_options_t o;
 
         if (status == LOCO_ERR_NOT_FOUND || status == LOCO_ERR_RANGE)

@@ -4,10 +4,16 @@
 
 /* Pools: what their parts share.
  *
- *   catalog.c      the table of stores in the agent's memory
+ *   published.c      records that are read while their writer stops
+ *   catalog.c        the tables in an agent's memory, as all read them
+ *   pool_directory.c and as agents keep them
  *   messages.c       the local socket, and what is said over it
+ *   net.c            connections between machines     secrets.c      who may make one
  *   pool.c           a client              identity.c   identities that nobody gives out
  *   agent.c          the agent: who comes and goes
+ *   agent_net.c      who calls from other machines
+ *   agent_links.c    and the agents there
+ *   agent_directory.c   its part of the directory
  *   agent_stores.c   and what it keeps
  *
  * A place is a rank of every store's group: the agent is rank 0, place i is rank i + 1. The agent

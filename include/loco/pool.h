@@ -27,9 +27,12 @@ extern "C" {
  * is collective: each process opens the pool and its stores by itself, at any time, and closes them
  * or dies without a word to the others.
  *
- * Agent and clients are on one machine, in this version, and run as the same user. A pool that
- * nobody else can reach needs no password: its socket is in a folder of that user alone, and both
- * sides ask the kernel who the other one is.
+ * A pool is of one machine, or has an agent on each of several (loco_agent_options_t.join). A store
+ * is kept by one of them, and found by its name from all machines. A program has a place at the
+ * agent of its machine, and one at each other whose stores it opens, until it closes the pool. All
+ * run as the same user: on a machine the socket is in a folder of that user alone, and both sides
+ * ask the kernel who the other one is; between machines both prove that they know the pool's
+ * secret.
  *
  * | call                 | concurrent | blocks                  | when it has returned LOCO_OK |
  * |----------------------|------------|-------------------------|------------------------------|
@@ -85,21 +88,23 @@ int loco_pool_alive(const loco_pool_t *pool);
 int loco_pool_places(const loco_pool_t *pool);
 int loco_pool_place(const loco_pool_t *pool);
 
-/** Use the store of that name, and make it if it is not there. `options` (\ref store; `hosts` and
- * `nhosts` are not looked at) say how it is made. Of one that is there they may be NULL, and what
- * is not zero in them must be as it was made. The store is used like any other, but only its agent
- * scavenges it. A process has it open once at a time. Destroy it before the pool is closed: the
- * objects in it stay.
+/** Use the store of that name, and make it if it is not there, at the agent of this machine or of
+ * `options->host`. `options` (\ref store; `hosts` and `nhosts` are not looked at) say how. Of one
+ * that is there they may be NULL, and what is not zero in them must be as it was made. The
+ * store is used like any other, but only its agent scavenges it. A process has it open once at a
+ * time. Destroy it before the pool is closed: the objects in it stay.
  * Errors: LOCO_ERR_NOT_FOUND (it is not there, and `options` is NULL), LOCO_ERR_MISMATCH (it was
  * made otherwise; the log says in what), LOCO_ERR_ARG (the options), LOCO_ERR_NAME (empty, longer
  * than 63 bytes, or this process has it open), LOCO_ERR_FULL (there are LOCO_POOL_STORES_MAX),
  * LOCO_ERR_NO_MEMORY (the agent has not so much left of its option `memory`, or the machine),
- * LOCO_ERR_PEER_DEAD. */
+ * LOCO_ERR_PEER_DEAD (the agent that keeps it has died or is out of reach), LOCO_ERR_AGAIN (others
+ * make and remove it all the time). */
 int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
                     loco_store_t **store);
 
 /** Remove a store and all that is in it. Who has it open goes on with what was there; its memory is
- * given back when all processes have left that were in the pool at the time. Errors:
+ * given back when all processes have left that were in the pool at the time. One whose agent is out
+ * of reach is forgotten, and its name is free; when the agent is back, so is the store. Errors:
  * LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
 int loco_pool_remove(loco_pool_t *pool, const char *name);
 
@@ -129,6 +134,14 @@ typedef struct loco_agent_options {
     const char *pool;       /**< letters, digits, '.', '_' and '-', at most 63 bytes */
     uint64_t memory;        /**< bytes that all stores may take together; 0: what there is */
     int places;             /**< processes that may be in it at a time: 1 to 1,024; 0: 64 */
+    const char *join;       /**< NULL: a pool of this machine alone. Else "HOST", "HOST:PORT" or
+                                 "[ADDRESS]:PORT" of any agent of a pool of several machines; the
+                                 first one joins its own machine. The runtime is opened with
+                                 `other_machines` */
+    int port;               /**< where other machines connect; 0: by the pool's name, from 20000 to
+                                 29999 */
+    const char *secret;     /**< the file with the secret of a pool of several machines; NULL:
+                                 ~/.loco/POOL.secret. Made if it is not there */
 } loco_agent_options_t;
 
 /** Keep a pool: clients may come from when on this returns. Errors: LOCO_ERR_ARG (the options; the

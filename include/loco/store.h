@@ -69,6 +69,8 @@ typedef struct loco_store_options {
     int nhosts;
     int threads;            /**< transaction handles that a member may have open at a time; 0: 8.
                                  members * threads * hosts is at most 65,536 */
+    const char *host;       /**< in a pool: the machine whose agent makes it and keeps it; NULL:
+                                 this one's. Elsewhere it is not looked at */
 } loco_store_options_t;
 
 /** Make a store. All members of `group` make it, with the same arguments (`parent` and `name`:

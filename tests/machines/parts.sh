@@ -327,6 +327,144 @@ part_conformance() {
     grep -q '^1\.\.' "$TMPDIR/lines" || echo "not ok $((number += 1)) - not all tests were run"
 }
 
+# ---- pools ----
+
+# client MACHINE ARGUMENTS...: tests/machines/pools there. agent MACHINE COMMAND OPTIONS...: loco-agent.
+client() { local at=$1; shift; on "$at" timeout 60 "$builddir/tests/machines/pools" "$@"; }
+agent() { local at=$1 what=$2; shift 2; on "$at" timeout 60 "$builddir/tools/loco-agent" "$what" --pool p "$@"; }
+begin_agent() { # MACHINE SECRET
+    agent "$1" start --memory 512M --join machine1 --secret "$2" --log "$pools/log.$1"
+}
+# says MACHINE WORDS SECONDS: its status has these words by then.
+says() {
+    local i
+    for i in $(seq $(($3 * 10))); do
+        agent "$1" status --json | grep -q "$2" && return
+        sleep 0.1
+    done
+    agent "$1" status
+    echo "machine $1 does not say $2"
+    return 1
+}
+reaches() { says "$1" "\(\"reached\": true.*\)\{$2\}" 15; } # MACHINE AGENTS
+is_empty() { says "$1" '"clients": 0,.*"leaving": 0,' 30; }
+two_meet() {
+    begin_agent 1 "$pools/secret" && begin_agent 2 "$pools/secret" && reaches 1 2 && reaches 2 2 || return
+    client 1 put p early machine1 100 && client 2 check p early 100 && client 2 put p there machine1 50 \
+        && client 1 check p there 50 && [ "$(stat -c %a "$pools/secret")" = 600 ]
+}
+third_joins() {
+    local i
+    begin_agent 3 "$pools/secret" || return
+    for i in 1 2 3; do reaches $i 3 || return; done
+    client 3 check p early 100 && client 3 check p there 50
+}
+other_secret() {
+    echo 00112233445566778899aabbccddeeff >"$pools/wrong"
+    chmod 600 "$pools/wrong"
+    agent 3 stop && reaches 1 2 || return
+    begin_agent 3 "$pools/wrong" >"$pools/said" 2>&1 && { echo 'it joins with a wrong secret'; return 1; }
+    cat "$pools/said" "$pools/log.1"
+    grep -q 'another secret' "$pools/said" && grep -q 'another secret' "$pools/log.1" || return
+    chmod 644 "$pools/secret"
+    begin_agent 3 "$pools/secret" && { echo 'a secret that others may read is taken'; return 1; }
+    chmod 600 "$pools/secret"
+    begin_agent 3 "$pools/secret" && reaches 3 3
+}
+by_name() {
+    client 1 put p one machine1 1000 && client 2 check p one 1000 && client 3 check p one 1000 \
+        && client 3 put p two machine2 500 && client 2 check p two 500 && client 1 check p two 500 \
+        && agent 2 status | grep '^agent .*machine2.* 1 stores' || return
+    client 2 remove p two && ! client 1 check p two 1 && client 1 put p two machine3 10 && client 2 check p two 10
+}
+come_and_go() {
+    local i fds
+    client 2 visit p one 1 && is_empty 1 || return
+    fds=$(ls "/proc/$(pid_of 1)/fd" | wc -l)
+    for i in $(seq "${VISITS-200}"); do client $((i % 2 + 1)) visit p one $i || return; done
+    is_empty 1 && is_empty 2 && client 3 check p one 1000 || return
+    sleep 2
+    [ "$(ls "/proc/$(pid_of 1)/fd" | wc -l)" -le $((fds + 2)) ]
+}
+killed_clients() {
+    local i k pids
+    for i in $(seq "${KILLS-15}"); do
+        pids=
+        for k in 1 2; do
+            on $k "$builddir/tests/machines/pools" hold p one 60 >"$pools/held.$k" &
+            pids="$pids $!"
+        done
+        until grep -q in "$pools/held.1" && grep -q in "$pools/held.2"; do sleep 0.05; done
+        sleep 0.0$((RANDOM % 10))
+        kill -KILL $pids
+        wait $pids 2>/dev/null
+    done
+    is_empty 1 && is_empty 2 && client 2 check p one 1000
+}
+pid_of() { agent "$1" status | sed -n 's/.*pid //p' | head -n 1; }
+stopped_agent() {
+    local looks held pid status
+    on 2 "$builddir/tests/machines/pools" look p one 8 >"$pools/looks" &
+    looks=$!
+    until grep -q in "$pools/looks"; do sleep 0.05; kill -0 $looks || return; done
+    pid=$(pid_of 2)
+    kill -STOP "$pid"
+    client 1 check p one 1000 && wait $looks
+    status=$?
+    kill -CONT "$pid"
+    cat "$pools/looks"
+    [ $status -eq 0 ] && reaches 1 3 && reaches 2 3 || return
+    on 2 "$builddir/tests/machines/pools" hold p two 60 >"$pools/held" &
+    held=$!
+    until grep -q in "$pools/held"; do sleep 0.05; kill -0 $held || return; done
+    pid=$(pid_of 3)
+    kill -STOP "$pid"
+    wait $held
+    status=$?
+    kill -CONT "$pid"
+    cat "$pools/held"
+    [ $status -eq 0 ] && reaches 1 3 && reaches 2 3 && reaches 3 3 && client 2 check p two 10
+}
+killed_agent() {
+    local held status
+    on 2 "$builddir/tests/machines/pools" hold p two 60 >"$pools/held" &
+    held=$!
+    until grep -q in "$pools/held"; do sleep 0.05; kill -0 $held || return; done
+    kill -KILL "$(pid_of 3)"
+    wait $held
+    status=$?
+    cat "$pools/held"
+    [ $status -eq 0 ] && reaches 1 2 || return
+    agent 1 status | grep 'machine3.*OUT OF REACH' && ! client 1 check p two 1 && client 2 check p one 1000 || return
+    begin_agent 3 "$pools/secret" && reaches 1 3 && client 3 put p two machine3 20 && client 1 check p two 20
+}
+cut_off_agent() {
+    on 2 ip link set eth0 down
+    says 1 '"reached": false' 20 && says 2 '"reached": false.*"reached": false' 20 || return
+    client 2 put p three machine2 5 || return
+    on 2 ip link set eth0 up
+    reaches 1 3 && reaches 2 3 && client 1 check p three 5 && client 2 check p one 1000
+}
+part_pools() {
+    export LOCO_PEER_TIMEOUT=3s XDG_RUNTIME_DIR=/dev/shm/tmp pools
+    pools=$(mktemp -d "$builddir/tests/machines/pools.XXXXXX")
+    export -f client agent begin_agent says reaches is_empty two_meet third_joins other_secret by_name \
+        come_and_go killed_clients pid_of stopped_agent killed_agent cut_off_agent
+    check_function 'agents of two machines meet, and share what they keep' 60 two_meet
+    check_function 'a third joins later, and all find each other by one of them' 60 third_joins
+    check_function 'an agent with another secret is refused, and both say so' 90 other_secret
+    check_function 'what one machine puts into a store the others find by its name' 120 by_name
+    check_function 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
+    check_function 'clients of two machines are killed' 200 killed_clients
+    check_function 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \
+        stopped_agent
+    check_function 'an agent is killed: its clients are told, the others go on, another one comes' 120 killed_agent
+    check_function 'an agent is cut off, goes on alone, and is back' 120 cut_off_agent
+    cat "$pools"/log.* | cut -c -200 | tail -n 30 | sed 's/^/# /'
+    for i in 1 2 3; do agent $i stop >/dev/null; done
+    rm -rf "$pools"
+}
+
 # ---- what the machines are ----
 
 differ() { # FILE

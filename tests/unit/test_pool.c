@@ -343,7 +343,7 @@ Test(pool, nonsense_is_refused)
         if (i % 2 == 0) {
             request.magic = LOCI_POOL_MAGIC;
             request.version = LOCI_POOL_VERSION;
-            request.ask = 8 + (uint32_t)i;
+            request.ask = 9 + (uint32_t)i;
         }
         cr_assert_gt(send(fd, &request, i % 3 == 0 ? (size_t)i % sizeof request + 1
                                                    : sizeof request, MSG_NOSIGNAL), 0);

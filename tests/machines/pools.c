@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* A client of a pool over several machines, for the part "pools".
+ *
+ *     pools put POOL STORE HOST KEYS     puts so many keys into the store's tree and hash, and adds
+ *                                        as much to a counter; the store is made at HOST if it is
+ *                                        not there
+ *     pools check POOL STORE KEYS        they are there, and the next one is not
+ *     pools visit POOL STORE KEY         puts a key, gets it and deletes it
+ *     pools hold POOL STORE SECONDS      puts one key again and again, says "in" once it has, and
+ *                                        how it ended: that should be LOCO_ERR_PEER_DEAD, soon
+ *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
+ *                                        says "in" once it has, and how often it could
+ *     pools remove POOL STORE */
+
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <loco/loco.h>
+
+#include "run.h"
+
+#define SOON INT64_C(10000000000)       /* ns; LOCO_PEER_TIMEOUT is 3 s */
+#define BYTES (UINT64_C(16) << 20)
+#define OTHERS (UINT64_C(1) << 60)       /* keys of visitors */
+
+struct client {
+    loco_runtime_t *rt;
+    loco_pool_t *pool;
+    loco_store_t *store;
+    loco_tx_t *tx;
+    loco_tree_t *tree;
+    loco_hash_t *hash;
+};
+
+static int failed(const char *what, int status)
+{
+    printf("%s: %s\n", what, loco_strerror(status));
+    return 1;
+}
+
+static int come(const char *pool, struct client *c)
+{
+    int status = loco_runtime_attach(pool, NULL, &c->rt);
+
+    return status == LOCO_OK ? loco_pool_open(c->rt, pool, &c->pool) : status;
+}
+
+static int use(const char *store, const char *host, struct client *c)
+{
+    const loco_store_options_t how = { .bytes = BYTES, .objects = BYTES / 128, .threads = 1,
+                                       .host = host };
+    int status = loco_store_open(c->pool, store, host != NULL ? &how : NULL, &c->store);
+
+    if (status == LOCO_OK)
+        status = loco_tx_open(c->store, &c->tx);
+    if (status == LOCO_OK)
+        status = loco_tree_open(c->tx, loco_store_root(c->store, 0), NULL, &c->tree);
+    return status != LOCO_OK ? status
+           : loco_hash_open(c->tx, loco_store_root(c->store, 1), NULL, &c->hash);
+}
+
+static void leave(struct client *c)
+{
+    if (c->hash != NULL)
+        loco_hash_close(c->hash);
+    if (c->tree != NULL)
+        loco_tree_close(c->tree);
+    if (c->tx != NULL)
+        loco_tx_close(c->tx);
+    loco_store_destroy(c->store);
+    loco_pool_close(c->pool);
+    if (c->rt != NULL)
+        loco_runtime_close(c->rt);
+}
+
+/* In the store's third root: begun anew where somebody else was in between. */
+static int count(struct client *c, uint64_t more, uint64_t *value)
+{
+    loco_object_t counter = loco_store_root(c->store, 2);
+    int status;
+
+    do {
+        *value = 0;
+        status = loco_tx_begin(c->tx);
+        if (status == LOCO_OK)
+            status = loco_tx_read(c->tx, counter, value, sizeof *value);
+        status = status == LOCO_ERR_NOT_FOUND ? LOCO_OK : status;
+        *value += more;
+        if (status == LOCO_OK && more != 0)
+            status = loco_tx_write(c->tx, counter, value, sizeof *value);
+        status = status == LOCO_OK ? loco_tx_commit(c->tx) : (loco_tx_abort(c->tx), status);
+    } while (status == LOCO_ERR_AGAIN);
+    return status;
+}
+
+static int put(struct client *c, uint64_t n)
+{
+    unsigned char room[8];
+    uint64_t value;
+    int status = count(c, n, &value);
+
+    for (uint64_t i = 0; i < n && status == LOCO_OK; i++) {
+        status = loco_tree_put(c->tree, loco_key64(i, room), loco_bytes(&i, sizeof i));
+        if (status == LOCO_OK)
+            status = loco_hash_put(c->hash, loco_key64(i, room), loco_bytes(&i, sizeof i));
+    }
+    return status == LOCO_OK ? 0 : failed("put", status);
+}
+
+static int check(struct client *c, uint64_t n)
+{
+    unsigned char room[8];
+    uint64_t value, wrong = 0;
+    size_t len;
+    int status = count(c, 0, &value);
+
+    if (status != LOCO_OK)
+        return failed("counter", status);
+    wrong += value != n;
+    for (uint64_t i = 0; i < 2 * n; i++) {
+        loco_bytes_t key = loco_key64(i / 2, room);
+
+        status = i % 2 == 0 ? loco_tree_get(c->tree, key, &value, sizeof value, &len)
+                 : loco_hash_get(c->hash, key, &value, sizeof value, &len);
+        if (status != LOCO_OK && status != LOCO_ERR_NOT_FOUND)
+            return failed("get", status);
+        wrong += status != LOCO_OK || value != i / 2;
+    }
+    wrong += loco_tree_get(c->tree, loco_key64(n, room), &value, sizeof value, &len)
+             != LOCO_ERR_NOT_FOUND;
+    if (wrong > 0)
+        printf("%llu of %llu keys, or the counter, are wrong\n", (unsigned long long)wrong, (unsigned long long)n);
+    return wrong > 0;
+}
+
+static int visit(struct client *c, uint64_t i)
+{
+    unsigned char room[8];
+    uint64_t value = 0;
+    loco_bytes_t key = loco_key64(OTHERS | i, room);
+    size_t len;
+    int status = loco_tree_put(c->tree, key, loco_bytes(&i, sizeof i));
+
+    if (status == LOCO_OK)
+        status = loco_tree_get(c->tree, key, &value, sizeof value, &len);
+    if (status == LOCO_OK && value != i)
+        status = LOCO_ERR_DIFFERS;
+    if (status == LOCO_OK)
+        status = loco_tree_delete(c->tree, key);
+    return status == LOCO_OK ? 0 : failed("visit", status);
+}
+
+static int hold(struct client *c, uint64_t seconds)
+{
+    int64_t begun = run_now(), last = begun;
+    uint64_t calls = 0;
+    int status = visit(c, 7) == 0 ? LOCO_OK : LOCO_ERR_STATE;
+
+    printf("in\n");
+    fflush(stdout);
+    while (status == LOCO_OK && run_now() - begun < (int64_t)seconds * 1000000000) {
+        last = run_now();
+        status = visit(c, calls++ % 1000) == 0 ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+    }
+    printf("told after %.0f ms, %llu calls, by %s\n", (double)(run_now() - last) / 1e6,
+           (unsigned long long)calls, loco_strerror(status));
+    return status != LOCO_ERR_PEER_DEAD || run_now() - last > SOON;
+}
+
+static int look(struct client *c, const char *store, uint64_t seconds)
+{
+    int64_t begun = run_now();
+    uint64_t times = 0;
+    int status;
+
+    do {
+        status = loco_store_open(c->pool, store, NULL, &c->store);
+        loco_store_destroy(c->store);
+        c->store = NULL;
+        if (status == LOCO_OK && times++ == 0) {
+            printf("in\n");
+            fflush(stdout);
+        }
+    } while (status == LOCO_OK && run_now() - begun < (int64_t)seconds * 1000000000);
+    printf("found %llu times, then: %s\n", (unsigned long long)times, loco_strerror(status));
+    return status != LOCO_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 3 ? argv[1] : "";
+    uint64_t n = argc > 4 ? strtoull(argv[argc - 1], NULL, 10) : 0;
+    struct client c = { 0 };
+    int status, result;
+
+    if (argc < 4)
+        return 2;
+    status = come(argv[2], &c);
+    if (status != LOCO_OK) {
+        leave(&c);
+        return failed("coming", status);
+    }
+    if (strcmp(what, "remove") == 0) {
+        status = loco_pool_remove(c.pool, argv[3]);
+        result = status == LOCO_OK ? 0 : failed("removing", status);
+        leave(&c);
+        return result;
+    }
+    if (strcmp(what, "look") == 0) {
+        result = look(&c, argv[3], n);
+        leave(&c);
+        return result;
+    }
+    status = use(argv[3], strcmp(what, "put") == 0 ? argv[4] : NULL, &c);
+    if (status != LOCO_OK) {
+        result = failed("opening", status);
+        leave(&c);
+        return result;
+    }
+    result = strcmp(what, "put") == 0 ? put(&c, n)
+             : strcmp(what, "check") == 0 ? check(&c, n)
+             : strcmp(what, "visit") == 0 ? visit(&c, n)
+             : strcmp(what, "hold") == 0 ? hold(&c, n) : 2;
+    leave(&c);
+    return result;
+}
