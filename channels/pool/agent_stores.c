@@ -239,6 +239,21 @@ struct left {
     bool told;
 };
 
+/* All who have left and are not cleaned up after, as far as that is known. */
+static void tell_of_all(struct loco_agent *a, loco_store_t *store)
+{
+    for (int i = 0; i < a->places; i++) {
+        struct loci_seat seat;
+
+        pthread_mutex_lock(&a->lock);
+        seat = a->seat[i];
+        pthread_mutex_unlock(&a->lock);
+        /* It stays so: the errand that makes it vacant is of this thread. */
+        if (seat.state == LOCI_SEAT_LEFT)
+            loci_store_gone(store, i + 1, seat.peer);
+    }
+}
+
 /* Of a process that closed its connection and lives on, or whose death is not known yet, the stocks
  * are in order, or it is not over yet. */
 static bool left_step(struct loci_errand *errand)
@@ -251,9 +266,12 @@ static bool left_step(struct loci_errand *errand)
     if (!left->said && loci_peer_alive(a->rt, left->peer))
         return false;
     for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
-        int status = k->users != NULL ? LOCO_OK
-                     : loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
+        int status = LOCO_OK;
 
+        if (k->users == NULL) {
+            tell_of_all(a, k->store);
+            status = loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
+        }
         if (status == LOCO_ERR_AGAIN)
             return false;
         if (status != LOCO_OK && !left->told)

@@ -162,6 +162,7 @@ struct loco_store {
     int threads;
     bool sums;                          /* blocks may be written by a network: they have sums */
     bool hosted;                        /* store_hosted.c: members come and go */
+    bool *swept;                        /* by rank, at a host: what it left is in pools */
     void (*gone)(void *ctx);            /* nullable: called when it has been destroyed */
     void *gone_ctx;
 

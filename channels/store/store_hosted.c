@@ -13,7 +13,8 @@
  *     decides it, for it looks at the status before it writes to the slot
  *   - within a turn: cells may be owned by its slots, and blocks be in no stock. That is what
  *     scavenging is for: it settles the cells, and finds the blocks. Then the stocks are made
- *     empty.
+ *     empty. It looks at all of the store, so it is done once for all who are known to have gone
+ *     (loci_store_gone), however many.
  *
  * The rank is given to another only after that. Those who meet a cell of the gone in the meantime
  * wait for their patience and undo it, as of somebody who is slow: they do not know who has
@@ -62,23 +63,48 @@ static int empty_stocks(struct loco_store *s, int rank)
     return status != LOCO_OK ? status : done;
 }
 
-/* It counts as dead from here on, and what it had is found. So is what others have had that count
- * as dead, whose stocks must not be used any more then: that is why nobody else does. If two have
- * died within turns, neither is sure of the other's stock before both count as dead. */
-static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
+/* Whether it died within a turn, and counts as dead from here on; or an error, or LOCO_ERR_AGAIN:
+ * its end is not known yet, or it goes on. */
+static int count_as_dead(struct loco_store *s, int rank, int peer)
 {
-    loco_store_scavenged_t found;
     int status = is_in_turn(s, rank);
 
     if (status <= 0)
         return status;
     if (loci_peer_alive(s->rt, peer))
-        return LOCO_ERR_AGAIN;          /* its end is not known yet, or it goes on */
+        return LOCO_ERR_AGAIN;
     if (s->ep->group.peer[rank] == LOCI_VACANT)
         loci_hosted_set_member(s->ep, rank, peer);
-    status = loco_store_scavenge(s, &found);
-    if (status == LOCO_OK && found.left > 0)
-        status = LOCO_ERR_AGAIN;
+    return 1;
+}
+
+void loci_store_gone(struct loco_store *s, int rank, int peer)
+{
+    (void)count_as_dead(s, rank, peer);     /* an error is told by loci_store_vacate() */
+}
+
+/* What all have had that count as dead is found. It is in pools then, and their stocks must not be
+ * used any more; each is made empty before its rank is vacant. If two have died within turns,
+ * neither is sure of the other's stock before both count as dead. */
+static int sweep(struct loco_store *s)
+{
+    loco_store_scavenged_t found;
+    int status = loco_store_scavenge(s, &found);
+
+    if (status != LOCO_OK || found.left > 0)
+        return status != LOCO_OK ? status : LOCO_ERR_AGAIN;
+    for (int rank = 0; rank < s->ep->group.size; rank++)
+        s->swept[rank] = !s->is_host[rank] && s->ep->group.peer[rank] != LOCI_VACANT;
+    return LOCO_OK;
+}
+
+static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
+{
+    int status = count_as_dead(s, rank, peer);
+
+    if (status <= 0)
+        return status;
+    status = s->swept[rank] ? LOCO_OK : sweep(s);
     if (status == LOCO_OK)
         status = empty_stocks(s, rank);
     if (status == LOCO_OK && cleaned != NULL)
@@ -100,5 +126,7 @@ int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned)
 
     if (status == LOCO_OK && s->ep->group.peer[rank] != LOCI_VACANT)
         loci_hosted_set_member(s->ep, rank, LOCI_VACANT);
+    if (status == LOCO_OK)
+        s->swept[rank] = false;
     return status;
 }

@@ -84,10 +84,11 @@ static int alloc_tables(struct loco_store *s, int members)
     s->host = calloc(hosts, sizeof *s->host);
     s->number = calloc(n, sizeof *s->number);
     s->is_host = calloc(n, sizeof *s->is_host);
+    s->swept = calloc(n, sizeof *s->swept);
     s->client = calloc((size_t)s->threads, sizeof *s->client);
     s->page_class = calloc(hosts, sizeof *s->page_class);
-    if (s->host == NULL || s->number == NULL || s->is_host == NULL || s->client == NULL
-        || s->page_class == NULL)
+    if (s->host == NULL || s->number == NULL || s->is_host == NULL || s->swept == NULL
+        || s->client == NULL || s->page_class == NULL)
         return LOCO_ERR_NO_MEMORY;
     for (int i = 0; i < s->nhosts; i++) {
         s->page_class[i] = calloc(s->pages, sizeof *s->page_class[i]);
@@ -220,6 +221,7 @@ void loco_store_destroy(loco_store_t *s)
         free((void *)s->page_class[i]);
     free((void *)s->page_class);
     free(s->client);
+    free(s->swept);
     free(s->is_host);
     free(s->number);
     free(s->host);

@@ -56,3 +56,8 @@ int sim_hosted_vacate(loco_store_t *store, int place, int process)
     return loci_store_vacate(store, place + 1, store->rt->everyone->peer[process],
                              NULL);
 }
+
+void sim_hosted_gone(loco_store_t *store, int place, int process)
+{
+    loci_store_gone(store, place + 1, store->rt->everyone->peer[process]);
+}

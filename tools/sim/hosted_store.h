@@ -20,5 +20,7 @@ void sim_hosted_tell(loco_store_t *store, struct sim_hosted_keys *keys);
 int sim_hosted_learn(loco_store_t *store, const struct sim_hosted_keys *keys);
 /* Host: that process has left the place. As loci_store_vacate(). */
 int sim_hosted_vacate(loco_store_t *store, int place, int process);
+/* Before that, of all of whom it is known. As loci_store_gone(). */
+void sim_hosted_gone(loco_store_t *store, int place, int process);
 
 #endif

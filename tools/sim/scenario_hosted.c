@@ -108,6 +108,9 @@ static int look_after(struct store_user *u, struct hosted_state *h)
             return SIM_FINE;
         for (int i = 0; i < h->places; i++)
             if (has_gone(u, &h->place[i]))
+                sim_hosted_gone(u->store, i, h->place[i].process);
+        for (int i = 0; i < h->places; i++)
+            if (has_gone(u, &h->place[i]))
                 PASS(vacate(u, h, i));
         loci_sim_sleep(PAUSE);
     }
