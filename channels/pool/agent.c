@@ -205,6 +205,7 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
         loci_peers_end_use(a->rt, &peer, 1);
         loci_peers_let_go(a->rt, &peer, 1);
         say(reply, LOCO_ERR_FULL, "all places of the pool are taken: the agent's option --places");
+        reply->stats.leaving = atomic_load(&a->leaving);
         return;
     }
     atomic_fetch_add(&a->clients_now, 1);

@@ -22,6 +22,9 @@
 
 #define MAKING INT64_C(10000000000)     /* ns; as long as others make it and remove it */
 #define PAUSE 1000000
+#define LEAVING_LOOK 5000000            /* ns */
+#define LEAVING_TELL INT64_C(1000000000)
+#define LEAVING_PATIENCE INT64_C(10000000000)
 
 /* An agent that this process has a place at: that of its machine, or one of another machine that it
  * has stores of. */
@@ -147,12 +150,36 @@ static void leave(loco_pool_t *pool, struct host *h)
     close(h->fd);
 }
 
+/* Whether a place is vacant soon, for the agent is cleaning up after those who had it: then ask
+ * again. Waits a moment. */
+static bool comes_free(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun,
+                       bool *told)
+{
+    const struct timespec moment = { .tv_nsec = LEAVING_LOOK };
+    int64_t waited = loci_now(pool->rt) - begun;
+
+    if (reply->status != LOCO_ERR_FULL || reply->stats.leaving == 0 || waited > LEAVING_PATIENCE)
+        return false;
+    if (waited > LEAVING_TELL && !*told)
+        LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: all places are taken, and %llu of them are "
+                 "being cleaned up after those who had them: waiting for one", pool->name,
+                 (unsigned long long)reply->stats.leaving);
+    *told = *told || waited > LEAVING_TELL;
+    nanosleep(&moment, NULL);
+    return true;
+}
+
 static int enter(loco_pool_t *pool)
 {
     struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
     struct loci_pool_reply reply;
-    int status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
+    int64_t begun = loci_now(pool->rt);
+    bool told = false;
+    int status;
 
+    do {
+        status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
+    } while (status == LOCO_OK && comes_free(pool, &reply, begun, &told));
     if (status == LOCO_OK && reply.status != LOCO_OK)
         return loci_mistake(pool->rt, reply.status, "loco_pool_open", pool->name, "%s",
                             reply.text);
@@ -290,6 +317,8 @@ static int enter_far(loco_pool_t *pool, struct host *h, const struct loci_agent_
     struct patience early = { .rt = pool->rt,
                               .until = loci_now(pool->rt) + 2 * LOCI_POOL_PATIENCE };
     struct loci_pool_reply reply;
+    int64_t begun = loci_now(pool->rt);
+    bool told = false;
     int status;
 
     loci_pool_session(&h->session, pool->name, pool->secret);
@@ -297,7 +326,10 @@ static int enter_far(loco_pool_t *pool, struct host *h, const struct loci_agent_
                            LOCI_POOL_CLIENT, &h->session);
     if (h->fd < 0)
         return h->fd;
-    status = loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_early, &early);
+    do {
+        status = loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_early,
+                                   &early);
+    } while (status == LOCO_OK && comes_free(pool, &reply, begun, &told));
     if (status == LOCO_OK && reply.status != LOCO_OK)
         return loci_mistake(pool->rt, reply.status, "loco_store_open", NULL,
                             "the agent of %.64s: %s", agent->machine, reply.text);

@@ -74,7 +74,8 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
                         loco_runtime_t **rt);
 
 /** Get a place in a pool. Errors: LOCO_ERR_NOT_FOUND and LOCO_ERR_NAME (as above), LOCO_ERR_FULL
- * (all places are taken: the agent's option `places`), LOCO_ERR_UNSUPPORTED (the agent runs as
+ * (all places are taken: the agent's option `places`; of those that a process has left it waits up
+ * to 10 seconds for one to be cleaned up), LOCO_ERR_UNSUPPORTED (the agent runs as
  * another user, or cannot be reached from here), LOCO_ERR_PEER_DEAD (it has ended, or is of another
  * version and so closes the connection), LOCO_ERR_MISMATCH (it moves data by another fabric),
  * LOCO_ERR_NO_MEMORY. */
