@@ -26,8 +26,8 @@ int loci_store_make(loco_runtime_t *rt, enum loci_store_way way, const char *par
  * not yet, call again; then, or after an error, the rank stays as it is. *cleaned, nullable: it had
  * died in the middle of something. */
 int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned);
-/* Before that, for all of whom it is known: the process of that rank has gone. Then they are cleaned
- * up after together. */
+/* Before that, for all of whom it is known: the process of that rank has gone. Then they are
+ * cleaned up after together. */
 void loci_store_gone(struct loco_store *s, int rank, int peer);
 
 /* Map what can be mapped of a host. LOCO_ERR_SYSTEM: it must be, and cannot (the log says why). */

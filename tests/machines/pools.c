@@ -133,7 +133,8 @@ static int check(struct client *c, uint64_t n)
     wrong += loco_tree_get(c->tree, loco_key64(n, room), &value, sizeof value, &len)
              != LOCO_ERR_NOT_FOUND;
     if (wrong > 0)
-        printf("%llu of %llu keys, or the counter, are wrong\n", (unsigned long long)wrong, (unsigned long long)n);
+        printf("%llu of %llu keys, or the counter, are wrong\n", (unsigned long long)wrong,
+               (unsigned long long)n);
     return wrong > 0;
 }
 
