@@ -2,9 +2,11 @@
 
 /* A pool whose clients are killed, come and go by the hundred, and lose their agent. TAP.
  *
- *     pools [--kill N] [--churn N] [--seed N]
+ *     pools [--kill N] [--churn N] [--come N] [--seed N]
  *
- * So many workers are killed, 100 if nothing is said, and so many come and go, 300. */
+ * So many workers are killed, 100 if nothing is said, and so many come and go, 300. Then so many
+ * come and go, 64 at a time, while some stay, 200: at the agent and at those there is as much
+ * afterwards as before, and those get on. */
 
 #include "config.h"
 
@@ -163,19 +165,24 @@ static int kill_workers(int kills, uint64_t *random)
 
 /* ---- churn ---- */
 
-static int count_entries(const char *folder)
+static int entries_of(pid_t pid, const char *folder)
 {
     char path[64];
     DIR *dir;
     int n = 0;
 
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)agent_pid, folder);
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, folder);
     dir = opendir(path);
     while (dir != NULL && readdir(dir) != NULL)
         n++;
     if (dir != NULL)
         closedir(dir);
     return n;
+}
+
+static int count_entries(const char *folder)
+{
+    return entries_of(agent_pid, folder);
 }
 
 /* Its service thread gives them back when it comes to it. */
@@ -188,13 +195,13 @@ static bool has_descriptors(int fds)
     return count_entries("fd") <= fds;
 }
 
-static long agent_kib(const char *field)
+static long kib_of(pid_t pid, const char *field)
 {
     char path[64], line[256];
     long kib = -1;
     FILE *f;
 
-    snprintf(path, sizeof path, "/proc/%d/status", (int)agent_pid);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     f = fopen(path, "re");
     while (f != NULL && fgets(line, sizeof line, f) != NULL)
         if (strncmp(line, field, strlen(field)) == 0)
@@ -229,7 +236,7 @@ static int churn(int visitors)
     wrong += visit_many(AT_ONCE, AT_ONCE);      /* what is held once is held */
     wrong += !is_empty();
     fds = count_entries("fd");
-    rss = agent_kib("VmRSS:");
+    rss = kib_of(agent_pid, "VmRSS:");
     old = begin(pools_work, 0);
     calls = atomic_load(&shared->calls[0]);
     for (int i = 0; i < visitors; i += 50) {
@@ -245,10 +252,151 @@ static int churn(int visitors)
     wrong += ok(wrong == 0 && atomic_load(&shared->failed) == 0,
                 "some come one after the other and many at once, and no call fails");
     wrong += ok(is_empty() && has_descriptors(fds), "the agent has no more descriptors");
-    grown = agent_kib("VmRSS:") - rss;
+    grown = kib_of(agent_pid, "VmRSS:") - rss;
     wrong += ok(grown < 16384, "nor more memory than what was put there");
     printf("# %d visitors; %d descriptors, and %ld KiB more; %llu calls of an old worker\n",
            visitors + AT_ONCE, fds, grown, (unsigned long long)calls);
+    return wrong;
+}
+
+/* ---- many come while some stay ---- */
+
+#define STAYERS 2
+#define ALONE (2 * SECOND)              /* as long as those are measured without others */
+
+struct held {
+    int fds[1 + STAYERS], peers[1 + STAYERS];       /* the agent's, and of those that stay */
+    long kib[1 + STAYERS];
+};
+
+static struct held held_by(const pid_t *stayer)
+{
+    struct held h;
+
+    for (int i = 0; i <= STAYERS; i++) {
+        pid_t pid = i == 0 ? agent_pid : stayer[i - 1];
+
+        h.fds[i] = entries_of(pid, "fd");
+        h.peers[i] = i == 0 ? atomic_load(&shared->agent_peers)
+                     : atomic_load(&shared->member_peers[i - 1]);
+        h.kib[i] = kib_of(pid, "VmRSS:");
+    }
+    return h;
+}
+
+static bool has_peers(int peers)
+{
+    int64_t begun = run_now();
+
+    while (atomic_load(&shared->agent_peers) > peers && run_now() - begun < RUN_PATIENCE)
+        rest(SECOND / 1000);
+    return atomic_load(&shared->agent_peers) <= peers;
+}
+
+/* Calls of those that stay, and what they took of the processors. */
+struct pace {
+    uint64_t calls;
+    int64_t busy, at;
+};
+
+static struct pace pace_now(void)
+{
+    struct pace p = { .at = run_now() };
+
+    for (int i = 0; i < STAYERS; i++) {
+        p.calls += atomic_load(&shared->calls[i]);
+        p.busy += atomic_load(&shared->busy[i]);
+    }
+    return p;
+}
+
+/* By the processors' time, since all share few; *wall by the clock. */
+static double pace_since(struct pace begun, double *wall)
+{
+    struct pace now = pace_now();
+
+    *wall = (double)(now.calls - begun.calls) * 1e9 / (double)(now.at - begun.at);
+    return (double)(now.calls - begun.calls) * 1e9 / (double)(now.busy - begun.busy);
+}
+
+/* Until n have come and gone, at most so many are there at a time. */
+static int keep_coming(int n, int at_once)
+{
+    pid_t pid[AT_ONCE];
+    int wrong = 0, running = 0, begun = 0;
+
+    while (begun < n || running > 0) {
+        int status = 0, k = 0;
+        pid_t gone;
+
+        while (running < at_once && begun < n)
+            pid[running++] = begin(pools_visit, 1000000 + begun++);
+        gone = waitpid(-1, &status, 0);
+        while (k < running && pid[k] != gone)
+            k++;
+        if (gone < 0 || k == running)
+            return wrong + 1;               /* one that was to stay has ended, or the agent */
+        pid[k] = pid[--running];
+        wrong += status != 0;
+    }
+    return wrong;
+}
+
+static bool is_as_before(const struct held *before, const struct held *after)
+{
+    bool same = true;
+
+    for (int i = 0; i <= STAYERS; i++) {
+        printf("# %s: %d descriptors, %d peers, %ld KiB; then %d, %d, %ld\n",
+               i == 0 ? "the agent" : "one that stays", before->fds[i], before->peers[i],
+               before->kib[i], after->fds[i], after->peers[i], after->kib[i]);
+        same = same && after->fds[i] <= before->fds[i] && after->peers[i] <= before->peers[i]
+               && after->kib[i] < before->kib[i] + 4096;
+    }
+    return same;
+}
+
+static int many_come(int visitors)
+{
+    double alone_wall, alone, wall, pace;
+    struct held before, after;
+    pid_t stayer[STAYERS];
+    struct pace begun;
+    int64_t came;
+    int wrong = 0;
+
+    atomic_store(&shared->stop, 0);
+    for (int i = 0; i < STAYERS; i++)
+        stayer[i] = begin(pools_stay, i);
+    rest(SECOND / 2);
+    wrong += keep_coming(2 * AT_ONCE, AT_ONCE);         /* what is held once is held */
+    rest(SECOND / 2);
+    (void)has_peers(1 + STAYERS);
+    before = held_by(stayer);
+    begun = pace_now();
+    rest(ALONE);
+    alone = pace_since(begun, &alone_wall);
+    begun = pace_now();
+    came = run_now();
+    wrong += keep_coming(visitors, AT_ONCE);
+    pace = pace_since(begun, &wall);
+    came = run_now() - came;
+    rest(SECOND / 2);
+    (void)has_descriptors(before.fds[0]);
+    (void)has_peers(before.peers[0]);
+    after = held_by(stayer);
+    atomic_store(&shared->stop, 1);
+    for (int i = 0; i < STAYERS; i++)
+        wrong += end_of(stayer[i]) != 0;
+    printf("# %d visitors in %.1f s, %d at a time; calls of %d that stay, a second of the "
+           "processors: %.0f alone, %.0f then (%.0f %%); a second of the clock: %.0f, %.0f\n",
+           visitors, (double)came / 1e9, AT_ONCE, STAYERS, alone, pace, 100 * pace / alone,
+           alone_wall, wall);
+    wrong += ok(wrong == 0 && atomic_load(&shared->failed) == 0,
+                "many come while some stay, and no call of anybody fails");
+    wrong += ok(is_as_before(&before, &after) && is_empty(),
+                "descriptors, peers and memory are as before, at the agent and at those that stay");
+    wrong += ok(pace > 0.8 * alone || visitors < 1000, "those that stay are as fast as before");
     return wrong;
 }
 
@@ -283,7 +431,7 @@ static int agent_dies(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: pools [--kill N] [--churn N] [--seed N]\n");
+    fprintf(stderr, "usage: pools [--kill N] [--churn N] [--come N] [--seed N]\n");
     return 2;
 }
 
@@ -291,15 +439,18 @@ int main(int argc, char **argv)
 {
     static const struct option longs[] = { { "kill", required_argument, NULL, 'k' },
                                            { "churn", required_argument, NULL, 'c' },
+                                           { "come", required_argument, NULL, 'm' },
                                            { "seed", required_argument, NULL, 's' },
                                            { NULL, 0, NULL, 0 } };
-    int kills = run_rounds(100), visitors = run_rounds(300), option, wrong = 0;
+    int kills = run_rounds(100), visitors = run_rounds(300), many = run_rounds(200), option;
+    int wrong = 0;
     uint64_t seed = (uint64_t)run_now() | 1;
 
     while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
         switch (option) {
         case 'k': kills = atoi(optarg); break;
         case 'c': visitors = atoi(optarg); break;
+        case 'm': many = atoi(optarg); break;
         case 's': seed = strtoull(optarg, NULL, 10) | 1; break;
         default: return usage();
         }
@@ -315,6 +466,7 @@ int main(int argc, char **argv)
     if (wrong == 0) {
         wrong += kill_workers(kills, &seed);
         wrong += churn(visitors);
+        wrong += many_come(many);
         wrong += agent_dies();
     }
     printf("1..%d\n", tests);

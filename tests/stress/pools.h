@@ -28,6 +28,9 @@ struct pools_shared {
     _Atomic uint64_t calls[POOLS_WORKERS];
     _Atomic uint64_t failed;            /* calls that returned what they must not */
     _Atomic int last_status;
+    _Atomic int agent_peers;            /* processes that it holds a place for, */
+    _Atomic int member_peers[POOLS_WORKERS];    /* and those that stay do */
+    _Atomic int64_t busy[POOLS_WORKERS];    /* ns of the processor that those calls took */
     _Atomic unsigned char key[POOLS_WORKERS][POOLS_KEYS];
     uint64_t found, lost, back, room;   /* by the checkers */
     _Atomic int told;                   /* a client has heard of the agent's death */
@@ -37,6 +40,7 @@ struct pools_shared {
 /* What processes do; each returns an exit code. */
 int pools_agent(struct pools_shared *s);
 int pools_work(struct pools_shared *s, int worker);
+int pools_stay(struct pools_shared *s, int worker);     /* put the same keys until it is to stop */
 int pools_visit(struct pools_shared *s, int number);    /* come, put and get one key, leave */
 int pools_check(struct pools_shared *s);
 int pools_fill(struct pools_shared *s);                 /* how much room there is */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "run.h"
+#include "runtime.h"
 
 #define BYTES (UINT64_C(48) << 20)
 #define VALUE 256                       /* bytes, of what fills a store */
@@ -24,6 +25,18 @@ static int alone(void *ctx, const void *mine, size_t len, void *all)
     (void)ctx;
     memcpy(all, mine, len);
     return LOCO_OK;
+}
+
+static int peers_of(loco_runtime_t *rt)
+{
+    int n;
+
+    pthread_mutex_lock(&rt->peers_lock);
+    n = atomic_load(&rt->peer_count);
+    for (const struct loci_peer *free = rt->free_peers; free != NULL; free = free->next_free)
+        n--;
+    pthread_mutex_unlock(&rt->peers_lock);
+    return n;
 }
 
 int pools_agent(struct pools_shared *s)
@@ -42,6 +55,7 @@ int pools_agent(struct pools_shared *s)
     atomic_store(&s->agent_pid, (int)getpid());
     while (!atomic_load(&s->agent_stops)) {
         loco_agent_stats(agent, &s->stats);
+        atomic_store(&s->agent_peers, peers_of(rt));
         atomic_fetch_add(&s->looks, 1);
         nanosleep(&a_moment, NULL);
     }
@@ -170,6 +184,37 @@ int pools_work(struct pools_shared *s, int worker)
     }
     leave(&c);
     return result;
+}
+
+static int64_t busy_so_far(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Keys that it has put before: what it takes is what others bring about. */
+int pools_stay(struct pools_shared *s, int worker)
+{
+    struct client c = { 0 };
+    int status = come(s, &c);
+
+    for (uint64_t n = 0; status == LOCO_OK && !atomic_load(&s->stop); n++) {
+        uint64_t i = n % 1000;
+        unsigned char room[8];
+
+        status = loco_tree_put(c.tree, key_of(worker, i, room), loco_bytes(&i, sizeof i));
+        if (n % 100 != 99)
+            continue;
+        atomic_store(&s->busy[worker], busy_so_far());
+        atomic_store(&s->calls[worker], n + 1);
+        atomic_store(&s->member_peers[worker], peers_of(c.rt));
+    }
+    if (status != LOCO_OK)
+        return failed(s, "one that stays", status);
+    leave(&c);
+    return 0;
 }
 
 int pools_visit(struct pools_shared *s, int number)

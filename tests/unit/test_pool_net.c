@@ -347,6 +347,38 @@ static int raw_connection(void)
     return fd;
 }
 
+/* With another secret, and a question behind the call as if that had been let in. */
+Test(pool_net, without_the_secret_nothing_is_answered)
+{
+    const uint64_t other[2] = { 1, 2 };
+    struct loci_pool_session session;
+    struct {
+        struct loci_pool_call call;
+        struct loci_pool_request request;
+    } said = { .request = { .magic = LOCI_POOL_MAGIC, .version = LOCI_POOL_VERSION,
+                            .ask = LOCI_POOL_HELLO } };
+    struct loci_pool_greeting greeting;
+    unsigned char answer[4096];
+    size_t got = 0;
+    struct machine a;
+    ssize_t n;
+    int fd;
+
+    cr_assert_eq(start(&a, "a", PORT, NULL), LOCO_OK);
+    fd = raw_connection();
+    cr_assert_eq(recv(fd, &greeting, sizeof greeting, MSG_WAITALL), (ssize_t)sizeof greeting);
+    loci_pool_session(&session, "net", other);
+    cr_assert_eq(loci_pool_call(a.rt, &session, &greeting, LOCI_POOL_CLIENT, &said.call),
+                 LOCO_OK);
+    cr_assert_eq(send(fd, &said, sizeof said, MSG_NOSIGNAL), (ssize_t)sizeof said);
+    while (got <= sizeof(struct loci_pool_answer)
+           && (n = recv(fd, answer, sizeof answer, 0)) > 0)
+        got += (size_t)n;
+    cr_assert_leq(got, sizeof(struct loci_pool_answer));
+    close(fd);
+    stop(&a);
+}
+
 /* Whatever comes, its connection is closed without a word but the greeting and a refusal. */
 Test(pool_net, nonsense_is_refused)
 {
