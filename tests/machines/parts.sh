@@ -386,6 +386,28 @@ come_and_go() {
     sleep 2
     [ "$(ls "/proc/$(pid_of 1)/fd" | wc -l)" -le $((fds + 2)) ]
 }
+many_at_once() {
+    local i k fds pid pids stays result=0
+    client 2 visit p one 1 && client 2 stay p one 2 && is_empty 1 || return
+    fds=$(ls "/proc/$(pid_of 1)/fd" | wc -l)
+    on 2 timeout 60 "$builddir/tests/machines/pools" stay p one 8 >"$pools/stays" &
+    stays=$!
+    until grep -q in "$pools/stays"; do sleep 0.05; kill -0 $stays || return; done
+    for i in $(seq "${ROUNDS-16}"); do
+        pids=
+        for k in $(seq 8); do
+            client $((k % 2 + 1)) visit p one $((1000 * i + k)) &
+            pids="$pids $!"
+        done
+        for pid in $pids; do wait "$pid" || result=1; done
+    done
+    wait $stays || result=1
+    cat "$pools/stays"
+    is_empty 1 && is_empty 2 && client 1 check p one 1000 || return
+    sleep 2
+    echo "descriptors of the agent: $fds, then $(ls "/proc/$(pid_of 1)/fd" | wc -l)"
+    [ $result -eq 0 ] && [ "$(ls "/proc/$(pid_of 1)/fd" | wc -l)" -le $((fds + 2)) ]
+}
 killed_clients() {
     local i k pids
     for i in $(seq "${KILLS-15}"); do
@@ -449,12 +471,13 @@ part_pools() {
     export LOCO_PEER_TIMEOUT=3s XDG_RUNTIME_DIR=/dev/shm/tmp pools
     pools=$(mktemp -d "$builddir/tests/machines/pools.XXXXXX")
     export -f client agent begin_agent says reaches is_empty two_meet third_joins other_secret by_name \
-        come_and_go killed_clients pid_of stopped_agent killed_agent cut_off_agent
+        come_and_go many_at_once killed_clients pid_of stopped_agent killed_agent cut_off_agent
     check_function 'agents of two machines meet, and share what they keep' 60 two_meet
     check_function 'a third joins later, and all find each other by one of them' 60 third_joins
     check_function 'an agent with another secret is refused, and both say so' 90 other_secret
     check_function 'what one machine puts into a store the others find by its name' 120 by_name
     check_function 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
+    check_function 'many come at once while one stays, and no call fails' 120 many_at_once
     check_function 'clients of two machines are killed' 200 killed_clients
     check_function 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \
         stopped_agent

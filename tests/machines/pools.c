@@ -9,6 +9,8 @@
  *     pools visit POOL STORE KEY         puts a key, gets it and deletes it
  *     pools hold POOL STORE SECONDS      puts one key again and again, says "in" once it has, and
  *                                        how it ended: that should be LOCO_ERR_PEER_DEAD, soon
+ *     pools stay POOL STORE SECONDS      puts the same keys again and again, says "in" once it has
+ *                                        one, and how many it could
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
  *     pools remove POOL STORE */
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <loco/loco.h>
 
@@ -172,6 +175,27 @@ static int hold(struct client *c, uint64_t seconds)
     return status != LOCO_ERR_PEER_DEAD || run_now() - last > SOON;
 }
 
+static int stay(struct client *c, uint64_t seconds)
+{
+    int64_t begun = run_now();
+    uint64_t calls = 0;
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && run_now() - begun < (int64_t)seconds * 1000000000) {
+        uint64_t i = OTHERS | (OTHERS << 1) | calls % 100;
+        unsigned char room[8];
+
+        status = loco_tree_put(c->tree, loco_key64(i, room), loco_bytes(&i, sizeof i));
+        if (calls++ == 0) {
+            printf("in\n");
+            fflush(stdout);
+        }
+    }
+    printf("%llu calls in %llu s, of the processor %.1f us each\n", (unsigned long long)calls,
+           (unsigned long long)seconds, (double)clock() * 1e6 / CLOCKS_PER_SEC / (double)calls);
+    return status == LOCO_OK ? 0 : failed("stay", status);
+}
+
 static int look(struct client *c, const char *store, uint64_t seconds)
 {
     int64_t begun = run_now();
@@ -225,6 +249,7 @@ int main(int argc, char **argv)
     result = strcmp(what, "put") == 0 ? put(&c, n)
              : strcmp(what, "check") == 0 ? check(&c, n)
              : strcmp(what, "visit") == 0 ? visit(&c, n)
+             : strcmp(what, "stay") == 0 ? stay(&c, n)
              : strcmp(what, "hold") == 0 ? hold(&c, n) : 2;
     leave(&c);
     return result;
