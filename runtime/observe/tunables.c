@@ -43,7 +43,7 @@ static const struct loci_tunable_row rows[] = {
       "as many as most are done with, which is tried out; inf: no bound" },
     { "LOCO_RDMA_OUTSTANDING_BYTES", "inf", LOCI_TUNABLE_SIZE, 4 * KiB, LOCI_INFINITE, "auto",
       FIELD(rdma_outstanding_bytes),
-      "bytes of these requests; auto: 512K over soft-RoCE, whose queues overflow, else no bound" },
+      "bytes of these requests; auto: 1M over soft-RoCE, whose queues overflow, else no bound" },
     { "LOCO_RDMA_OUTSTANDING_EPOCH", "8ms", LOCI_TUNABLE_TIME, 10 * US, 10 * SECOND, NULL,
       FIELD(rdma_outstanding_epoch),
       "time for which a bound of requests in flight is tried; the best stays for 60 times that" },

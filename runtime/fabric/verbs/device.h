@@ -19,7 +19,7 @@ struct loci_tunables;
 /* What a process has outstanding over soft-RoCE with LOCO_RDMA_OUTSTANDING_BYTES=auto: a packet
  * goes through a queue of the kernel, which drops what comes beyond 1000 of them
  * (net.core.netdev_max_backlog). */
-#define LOCI_SOFT_BYTES ((uint64_t)512 << 10)
+#define LOCI_SOFT_BYTES ((uint64_t)1 << 20)
 
 struct loci_device_port {
     char device[LOCI_DEVICE_NAME];
