@@ -423,6 +423,17 @@ killed_clients() {
     done
     is_empty 1 && is_empty 2 && client 2 check p one 1000
 }
+killed_comers() {
+    local i pid
+    for i in $(seq "${KILLS-15}") $(seq "${KILLS-15}") $(seq "${KILLS-15}"); do
+        on 2 "$builddir/tests/machines/pools" visit p one "$i" &
+        pid=$!
+        sleep 0.0$((RANDOM % 6))$((RANDOM % 10))
+        kill -KILL $pid
+        wait $pid 2>/dev/null
+    done
+    is_empty 1 && is_empty 2 && client 2 check p one 1000
+}
 pid_of() { agent "$1" status | sed -n 's/.*pid //p' | head -n 1; }
 stopped_agent() {
     local looks held pid status
@@ -471,7 +482,7 @@ part_pools() {
     export LOCO_PEER_TIMEOUT=3s XDG_RUNTIME_DIR=/dev/shm/tmp pools
     pools=$(mktemp -d "$builddir/tests/machines/pools.XXXXXX")
     export -f client agent begin_agent says reaches is_empty two_meet third_joins other_secret by_name \
-        come_and_go many_at_once killed_clients pid_of stopped_agent killed_agent cut_off_agent
+        come_and_go many_at_once killed_clients killed_comers pid_of stopped_agent killed_agent cut_off_agent
     check_function 'agents of two machines meet, and share what they keep' 60 two_meet
     check_function 'a third joins later, and all find each other by one of them' 60 third_joins
     check_function 'an agent with another secret is refused, and both say so' 90 other_secret
@@ -479,6 +490,7 @@ part_pools() {
     check_function 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
     check_function 'many come at once while one stays, and no call fails' 120 many_at_once
     check_function 'clients of two machines are killed' 200 killed_clients
+    check_function 'clients are killed while they come' 120 killed_comers
     check_function 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \
         stopped_agent
     check_function 'an agent is killed: its clients are told, the others go on, another one comes' 120 killed_agent
