@@ -125,6 +125,7 @@ struct loci_peer {
     struct loci_asking asking;
     _Atomic int holders;            /* of its place in the table, */
     _Atomic int users;              /* and those of them who use what the fabric has: forget.c */
+    _Atomic bool unwelcome;         /* the service thread is to cut it off: loci_peer_cut() */
     bool in_table;                  /* peers_lock, as the next: its place is not free; */
     bool listed;                    /* it is in rt->unused */
     struct loci_peer *next_unused, *next_free;
@@ -253,6 +254,7 @@ struct loco_runtime {
     pthread_mutex_t peers_lock;     /* who is in the table; who holds a place needs none */
     struct loci_peer **peers;       /* LOCI_MAX_PEERS pointers of reserved address space */
     int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
+    _Atomic bool cutting;           /* some peer is unwelcome */
     _Atomic int peer_count;         /* places that were ever in use */
     struct loci_peer *free_peers;   /* places that are not, */
     struct loci_peer *unused;       /* and those of the gone, to be looked at (forget.c) */
@@ -326,6 +328,12 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
                     const char *how);
 /* Called by the fabric, by any thread, once it has cut off a peer that has gone. */
 void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer);
+/* Cut off a peer of another machine as one that is dead, soon: its connections end, so that what it
+ * posts later fails, and it is told that this process is gone. For who is stopped for too long. A
+ * peer of this machine maps memory, and stays what it is. Any thread. */
+void loci_peer_cut(struct loco_runtime *rt, int index);
+/* By the service thread: those are gone. */
+void loci_peers_cut(struct loco_runtime *rt);
 /* An empty table, before any other thread may look for a sender in it. */
 int loci_peers_open(struct loco_runtime *rt);
 /* The first entry, LOCI_SELF, once the fabric has completed the address. */

@@ -218,6 +218,7 @@ void loci_peers_tidy(struct loco_runtime *rt)
 {
     struct loci_peer **at = &rt->unused, *peer;
 
+    loci_peers_cut(rt);
     pthread_mutex_lock(&rt->peers_lock);
     while ((peer = *at) != NULL) {
         if (!rt->parting && !forget(rt, peer)) {

@@ -15,6 +15,7 @@
 
 #include "endpoint.h"
 #include "runtime.h"
+#include "service.h"
 #include "wait.h"
 
 #define HASH_SIZE (2 * LOCI_MAX_PEERS)
@@ -98,6 +99,7 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     peer->asking = (struct loci_asking){ .at = 0 };
     peer->in_table = true;
     atomic_store_explicit(&peer->silent, false, memory_order_relaxed);
+    atomic_store_explicit(&peer->unwelcome, false, memory_order_relaxed);
     atomic_store_explicit(&peer->bells, peer->index == LOCI_SELF ? rt->bells : &rt->no_bells,
                           memory_order_relaxed);
     atomic_store_explicit(&peer->holders, 1, memory_order_relaxed);
@@ -205,6 +207,31 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
         loci_peer_silent(rt, peer);
     if (atomic_load(&peer->users) == 0)
         loci_peer_is_unused(rt, peer);
+}
+
+void loci_peer_cut(struct loco_runtime *rt, int index)
+{
+    struct loci_peer *peer = loci_peer(rt, index);
+
+    if (peer->address.node == rt->address.node
+        || atomic_exchange_explicit(&peer->unwelcome, true, memory_order_relaxed))
+        return;
+    /* Pairs with the exchange of loci_peers_cut(). */
+    atomic_store_explicit(&rt->cutting, true, memory_order_release);
+    loci_service_tidy(rt);
+}
+
+void loci_peers_cut(struct loco_runtime *rt)
+{
+    int n = atomic_load_explicit(&rt->peer_count, memory_order_acquire);
+
+    if (!atomic_exchange_explicit(&rt->cutting, false, memory_order_acquire))
+        return;
+    for (int i = 0; i < n; i++)
+        if (rt->peers[i] != NULL
+            && atomic_load_explicit(&rt->peers[i]->unwelcome, memory_order_relaxed))
+            loci_peer_gone(rt, rt->peers[i], LOCI_PEER_DEAD, "it is cut off, since it was stopped "
+                           "for too long");
 }
 
 void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer)

@@ -94,6 +94,9 @@ static const struct loci_tunable_row rows[] = {
       "time that a wait which may sleep (that of a ring buffer's reader) polls before it does" },
     { "LOCO_NAP_AFTER", "1ms", LOCI_TUNABLE_TIME, 0, LOCI_INFINITE, NULL, FIELD(nap_after),
       "time that any other wait polls before it sleeps, and looks now and then; inf: never" },
+    { "LOCO_KEY_LEASE", "1s", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL, FIELD(key_lease),
+      "time for which a process uses keys of another machine's memory before it asks again whether "
+      "they hold" },
     { "LOCO_LOCK_HANDOVERS", "64", LOCI_TUNABLE_INT, 0, 1000000000, NULL, FIELD(lock_handovers),
       "times in a row that a ticket lock may pass between threads of one process while other "
       "processes wait" },

@@ -55,6 +55,7 @@ struct loci_tunables {
     int rdma_place;                     /* enum loci_rdma_place */
     int64_t rdma_read_ahead;            /* bytes */
     int64_t rdma_service_level;
+    int64_t key_lease;                  /* ns */
     int64_t rdma_timeout;               /* ns */
     int64_t rdma_traffic_class;
     int64_t rdma_write_piece;           /* bytes */

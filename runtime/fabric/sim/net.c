@@ -623,6 +623,15 @@ static struct sim_register *take_register(struct sim_process *p, const struct lo
     return r;
 }
 
+/* Its peer takes this process for dead. */
+static bool is_cut(const struct sim_lane *lane)
+{
+    const struct loci_peer *here = lane->to->peers[lane->from->rank];
+
+    return here != NULL && here->address.label == lane->from->rt->address.label
+           && atomic_load_explicit(&here->state, memory_order_relaxed) == LOCI_PEER_DEAD;
+}
+
 static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct sim_process *p = sim_process_of(fabric);
@@ -647,6 +656,7 @@ static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     l->index = w->lane_count;
     l->priority = 1000 + (uint32_t)(loci_sim_random(w, 1) % 1000000);
     w->lanes[w->lane_count++] = l;
+    l->cut = is_cut(l);
     lane->fabric_data = l;
     return LOCO_OK;
 }
@@ -720,6 +730,17 @@ void loci_sim_lanes_stop(struct sim_process *p)
     }
 }
 
+/* One that is alive, and was cut off: its lanes to here end, and it hears that this process has. */
+static void cut_off(struct sim_process *here, struct sim_process *there, uint64_t label)
+{
+    struct sim_world *w = here->world;
+
+    for (int i = 0; i < w->lane_count; i++)
+        if (w->lanes[i]->from == there && w->lanes[i]->to == here)
+            w->lanes[i]->cut = true;
+    loci_sim_send_letter(there, label, here->rank, SIM_DEATH, NULL, 0);
+}
+
 /* As a fabric gives up its queue pairs with a peer that has gone: what that one sent and was not
  * placed yet is never placed. */
 static void peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
@@ -730,6 +751,9 @@ static void peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
     for (int i = 0; i < w->lane_count; i++)
         if (w->lanes[i]->from == gone && w->lanes[i]->to == here && (gone->stopped || gone->left))
             forget(w->lanes[i], true);
+    if (!gone->stopped && !gone->left
+        && atomic_load_explicit(&peer->unwelcome, memory_order_relaxed))
+        cut_off(here, gone, peer->address.label);
     loci_peer_silent(here->rt, peer);
 }
 

@@ -134,7 +134,7 @@ static uint32_t collect(struct sim_world *w, uint32_t *fibers)
     for (int i = 0; i < w->lane_count; i++) {
         struct sim_lane *lane = w->lanes[i];
 
-        if (lane->can != 0 && !lane->to->stopped && !lane->to->left
+        if (lane->can != 0 && !lane->cut && !lane->to->stopped && !lane->to->left
             && (faults->slow_link < 0 || !is_slow(w, lane->to->rank, faults->slow_link)))
             w->actors[n++] = LANE << 24 | (uint32_t)i;
     }

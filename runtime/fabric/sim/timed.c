@@ -363,7 +363,7 @@ static void happen(const struct event *e)
 {
     struct sim_op *p = find(e->lane, e->op);
 
-    if (p == NULL || e->lane->to->stopped)
+    if (p == NULL || e->lane->to->stopped || e->lane->cut)
         return;
     switch (e->stage) {
     case POSTED: posted(e->lane, p); break;

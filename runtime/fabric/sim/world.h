@@ -102,6 +102,7 @@ struct sim_lane {
     struct sim_op *first, **last;
     int depth;
     unsigned can;
+    bool cut;                           /* by `to`, though `from` is alive: nothing arrives */
     uint32_t priority;
     int64_t free_at, last_posted, last_placed, last_executed, last_done;    /* TIMED */
     struct sim_register *reg;           /* TIMED: whose doorbell it rings */
