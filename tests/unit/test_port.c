@@ -451,7 +451,7 @@ static int under_traffic(struct world *w)
     NEED(one_round(w, 1) == LOCO_OK);
     m.lane = atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
     NEED(pthread_create(&thread, NULL, move_to_and_fro, &m) == 0);
-    for (int i = 0; i < 4000 || m.moved < 200; i++) {
+    for (int i = 0; i < 4000 || m.moved < 1000; i++) {
         loco_ack_t ack = LOCO_ACK_INIT;
 
         for (int j = 0; j < 8; j++)
@@ -465,6 +465,62 @@ static int under_traffic(struct world *w)
     pthread_join(thread, &wrong);
     NEED(wrong == NULL);
     return 0;
+}
+
+/* Who goes on moves over, who does little does not; then it is its own way. */
+static int move_over(struct world *w)
+{
+    NEED(one_round(w, 1) == LOCO_OK);
+    NEED(loci_port_move_over(w->rt, 100) == 0 && is_by_port(w));
+    for (uint64_t i = 0; i < 60; i++)
+        NEED(one_round(w, i) == LOCO_OK);
+    NEED(loci_port_move_over(w->rt, 100) == 1 && !is_by_port(w));
+    NEED(one_round(w, 2) == LOCO_OK);
+    NEED(loci_port_move_over(w->rt, 0) == 0);
+    return 0;
+}
+
+Test(port, who_goes_on_gets_a_connection_of_its_own)
+{
+    static const struct plan plan = { .client = move_over, .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, -1);
+}
+
+/* A detached client's lanes are closed, and the agent may give the slab away. */
+static int detached(struct world *w)
+{
+    NEED(one_round(w, 1) == LOCO_OK);
+    NEED(fence(w) == LOCO_OK);
+    loci_port_detach(w->rt);
+    NEED(loci_write64(w->rt, &w->mem, 0, 1, NULL) == LOCO_ERR_STATE);
+    loci_port_detach(w->rt);
+    return together(w) != LOCO_OK;
+}
+
+static int give_it_away(struct world *w)
+{
+    struct loci_port_stats stats = { .leaving = 1 };
+    struct loci_port_welcome welcome;
+    int again;
+
+    NEED(together(w) == LOCO_OK);
+    loci_ports_leave(w->ports, w->number[1]);
+    for (int64_t begin = run_now(); stats.leaving > 0;) {
+        loci_ports_stats(w->ports, &stats);
+        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+    }
+    NEED(stats.clients == 0);
+    NEED(loci_ports_enter(w->ports, peer(w, 1), &again, &welcome) == LOCO_OK);
+    return again != w->number[1];
+}
+
+Test(port, who_detaches_leaves_nothing_under_way)
+{
+    static const struct plan plan = { .client = detached, .agent = give_it_away,
+                                      .target = wait_for_them, .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, -1);
 }
 
 Test(port, a_lane_moves_under_traffic)

@@ -51,7 +51,7 @@ int loci_port_take(struct port_client *c, struct port_lane *l)
         c->mine[i].taken = true;
         l->port = i;
         l->at = loci_port_at(&c->welcome, c->base, i);
-        l->posted = l->published = l->retired = loci_load64(&l->at.words->posted);
+        l->posted = l->published = l->retired = l->looked = loci_load64(&l->at.words->posted);
         l->epoch = ++c->mine[i].epoch;
         if (i >= c->opened)
             loci_store64(&((struct loci_port_header *)(void *)c->base)->opened, ++c->opened);
@@ -137,6 +137,49 @@ static bool takes(struct loci_fabric *fabric, const struct loci_peer *peer)
         if (c->told[i].peer == peer->index)
             return true;
     return false;
+}
+
+/* ---- moving over ---- */
+
+/* Whether it goes by a port, and has posted that much since this was asked last. */
+static bool is_busy(struct loci_lane *lane, const struct loci_way *way, uint64_t many)
+{
+    bool busy = false;
+
+    loci_lock_take(&lane->thread->lock);
+    if (loci_lane_way(lane) == way) {
+        struct port_lane *l = lane->fabric_data;
+
+        busy = l != NULL && l->posted - l->looked >= many;
+        if (l != NULL)
+            l->looked = l->posted;
+    }
+    loci_lock_give(&lane->thread->lock);
+    return busy;
+}
+
+static int move_thread(struct loci_thread *t, const struct loci_way *way, uint64_t many)
+{
+    int lanes = atomic_load_explicit(&t->lane_peers, memory_order_acquire), moved = 0;
+
+    for (int i = 0; i < lanes; i++) {
+        struct loci_lane *lane = atomic_load_explicit(&t->lanes[i], memory_order_acquire);
+
+        if (lane != NULL && is_busy(lane, way, many))
+            moved += loci_lane_move(lane, &t->rt->way) == LOCO_OK;
+    }
+    return moved;
+}
+
+int loci_port_move_over(struct loco_runtime *rt, uint64_t many)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    int moved = 0;
+
+    for (; detour != NULL && t != NULL; t = t->next)
+        moved += move_thread(t, &detour->way, many);
+    return moved;
 }
 
 /* ---- leaving ---- */

@@ -52,6 +52,7 @@ struct port_lane {
     uint32_t port;
     struct loci_port_at at;
     uint64_t posted, published, retired;
+    uint64_t looked;                /* `posted` when loci_port_move_over() looked last */
     uint64_t arena_from, arena_to;  /* bytes in use, in turn */
     uint32_t grant;                 /* of the last request; NO_GRANT: nothing was posted */
     uint16_t epoch;

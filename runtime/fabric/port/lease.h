@@ -40,8 +40,8 @@
  *
  * So nothing depends on two clocks that agree, nor on how long a post takes.
  *
- *                 lend  end  reclaim  admit  dismiss   |  check  renew  release
- *   owner's calls: one thread at a time                |  holder's: one thread at a time for each */
+ * Which calls may run together: those of an owner are one thread's at a time, as are those of a
+ * holder with one lease; owners and holders do not wait for each other's threads. */
 
 struct loci_leases;                 /* the owner's */
 
@@ -93,8 +93,9 @@ bool loci_lease_has(const struct loci_lease *lease, uint32_t record, uint64_t ve
 /* LOCO_OK: it may be used, and what is posted next is allowed. LOCO_ERR_AGAIN: the lease is over,
  * or was never taken: renew. LOCO_ERR_STATE: it was withdrawn. Costs a look at the clock. */
 int loci_lease_check(const struct loci_lease *lease, uint32_t record, uint64_t version);
-/* Take it, or go on; blocks for one read, or a few where something has changed. LOCO_ERR_PEER_DEAD: the owner is gone, or has cut
- * this process off since it did not renew. On any error nothing may be used. */
+/* Take it, or go on; blocks for one read, or a few where something has changed.
+ * LOCO_ERR_PEER_DEAD: the owner is gone, or has cut this process off since it did not renew. On any
+ * error nothing may be used. */
 int loci_lease_renew(struct loci_lease *lease);
 /* Nothing is under way and nothing is used until it is taken again, and the owner's memory says so
  * when this returns LOCO_OK. */

@@ -167,6 +167,11 @@ int loci_port_attach(struct loco_runtime *rt, int agent, const struct loci_port_
 int loci_port_granted(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                       uint64_t base, uint64_t len, uint32_t grant);
 
+/* Whoever goes on is to have connections of its own: lanes that have posted at least `many`
+ * requests since the call before move over to those of the runtime (loci_lane_move), of which each
+ * makes its thread wait for as long as one is made. To be called now and then, by one thread at a
+ * time, which may be any. Returns how many have moved. */
+int loci_port_move_over(struct loco_runtime *rt, uint64_t many);
 /* Go by it no more, so that the client may tell the agent that it leaves: what lanes have posted is
  * finished, for as long as the agent lives, and within loci_grace(); then they are closed, and what
  * is posted on them fails with LOCO_ERR_STATE, as does another attach. A runtime that closes does
