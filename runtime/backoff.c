@@ -32,7 +32,8 @@ int64_t loci_backoff_next(struct loci_backoff *b)
 
     if (b->failures == 0)
         b->unit = loci_round_trip(b->rt, b->mem);
-    b->failures++;
+    if (b->failures++ == 0 && b->unit <= LOCI_BACKOFF_NEAR)
+        return 0;
     return (b->unit << doublings) + (int64_t)(loci_random(b->rt) % (uint64_t)b->unit);
 }
 
@@ -48,7 +49,8 @@ void loci_pause(struct loco_runtime *rt, const char *what, int kind, int64_t ns)
         .what = what, .peer = -1, .kind = (uint8_t)kind, .timeout_ns = ns,
     };
 
-    loci_wait(rt, &why, is_over, NULL);
+    if (ns > 0)
+        loci_wait(rt, &why, is_over, NULL);
 }
 
 void loci_backoff_pause(struct loci_backoff *b)

@@ -14,9 +14,11 @@ struct loco_runtime;
  *
  * where the unit is about what the word's round trip takes: who comes back sooner is in the way of
  * the one that is ahead. For a word that is posted to that is measured, of the lane's atomics
- * (loci_round_trip). The paper takes 4096 cycles, which is its network's, and moves the limit by
- * how many tries fail; in simulations of its benchmark that gained nothing over a limit that stays
- * (bench/README.md).
+ * (loci_round_trip). Where the CPU swaps, the first pause is none: who is late there comes through
+ * at once mostly, and a pause takes as long as a whole try.
+ *
+ * The paper takes 4096 cycles, which is its network's, and moves the limit by how many tries fail;
+ * in simulations of its benchmark that gained nothing over a limit that stays (bench/README.md).
  *
  * Without a pause are swaps that are no such loop, or in which one would only cost:
  *
