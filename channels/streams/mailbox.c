@@ -39,6 +39,17 @@
  * looks at WANTED, with full fences: the same. It rings when HEAD goes past WANTED, once; so a
  * sender that may have been shown too small a HEAD by the network looks again from time to time.
  *
+ * Pieces. A message that is copied and is longer than half a ring goes in pieces, one record each,
+ * one after the other. The receiver puts them together in memory of its own, so that no message of
+ * another waits for them.
+ *
+ * Hosted ones. The memory is a host's, and members come and go. RECEIVER says who receives; that
+ * process has the memory mapped, and goes on at the HEADs that are there. Whoever comes to a rank
+ * goes on at the TAIL that is there: what the one before was writing behind it is nobody's. Pieces
+ * whose first one was another's are dropped; those of a message that has not become whole are, once
+ * another message begins. Nobody knows the others, so nobody rings: who waits looks again at
+ * intervals of up to a millisecond.
+ *
  * If a sender stops between its writes TAIL is placed or is not: the receiver sees a whole record
  * or none. */
 
@@ -47,28 +58,38 @@
 #include <stdlib.h>
 
 #include "mailbox.h"
+#include "memory/memory.h"
+#include "names/hosted.h"
 #include "observe/mistake.h"
 
 #define RING ((size_t)64 << 10)
 #define RING_LEAST ((size_t)512)
 #define RING_MOST ((size_t)1 << 30)
 
-static const char call[] = "loco_mailbox_create";
-
-static int check_arguments(loco_runtime_t *rt, const char *name, const loco_group_t *group,
-                           int receiver, const loco_mailbox_options_t *o)
+static int check_group(loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                       int receiver)
 {
+    static const char call[] = "loco_mailbox_create";
     int status = loci_check_group(rt, call, name, group);
 
     if (status == LOCO_OK)
         status = loci_check_rank(rt, call, name, "receiver", receiver, group->size);
-    if (status == LOCO_OK && group->size < 2)
-        status = loci_bad_arg(rt, call, name, "members of the group", group->size, "2 or more");
-    if (status == LOCO_OK && (o->ring_bytes < RING_LEAST || o->ring_bytes > RING_MOST
-                              || (o->ring_bytes & (o->ring_bytes - 1)) != 0))
-        status = loci_bad_arg(rt, call, name, "ring_bytes", (long long)o->ring_bytes,
-                              "a power of two from %zu to %zu", RING_LEAST, RING_MOST);
-    return status;
+    return status == LOCO_OK && group->size < 2
+           ? loci_bad_arg(rt, call, name, "members of the group", group->size, "2 or more")
+           : status;
+}
+
+int loci_mailbox_complete(loco_runtime_t *rt, const char *call, const char *name,
+                          const loco_mailbox_options_t *options, loco_mailbox_options_t *o)
+{
+    *o = options == NULL ? (loco_mailbox_options_t){ 0 } : *options;
+    o->ring_bytes = o->ring_bytes == 0 ? RING : o->ring_bytes;
+    o->straight = o->straight == 0 ? o->ring_bytes : o->straight;
+    if (o->ring_bytes < RING_LEAST || o->ring_bytes > RING_MOST
+        || (o->ring_bytes & (o->ring_bytes - 1)) != 0)
+        return loci_bad_arg(rt, call, name, "ring_bytes", (long long)o->ring_bytes,
+                            "a power of two from %zu to %zu", RING_LEAST, RING_MOST);
+    return LOCO_OK;
 }
 
 static void destroy_forgotten(void *box)
@@ -76,49 +97,50 @@ static void destroy_forgotten(void *box)
     loco_mailbox_destroy(box);
 }
 
-static int open_box(struct loco_mailbox *box, struct loci_endpoint_spec *spec)
+static int open_box(struct loco_mailbox *box, enum loci_mailbox_way way,
+                    struct loci_endpoint_spec *spec, enum loci_domain domain)
 {
     uint64_t bytes = loci_mail_line(box->size) + (uint64_t)box->size * box->ring;
     int status;
 
-    spec->region[0] = (struct loci_region_spec){ "box", bytes, LOCI_MAIL_LINE, box->receiver };
-    status = loci_endpoint_create(box->rt, spec, &box->ep);
+    spec->region[0] = (struct loci_region_spec){ "box", bytes, LOCI_MAIL_LINE, box->host };
+    status = way == LOCI_MAILBOX_MET ? loci_endpoint_create(box->rt, spec, &box->ep)
+             : way == LOCI_MAILBOX_HOST ? loci_hosted_create(box->rt, spec, domain, &box->ep)
+             : loci_hosted_use(box->rt, spec, domain, &box->ep);
     if (status == LOCO_OK)
         loci_endpoint_is_of(box->ep, destroy_forgotten, box);
     return status;
 }
 
-int loco_mailbox_create(loco_runtime_t *rt, const char *parent, const char *name,
-                        const loco_group_t *group, int receiver,
-                        const loco_mailbox_options_t *options, loco_mailbox_t **out)
+int loci_mailbox_make(loco_runtime_t *rt, enum loci_mailbox_way way, const char *parent,
+                      const char *name, const loco_group_t *group, int receiver,
+                      const loco_mailbox_options_t *o, enum loci_domain domain,
+                      loco_mailbox_t **out)
 {
-    loco_mailbox_options_t o = options == NULL ? (loco_mailbox_options_t){ 0 } : *options;
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "mailbox", .nregions = 1,
+        .property = { { "receiver", (uint64_t)receiver }, { "ring_bytes", o->ring_bytes },
+                      { "straight", o->straight } },
     };
-    struct loco_mailbox *box;
+    struct loco_mailbox *box = calloc(1, sizeof *box);
     int status;
 
-    o.ring_bytes = o.ring_bytes == 0 ? RING : o.ring_bytes;
-    o.straight = o.straight == 0 ? o.ring_bytes : o.straight;
-    status = check_arguments(rt, name, group, receiver, &o);
-    if (status != LOCO_OK)
-        return status;
-    spec.property[0] = (struct loci_property){ "receiver", (uint64_t)receiver };
-    spec.property[1] = (struct loci_property){ "ring_bytes", o.ring_bytes };
-    spec.property[2] = (struct loci_property){ "straight", o.straight };
-    box = calloc(1, sizeof *box);
     if (box == NULL)
         return LOCO_ERR_NO_MEMORY;
     box->rt = rt;
     box->size = group->size;
     box->rank = group->rank;
-    box->receiver = receiver;
-    box->ring = o.ring_bytes;
-    box->straight = o.straight;
+    box->hosted = way != LOCI_MAILBOX_MET;
+    box->host = box->hosted ? 0 : receiver;
+    box->receiver = box->hosted ? -1 : receiver;
+    box->ring = o->ring_bytes;
+    box->straight = o->straight;
     box->from = calloc((size_t)box->size, sizeof *box->from);
-    status = box->from == NULL ? LOCO_ERR_NO_MEMORY : open_box(box, &spec);
+    box->pieces = calloc((size_t)box->size, sizeof *box->pieces);
+    status = box->from == NULL || box->pieces == NULL ? LOCO_ERR_NO_MEMORY
+             : open_box(box, way, &spec, domain);
     if (status != LOCO_OK) {
+        free(box->pieces);
         free(box->from);
         free(box);
         return status;
@@ -127,11 +149,81 @@ int loco_mailbox_create(loco_runtime_t *rt, const char *parent, const char *name
     return LOCO_OK;
 }
 
+int loco_mailbox_create(loco_runtime_t *rt, const char *parent, const char *name,
+                        const loco_group_t *group, int receiver,
+                        const loco_mailbox_options_t *options, loco_mailbox_t **box)
+{
+    loco_mailbox_options_t o;
+    int status = check_group(rt, name, group, receiver);
+
+    if (status == LOCO_OK)
+        status = loci_mailbox_complete(rt, "loco_mailbox_create", name, options, &o);
+    return status != LOCO_OK ? status
+           : loci_mailbox_make(rt, LOCI_MAILBOX_MET, parent, name, group, receiver, &o,
+                               LOCI_DOMAIN_NONE, box);
+}
+
+/* ---- hosted ones ---- */
+
+/* Who receives has the memory mapped, so this word is changed by CPUs alone. */
+static unsigned char *receiver_word(const struct loco_mailbox *box)
+{
+    return loci_mem_ptr(loci_mail_mem(box)) + LOCI_MAIL_RECEIVER;
+}
+
+static int begin_to_receive(struct loco_mailbox *box)
+{
+    const unsigned char *p = loci_mem_map(box->rt, loci_mail_mem(box));
+    uint64_t was;
+
+    if (p == NULL)
+        return loci_mistake(box->rt, LOCO_ERR_UNSUPPORTED, "loco_mailbox_open", box->ep->name,
+                            "who receives from a mailbox has to be on the machine of the agent "
+                            "that keeps it: the option host of who makes it");
+    was = loci_cpu_compare_swap(receiver_word(box), 0, (uint64_t)box->rank + 1);
+    if (was != 0)
+        return loci_mistake(box->rt, LOCO_ERR_STATE, "loco_mailbox_open", box->ep->name,
+                            "another process receives from it");
+    box->receiver = box->rank;
+    for (int rank = 0; rank < box->size; rank++)
+        atomic_store(&box->from[rank],
+                     loci_mail_head(loci_load64(p + loci_mail_line(rank) + LOCI_MAIL_HEAD)));
+    return LOCO_OK;
+}
+
+int loci_mailbox_start(loco_mailbox_t *box, bool receives)
+{
+    struct loci_mem *mem = loci_mail_mem(box);
+    uint64_t line = loci_mail_line(box->rank), head;
+    int status = loci_read64(box->rt, mem, line + LOCI_MAIL_TAIL, &box->tail, NULL);
+
+    if (status == LOCO_OK)
+        status = loci_read64(box->rt, mem, line + LOCI_MAIL_HEAD, &head, NULL);
+    if (status != LOCO_OK)
+        return status;
+    box->head = loci_mail_head(head);
+    return receives ? begin_to_receive(box) : LOCO_OK;
+}
+
+void loci_mailbox_vacate(loco_mailbox_t *box, int rank)
+{
+    loci_cpu_compare_swap(receiver_word(box), (uint64_t)rank + 1, 0);
+}
+
+/* ---- the end ---- */
+
 void loco_mailbox_destroy(loco_mailbox_t *box)
 {
     if (box == NULL)
         return;
+    if (box->hosted && box->receiver == box->rank)
+        loci_mailbox_vacate(box, box->rank);
     loci_endpoint_destroy(box->ep);
+    for (int rank = 0; rank < box->size; rank++)
+        free(box->pieces[rank].bytes);
+    if (box->gone != NULL)
+        box->gone(box->gone_ctx);
+    free(box->pieces);
     free(box->from);
     free(box);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Mailboxes: the receiver. All of the memory is its own. See mailbox.c. */
+/* Mailboxes: the receiver. It has all of the memory mapped. See mailbox.c. */
 
 #include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "mailbox.h"
 #include "memory/memory.h"
@@ -13,7 +16,7 @@
 /* A message, where it is: in the ring of a sender. */
 struct letter {
     int from;
-    int kind;
+    int kind;                   /* enum loci_mail_kind */
     uint64_t bytes, end;        /* HEAD behind it */
     uint64_t at;                /* position of what is behind the header */
 };
@@ -45,10 +48,17 @@ static int astray(const struct loco_mailbox *box, int from, uint64_t word)
     return LOCO_ERR_PROTOCOL;
 }
 
-/* The next message of a sender. LOCO_ERR_AGAIN: there is none. */
-static int find(const struct loco_mailbox *box, int from, struct letter *letter)
+/* Of what is behind a header. */
+static uint64_t len_of(const struct loco_mailbox *box, const struct letter *letter)
 {
-    uint64_t at = next_of(box, from), tail = tail_of(box, from), word, check, len;
+    return letter->kind == LOCI_MAIL_TOLD ? sizeof(struct loci_memkey)
+           : letter->kind == LOCI_MAIL_FIRST ? loci_mail_most(box) : letter->bytes;
+}
+
+/* The next record of a sender. LOCO_ERR_AGAIN: there is none. */
+static int find_record(const struct loco_mailbox *box, int from, struct letter *letter)
+{
+    uint64_t at = next_of(box, from), tail = tail_of(box, from), word, check;
     const unsigned char *header = memory(box) + loci_mail_place(box, from, at);
 
     if (tail < at + LOCI_MAIL_HEADER)
@@ -58,24 +68,13 @@ static int find(const struct loco_mailbox *box, int from, struct letter *letter)
     letter->from = from;
     letter->kind = (int)(word >> 56);
     letter->bytes = word & ((UINT64_C(1) << 56) - 1);
-    len = letter->kind == LOCI_MAIL_TOLD ? sizeof(struct loci_memkey) : letter->bytes;
     letter->at = at + LOCI_MAIL_HEADER;
-    if (check != loci_mail_record_check(word, at) || len > box->ring || tail - at > box->ring)
+    if (check != loci_mail_record_check(word, at) || letter->kind < LOCI_MAIL_COPIED
+        || letter->kind > LOCI_MAIL_NEXT || len_of(box, letter) > box->ring
+        || tail - at > box->ring)
         return astray(box, from, word);
-    letter->end = at + loci_mail_space(len);
+    letter->end = at + loci_mail_space(len_of(box, letter));
     return letter->end > tail ? LOCO_ERR_AGAIN : LOCO_OK;
-}
-
-/* By turns, from whoever is next. */
-static int find_any(struct loco_mailbox *box, struct letter *letter)
-{
-    for (int i = 0; i < box->size; i++) {
-        int from = (box->next + i) % box->size, status = find(box, from, letter);
-
-        if (status != LOCO_ERR_AGAIN)
-            return status;
-    }
-    return LOCO_ERR_AGAIN;
 }
 
 /* ---- taking it out ---- */
@@ -121,9 +120,93 @@ static void advance(struct loco_mailbox *box, const struct letter *letter)
     atomic_thread_fence(memory_order_seq_cst);
     wanted = loci_load64_total(line + LOCI_MAIL_WANTED);
     /* When HEAD goes past it. Who is dead needs no ring. */
-    if (wanted > before && wanted <= letter->end)
+    if (!box->hosted && wanted > before && wanted <= letter->end)
         (void)loci_ring(box->rt, box->ep->group.peer[letter->from]);
 }
+
+/* ---- pieces ---- */
+
+static bool is_whole(const struct loci_mail_pieces *pieces)
+{
+    return pieces->bytes != NULL && pieces->have == pieces->len;
+}
+
+static void drop(struct loci_mail_pieces *pieces)
+{
+    free(pieces->bytes);
+    *pieces = (struct loci_mail_pieces){ .bytes = NULL };
+}
+
+/* LOCO_ERR_NO_MEMORY: it stays where it is. */
+static int add_piece(struct loco_mailbox *box, const struct letter *letter)
+{
+    struct loci_mail_pieces *pieces = &box->pieces[letter->from];
+    uint64_t len = len_of(box, letter);
+
+    if (letter->kind == LOCI_MAIL_FIRST) {
+        unsigned char *bytes = letter->bytes < len ? NULL : malloc((size_t)letter->bytes);
+
+        if (bytes == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        drop(pieces);
+        *pieces = (struct loci_mail_pieces){ bytes, letter->bytes, 0 };
+    }
+    /* Else its first piece was taken by who received before. */
+    if (pieces->bytes != NULL && len <= pieces->len - pieces->have) {
+        copy(box, letter->from, letter->at, pieces->bytes + pieces->have, (size_t)len);
+        pieces->have += len;
+    }
+    advance(box, letter);
+    if (is_whole(pieces))
+        atomic_fetch_add(&box->assembled, 1);
+    return LOCO_OK;
+}
+
+/* The next message of a sender. LOCO_ERR_AGAIN: there is none. */
+static int find(struct loco_mailbox *box, int from, struct letter *letter)
+{
+    struct loci_mail_pieces *pieces = &box->pieces[from];
+    int status = LOCO_OK;
+
+    while (status == LOCO_OK && !is_whole(pieces)) {
+        status = find_record(box, from, letter);
+        if (status == LOCO_OK && letter->kind < LOCI_MAIL_FIRST) {
+            drop(pieces);               /* their sender did not come to the last one */
+            return LOCO_OK;
+        }
+        if (status == LOCO_OK)
+            status = add_piece(box, letter);
+    }
+    if (status == LOCO_OK)
+        *letter = (struct letter){ from, LOCI_MAIL_ASSEMBLED, pieces->len, 0, 0 };
+    return status;
+}
+
+/* By turns, from whoever is next. */
+static int find_any(struct loco_mailbox *box, struct letter *letter)
+{
+    int next = box->next;
+
+    for (int i = 0; i < box->size; i++) {
+        int from = (next + i) % box->size, status = find(box, from, letter);
+
+        if (status != LOCO_ERR_AGAIN)
+            return status;
+    }
+    return LOCO_ERR_AGAIN;
+}
+
+static void take_assembled(struct loco_mailbox *box, const struct letter *letter, void *buffer)
+{
+    struct loci_mail_pieces *pieces = &box->pieces[letter->from];
+
+    memcpy(buffer, pieces->bytes, (size_t)pieces->len);
+    drop(pieces);
+    atomic_fetch_sub(&box->assembled, 1);
+    box->next = (letter->from + 1) % box->size;
+}
+
+/* ---- messages ---- */
 
 /* LOCO_ERR_PEER_DEAD, or LOCO_ERR_SYSTEM: no memory of the sender's is there. */
 static int is_lost(struct loco_mailbox *box, const struct letter *letter, int status)
@@ -143,9 +226,12 @@ static int take(struct loco_mailbox *box, const struct letter *letter, void *buf
 
     if (letter->kind == LOCI_MAIL_TOLD)
         status = read_straight(box, letter, buffer);
-    else
+    else if (letter->kind == LOCI_MAIL_COPIED)
         copy(box, letter->from, letter->at, buffer, (size_t)letter->bytes);
-    advance(box, letter);
+    if (letter->kind == LOCI_MAIL_ASSEMBLED)
+        take_assembled(box, letter, buffer);
+    else
+        advance(box, letter);
     if (status != LOCO_OK)
         return is_lost(box, letter, status);
     LOCI_COUNT_ONE(box->count.received);
@@ -178,8 +264,11 @@ static int receive_in_turn(struct loco_mailbox *box, void *buffer, size_t room, 
 
 /* ---- waiting ---- */
 
+/* Who might send. Of a hosted one they may come at any time, as long as it is there. */
 static bool anybody_lives(const struct loco_mailbox *box)
 {
+    if (box->hosted)
+        return loci_mail_host_lives(box);
     for (int rank = 0; rank < box->size; rank++)
         if (rank != box->rank && loci_peer_alive(box->rt, box->ep->group.peer[rank]))
             return true;
@@ -205,6 +294,8 @@ static int has_come(void *arg)
 {
     struct loco_mailbox *box = arg;
 
+    if (atomic_load(&box->assembled) > 0)
+        return 1;
     for (int from = 0; from < box->size; from++)
         if (tail_of(box, from) > next_of(box, from))
             return 1;
@@ -229,7 +320,7 @@ static int wait_for_news(struct loco_mailbox *box, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = box->ep->name, .peer = -1, .broken = go_on, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = announce,
+        .kind = LOCI_WAIT_SYNC, .announce = box->hosted ? NULL : announce,
     };
 
     return loci_wait(box->rt, &why, has_come, box);

@@ -6,6 +6,7 @@
 
 #include "mailbox.h"
 #include "memory/memory.h"
+#include "observe/mistake.h"
 #include "wait.h"
 
 #define PARTS 3                 /* of a record, at most: its header, and a message that turns */
@@ -22,6 +23,11 @@ struct record {
     struct part part[PARTS];
     int parts;
     uint64_t end;               /* TAIL behind it */
+};
+
+/* How long a call waits for room. NULL: not at all. */
+struct limit {
+    int64_t end;                /* loci_deadline() */
 };
 
 /* What a lane's reads have brought, behind the writes. */
@@ -46,11 +52,6 @@ static struct record make_record(const struct loco_mailbox *box, int kind, uint6
         r.part[r.parts++] = (struct part){ loci_mail_place(box, box->rank, at + first),
                                            (const char *)content + first, len - first };
     return r;
-}
-
-static bool receiver_lives(const struct loco_mailbox *box)
-{
-    return loci_peer_alive(box->rt, box->ep->group.peer[box->receiver]);
 }
 
 /* ---- where the receiver is ---- */
@@ -120,20 +121,20 @@ static void announce(void *arg, int change)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-static int wait_for_head(struct loco_mailbox *box, uint64_t wanted)
+static int wait_for_head(struct loco_mailbox *box, uint64_t wanted, int64_t timeout_ns)
 {
     struct head_wait wait = { box, wanted };
     const struct loci_reason why = {
-        .what = box->ep->name, .peer = box->ep->group.peer[box->receiver],
-        .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_SYNC, .announce = announce, .doze = doze,
+        .what = box->ep->name, .peer = box->ep->group.peer[box->host],
+        .timeout_ns = timeout_ns, .kind = LOCI_WAIT_SYNC,
+        .announce = box->hosted ? NULL : announce, .doze = doze,
     };
 
     return loci_wait(box->rt, &why, is_there, &wait);
 }
 
-/* Room for a record of so many bytes: LOCO_ERR_AGAIN. */
-static int find_room(struct loco_mailbox *box, uint64_t space, bool wait)
+/* Room for a record of so many bytes: LOCO_ERR_AGAIN, LOCO_ERR_TIMEOUT. */
+static int find_room(struct loco_mailbox *box, uint64_t space, const struct limit *limit)
 {
     uint64_t end = box->tail + space;
     int status;
@@ -144,7 +145,8 @@ static int find_room(struct loco_mailbox *box, uint64_t space, bool wait)
     if (status != LOCO_OK || end <= box->head + box->ring)
         return status;
     LOCI_COUNT_ONE(box->count.full);
-    return wait ? wait_for_head(box, end - box->ring) : LOCO_ERR_AGAIN;
+    return limit == NULL ? LOCO_ERR_AGAIN
+           : wait_for_head(box, end - box->ring, loci_time_left(box->rt, limit->end));
 }
 
 /* ---- writing ---- */
@@ -212,8 +214,7 @@ static int publish(struct loco_mailbox *box, const struct record *r)
     }
     box->tail = r->end;
     learn(box, seen.head);
-    LOCI_COUNT_ONE(box->count.sent);
-    if (seen.asleep == 0)
+    if (seen.asleep == 0 || box->hosted)
         return LOCO_OK;
     status = loci_ring(box->rt, box->ep->group.peer[box->receiver]);
     /* Who is dead needs no ring; the next call says it. */
@@ -222,23 +223,40 @@ static int publish(struct loco_mailbox *box, const struct record *r)
 
 /* ---- sending ---- */
 
-static int send_copied(struct loco_mailbox *box, const void *data, size_t bytes, bool wait)
+static int send_record(struct loco_mailbox *box, enum loci_mail_kind kind, uint64_t bytes,
+                       const void *content, size_t len, const struct limit *limit)
 {
-    int status = find_room(box, loci_mail_space(bytes), wait);
+    int status = find_room(box, loci_mail_space(len), limit);
     struct record r;
 
     if (status != LOCO_OK)
         return status;
-    r = make_record(box, LOCI_MAIL_COPIED, bytes, data, bytes);
+    r = make_record(box, kind, bytes, content, len);
     return publish(box, &r);
 }
 
+/* If there is no room for one in time, those before it are dropped where they have come to. */
+static int send_pieces(struct loco_mailbox *box, const unsigned char *data, size_t bytes,
+                       const struct limit *limit)
+{
+    size_t most = (size_t)loci_mail_most(box);
+    int status = send_record(box, LOCI_MAIL_FIRST, bytes, data, most, limit);
+
+    for (size_t at = most; at < bytes && status == LOCO_OK; at += most) {
+        size_t len = bytes - at < most ? bytes - at : most;
+
+        status = send_record(box, LOCI_MAIL_NEXT, len, data + at, len, limit);
+    }
+    return status;
+}
+
 /* The buffer is the program's again only when nobody reads it any more. */
-static int send_told(struct loco_mailbox *box, const void *data, size_t bytes)
+static int send_told(struct loco_mailbox *box, const void *data, size_t bytes,
+                     const struct limit *limit)
 {
     struct loci_mem mine;
     struct record r;
-    int status = find_room(box, loci_mail_space(sizeof mine.key), true);
+    int status = find_room(box, loci_mail_space(sizeof mine.key), limit);
 
     if (status == LOCO_OK)
         status = loci_user_add(box->rt, (void *)data, bytes, &mine);
@@ -248,59 +266,73 @@ static int send_told(struct loco_mailbox *box, const void *data, size_t bytes)
     status = publish(box, &r);
     if (status == LOCO_OK) {
         LOCI_COUNT_ONE(box->count.told);
-        status = wait_for_head(box, r.end);
+        status = wait_for_head(box, r.end, LOCO_FOREVER);
     }
     loci_user_remove(box->rt, &mine);
     return status;
 }
 
-/* A message that is copied leaves room for the next one. */
-static uint64_t copied_most(const struct loco_mailbox *box)
+static bool is_told(const struct loco_mailbox *box, size_t bytes)
 {
-    return box->ring / 2 - LOCI_MAIL_HEADER;
-}
-
-static bool is_told(const struct loco_mailbox *box, size_t bytes, bool wait)
-{
-    return wait && box->rank != box->receiver && box->straight != LOCO_MAILBOX_COPY_ALL
-           && (bytes >= box->straight || bytes > copied_most(box));
+    return !box->hosted && box->rank != box->receiver && box->straight != LOCO_MAILBOX_COPY_ALL
+           && (bytes >= box->straight || bytes > loci_mail_most(box));
 }
 
 /* In this thread's turn. */
-static int send_in_turn(struct loco_mailbox *box, const void *data, size_t bytes, bool wait)
+static int send_in_turn(struct loco_mailbox *box, const void *data, size_t bytes,
+                        const struct limit *limit)
 {
+    bool whole = bytes <= loci_mail_most(box);
+    int status;
+
     if (box->failed != LOCO_OK)
         return box->failed;
-    if (!receiver_lives(box))
+    if (!loci_mail_host_lives(box))
         return LOCO_ERR_PEER_DEAD;
-    if (is_told(box, bytes, wait))
-        return send_told(box, data, bytes);
-    return bytes > copied_most(box) ? LOCO_ERR_RANGE : send_copied(box, data, bytes, wait);
+    if (!whole && (limit == NULL || box->rank == box->receiver))
+        return LOCO_ERR_RANGE;
+    status = limit != NULL && is_told(box, bytes) ? send_told(box, data, bytes, limit)
+             : whole ? send_record(box, LOCI_MAIL_COPIED, bytes, data, bytes, limit)
+             : send_pieces(box, data, bytes, limit);
+    if (status == LOCO_OK)
+        LOCI_COUNT_ONE(box->count.sent);
+    return status;
 }
 
-static int send(struct loco_mailbox *box, const void *data, size_t bytes, bool wait)
+static int send(struct loco_mailbox *box, const void *data, size_t bytes,
+                const struct limit *limit)
 {
-    int status;
+    int status = LOCO_OK;
 
     if (data == NULL && bytes > 0)
         return LOCO_ERR_ARG;
-    if (!wait && !loci_turns_try(&box->sending))
+    if (limit == NULL && !loci_turns_try(&box->sending))
         return LOCO_ERR_AGAIN;
-    status = wait ? loci_turns_enter(box->rt, &box->sending, "other threads that send to a mailbox")
-                  : LOCO_OK;
+    if (limit != NULL)
+        status = loci_turns_enter(box->rt, &box->sending, "other threads that send to a mailbox");
     if (status != LOCO_OK)
         return status;
-    status = send_in_turn(box, data, bytes, wait);
+    status = send_in_turn(box, data, bytes, limit);
     loci_turns_leave(&box->sending);
     return status;
 }
 
 int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes)
 {
-    return send(box, data, bytes, true);
+    return send(box, data, bytes, &(struct limit){ LOCI_NEVER });
+}
+
+int loco_mailbox_send_timed(loco_mailbox_t *box, int64_t timeout_ns, const void *data,
+                            size_t bytes)
+{
+    int status = loci_check_timeout(box->rt, "loco_mailbox_send_timed", box->ep->name,
+                                    timeout_ns);
+
+    return status != LOCO_OK ? status
+           : send(box, data, bytes, &(struct limit){ loci_deadline(box->rt, timeout_ns) });
 }
 
 int loco_mailbox_try_send(loco_mailbox_t *box, const void *data, size_t bytes)
 {
-    return send(box, data, bytes, false);
+    return send(box, data, bytes, NULL);
 }

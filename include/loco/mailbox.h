@@ -28,6 +28,7 @@ extern "C" {
  * | call                | concurrent | blocks | when it returns LOCO_OK |
  * |---------------------|------------|--------|-------------------------|
  * | _send               | yes        | while there is no room; long: until it is read | it is in the mailbox, or was read; `data` is the caller's again |
+ * | _send_timed         | yes        | the same; as long as told while there is no room | the same |
  * | _try_send           | yes        | some operations  | it is in the mailbox |
  * | _receive            | yes        | while there is none; as long as told | the message is in `buffer`, and out of the mailbox |
  * | _try_receive        | yes        | some operations  | the same |
@@ -59,7 +60,8 @@ extern "C" {
  * @{ */
 typedef struct loco_mailbox loco_mailbox_t;
 
-#define LOCO_MAILBOX_COPY_ALL SIZE_MAX      /**< as `straight`: no message is read straight */
+#define LOCO_MAILBOX_COPY_ALL SIZE_MAX      /**< as `straight`: no message is read straight; long
+                                                 ones are copied in pieces */
 
 /** How a mailbox is made; all members give the same. Zero is the default. */
 typedef struct loco_mailbox_options {
@@ -82,10 +84,15 @@ void loco_mailbox_destroy(loco_mailbox_t *box);
 /** Send `bytes` bytes at `data` (which may be NULL where that is 0). Other threads of this process
  * that send wait meanwhile. The receiver sends to itself by copies alone, and must have another
  * thread that receives where there may be no room. Errors: LOCO_ERR_PEER_DEAD (the receiver is
- * dead; whether it has received the message is not known), LOCO_ERR_RANGE (it must be copied, and
- * is too long for that: more than ring_bytes / 2 - 16 bytes with LOCO_MAILBOX_COPY_ALL, in
- * _try_send, or from the receiver to itself). */
+ * dead; whether it has received the message is not known), LOCO_ERR_RANGE (more than ring_bytes / 2
+ * - 16 bytes in _try_send, or from the receiver to itself). */
 int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes);
+
+/** The same, waiting for room for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit):
+ * LOCO_ERR_TIMEOUT, and nobody receives the message. For other threads that send, and for a long
+ * message to be read, it waits without limit. */
+int loco_mailbox_send_timed(loco_mailbox_t *box, int64_t timeout_ns, const void *data,
+                            size_t bytes);
 
 /** Send by a copy, whatever the length, if there is room: LOCO_ERR_AGAIN where there is none, or
  * another thread of this process is sending. */

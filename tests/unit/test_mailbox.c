@@ -164,7 +164,7 @@ static int full_body(loco_runtime_t *rt, int rank, void *arg)
     (void)arg;
     CHECK_EQ(open_box(rt, 0, &options, &box), 0);
     if (rank == 1) {
-        CHECK_EQ(loco_mailbox_send(box, message, 512 - 16 + 1), LOCO_ERR_RANGE);
+        CHECK_EQ(loco_mailbox_try_send(box, message, 512 - 16 + 1), LOCO_ERR_RANGE);
         fill(message, 112, 0);
         while (loco_mailbox_try_send(box, message, 112) == LOCO_OK)
             sent++;
@@ -295,10 +295,13 @@ Test(mailbox, many_by_several_threads)
 {
     loco_mailbox_options_t small = { .ring_bytes = 1024, .straight = 100 };
     loco_mailbox_options_t copies = { .ring_bytes = 128 << 10, .straight = LOCO_MAILBOX_COPY_ALL };
+    loco_mailbox_options_t pieces = { .ring_bytes = 4096, .straight = LOCO_MAILBOX_COPY_ALL };
 
     cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, stream_body, &small), 0);
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, stream_body, &copies), 0);
+    cr_assert_eq(run_on(RUN_SHM, 4, 1, NULL, stream_body, &pieces), 0);
     cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, stream_body, &small), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, stream_body, &pieces), 0);
     cr_assert_eq(run_on(RUN_WEAK, 2, 2, NULL, stream_body, &copies), 0);
 }
 

@@ -10,7 +10,7 @@
 
 #define PROCESSES 8
 #define THREADS 64             /* sending threads of a process */
-#define WORDS_MAX 60
+#define WORDS_MAX 100
 #define ROOM (8 * WORDS_MAX)
 #define RING 512
 #define PATIENCE INT64_C(2000000000)     /* ns: once somebody has stopped, time flies */
@@ -98,11 +98,6 @@ static int send(struct user *u, int thread, int i)
     size_t bytes = make(u, thread, i, words);
     int status = LOCO_ERR_AGAIN;
 
-    if (u->s->straight == LOCO_MAILBOX_COPY_ALL && bytes > RING / 2 - 16)
-        bytes = 8;
-    words[0] = (words[0] & ~UINT64_C(0xffff)) | bytes / 8;
-    for (size_t k = 1; k < bytes / 8; k++)
-        words[k] = word_of(words[0], (int)k);
     if (loci_sim_draw(3) == 0)
         status = send_tried(u, words, bytes);
     if (status == LOCO_ERR_AGAIN)
