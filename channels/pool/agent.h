@@ -23,6 +23,7 @@
 #include "net.h"
 #include "pool.h"
 #include "store/store_life.h"
+#include "streams/mailbox.h"
 #include "threads/errand.h"
 
 #define LOCI_AGENT_PLACES 64
@@ -38,9 +39,10 @@ struct loci_seat {
     int peer;                           /* of which the seat is a holder, unless vacant */
 };
 
-struct loci_kept {                      /* a store */
+struct loci_kept {
     struct loci_kept *next;
-    loco_store_t *store;
+    loco_store_t *store;                /* this, */
+    loco_mailbox_t *box;                /* or this */
     char name[LOCI_CATALOG_NAME];
     uint64_t bytes;                     /* of all its memory */
     uint64_t *users;                    /* once it is removed, by place: who may use it still; 0:

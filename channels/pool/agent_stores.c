@@ -38,13 +38,18 @@ static struct loci_kept *find(struct loco_agent *a, const char *name)
 /* ---- making ---- */
 
 /* Of all its regions. */
-static uint64_t bytes_of(const loco_store_t *s)
+static uint64_t bytes_of(const struct loci_endpoint *ep)
 {
     uint64_t all = 0;
 
-    for (int i = 0; i < s->ep->spec.nregions; i++)
-        all += s->ep->spec.region[i].len;
+    for (int i = 0; i < ep->spec.nregions; i++)
+        all += ep->spec.region[i].len;
     return all;
+}
+
+static const struct loci_endpoint *endpoint_of(const struct loci_kept *k)
+{
+    return k->store != NULL ? k->store->ep : k->box->ep;
 }
 
 /* What it will be, near enough: options with defaults put in. */
@@ -53,9 +58,11 @@ static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *
     struct loco_agent *a = job->agent;
     uint64_t more = o->bytes + 16 * o->objects, used = atomic_load(&a->bytes);
 
+    if (job->request.kind == LOCI_KEPT_MAILBOX)
+        more = ((uint64_t)a->places + 1) * (o->bytes + LOCI_MAIL_LINE);
     if (a->memory == 0 || (more <= a->memory && used <= a->memory - more))
         return false;
-    (void)refuse(job, LOCO_ERR_NO_MEMORY, "the store takes %llu bytes, and of the %llu that the "
+    (void)refuse(job, LOCO_ERR_NO_MEMORY, "it takes %llu bytes, and of the %llu that the "
                  "pool's agent was given (its option --memory) %llu are in use",
                  (unsigned long long)more, (unsigned long long)a->memory,
                  (unsigned long long)used);
@@ -67,11 +74,12 @@ static void describe(const struct loco_agent *a, const struct loci_kept *k,
                      const loco_store_options_t *o, struct loci_record *record)
 {
     *record = (struct loci_record){
-        .members = (uint64_t)a->places + 1, .domain = k->store->ep->domain, .bytes = o->bytes,
+        .members = (uint64_t)a->places + 1, .domain = endpoint_of(k)->domain, .bytes = o->bytes,
         .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
+        .kind = k->store != NULL ? LOCI_KEPT_STORE : LOCI_KEPT_MAILBOX,
     };
     memcpy(record->name, k->name, sizeof record->name);
-    loci_hosted_keys(k->store->ep, record->key);
+    loci_hosted_keys(endpoint_of(k), record->key);
 }
 
 /* Of words that processes of other machines change, too. */
@@ -81,22 +89,41 @@ static enum loci_domain domain_of(const struct loco_agent *a)
            : a->rt->ops->owner_atomics ? LOCI_DOMAIN_OWNER : LOCI_DOMAIN_NIC;
 }
 
-static int make_kept(struct loco_agent *a, const char *name, const loco_store_options_t *o,
-                     struct loci_kept *k)
+static int make_kept(struct loco_agent *a, enum loci_kept_kind kind, const char *name,
+                     const loco_store_options_t *o, struct loci_kept *k)
 {
+    const loco_mailbox_options_t box = { .ring_bytes = o->bytes, .straight = o->bytes };
     struct loco_group group;
     int status = loci_pool_group(a->rt, LOCI_SELF, a->places, -1, &group);
 
     if (status != LOCO_OK)
         return status;
     snprintf(k->name, sizeof k->name, "%s", name);
-    status = loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, domain_of(a),
-                             &k->store);
+    status = kind == LOCI_KEPT_MAILBOX
+             ? loci_mailbox_make(a->rt, LOCI_MAILBOX_HOST, NULL, name, &group, -1, &box,
+                                 domain_of(a), &k->box)
+             : loci_store_make(a->rt, LOCI_STORE_HOST, NULL, name, &group, o, domain_of(a),
+                               &k->store);
     free(group.peer);
     if (status != LOCO_OK)
         return status;
-    k->bytes = bytes_of(k->store);
+    k->bytes = bytes_of(endpoint_of(k));
     return LOCO_OK;
+}
+
+/* With defaults put in. */
+static int complete(struct loci_agent_job *job, loco_store_options_t *o)
+{
+    loco_mailbox_options_t box = { .ring_bytes = o->bytes };
+    int status;
+
+    if (job->request.kind != LOCI_KEPT_MAILBOX)
+        return loci_store_complete(job->agent->rt, job->request.name, job->agent->places + 1, o,
+                                   o);
+    status = loci_mailbox_complete(job->agent->rt, "loco_mailbox_open", job->request.name, &box,
+                                   &box);
+    o->bytes = box.ring_bytes;
+    return status;
 }
 
 static int make(struct loci_agent_job *job)
@@ -110,7 +137,7 @@ static int make(struct loci_agent_job *job)
     struct loci_kept *k;
     int status;
 
-    status = loci_store_complete(a->rt, r->name, a->places + 1, &o, &o);
+    status = complete(job, &o);
     if (status != LOCO_OK)
         return refuse(job, status, "the options make no sense for a pool of %d places: bytes %llu, "
                       "objects %llu, roots %llu, threads %llu", a->places,
@@ -121,7 +148,7 @@ static int make(struct loci_agent_job *job)
     k = calloc(1, sizeof *k);
     if (k == NULL)
         return LOCO_ERR_NO_MEMORY;
-    status = make_kept(a, r->name, &o, k);
+    status = make_kept(a, (enum loci_kept_kind)r->kind, r->name, &o, k);
     if (status != LOCO_OK) {
         free(k);
         return refuse(job, status, "the agent cannot make it: %s; its log says more",
@@ -175,6 +202,7 @@ static void free_kept(struct loco_agent *a, struct loci_kept *k)
 {
     atomic_fetch_sub(&a->bytes, k->bytes);
     loco_store_destroy(k->store);
+    loco_mailbox_destroy(k->box);
     free(k->users);
     free(k);
 }
@@ -268,7 +296,9 @@ static bool left_step(struct loci_errand *errand)
     for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
         int status = LOCO_OK;
 
-        if (k->users == NULL) {
+        if (k->box != NULL) {
+            loci_mailbox_vacate(k->box, left->place + 1);
+        } else if (k->users == NULL) {
             tell_of_all(a, k->store);
             status = loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
         }

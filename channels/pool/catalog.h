@@ -19,6 +19,8 @@
 #include "names/endpoint.h"
 #include "published.h"
 
+enum loci_kept_kind { LOCI_KEPT_STORE, LOCI_KEPT_MAILBOX };
+
 #define LOCI_CATALOG_NAME 64          /* bytes of a store's name with its end */
 
 struct loci_record {
@@ -29,7 +31,8 @@ struct loci_record {
     uint64_t members;                   /* of its group: the agent and all places */
     uint64_t domain;                    /* of its words: enum loci_domain */
     uint64_t bytes, objects, roots, threads;    /* its options, with defaults put in */
-    uint64_t unused[5];
+    uint64_t kind;                      /* enum loci_kept_kind; of a mailbox bytes is ring_bytes */
+    uint64_t unused[4];
     char name[LOCI_CATALOG_NAME];
     struct loci_memkey key[LOCI_REGIONS_MAX];
 };

@@ -22,8 +22,8 @@
 enum loci_pool_ask {
     LOCI_POOL_HELLO = 1,        /* by which fabric does it move data? */
     LOCI_POOL_ENTER,            /* a place, for the process of `address` */
-    LOCI_POOL_MAKE,             /* a store, unless it is there */
-    LOCI_POOL_REMOVE,           /* a store */
+    LOCI_POOL_MAKE,             /* a store or a mailbox, unless it is there */
+    LOCI_POOL_REMOVE,           /* the same */
     LOCI_POOL_LEAVE,            /* the process leaves its place; there is no answer */
     LOCI_POOL_STATUS,           /* statistics */
     LOCI_POOL_STOP,             /* the agent is to end */
@@ -33,7 +33,8 @@ enum loci_pool_ask {
 
 struct loci_pool_request {
     uint32_t magic, version;
-    uint32_t ask, unused;
+    uint32_t ask;
+    uint32_t kind;              /* what is made: enum loci_kept_kind */
     uint64_t bytes, objects, roots, threads;
     char name[64];
     struct loci_address address;

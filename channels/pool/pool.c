@@ -18,6 +18,7 @@
 #include "observe/mistake.h"
 #include "pool.h"
 #include "store/store_life.h"
+#include "streams/mailbox.h"
 #include "wait.h"
 
 #define MAKING INT64_C(10000000000)     /* ns; as long as others make it and remove it */
@@ -41,7 +42,8 @@ struct host {
 struct opened {
     struct opened *next;
     loco_pool_t *pool;
-    loco_store_t *store;
+    loco_store_t *store;                /* this, */
+    loco_mailbox_t *box;                /* or this */
     char name[LOCI_CATALOG_NAME];
 };
 
@@ -235,10 +237,15 @@ void loco_pool_close(loco_pool_t *pool)
     if (pool == NULL)
         return;
     if (pool->opened != NULL)
-        LOCI_LOG(pool->rt, LOCO_LOG_WARN, "pool %s is closed with store %s open, which is valid no "
-                 "more", pool->name, pool->opened->name);
-    while (pool->opened != NULL)
-        loco_store_destroy(pool->opened->store);
+        LOCI_LOG(pool->rt, LOCO_LOG_WARN, "pool %s is closed with %s %s open, which is valid no "
+                 "more", pool->name, pool->opened->store != NULL ? "store" : "mailbox",
+                 pool->opened->name);
+    while (pool->opened != NULL) {
+        if (pool->opened->store != NULL)
+            loco_store_destroy(pool->opened->store);
+        else
+            loco_mailbox_destroy(pool->opened->box);
+    }
     while ((h = pool->far) != NULL) {
         pool->far = h->next;
         leave(pool, h);
@@ -390,10 +397,19 @@ static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, con
 
 /* ---- questions ---- */
 
+/* What is to be opened. */
+struct wanted {
+    const char *call;
+    enum loci_kept_kind kind;
+    const loco_store_options_t *options;        /* NULL: only if it is there */
+    bool receives;                              /* from a mailbox */
+};
+
 static int ask(loco_pool_t *pool, struct host *h, const char *call, enum loci_pool_ask what,
-               const char *name, const loco_store_options_t *options)
+               const char *name, const struct wanted *w)
 {
-    struct loci_pool_request request = { .ask = what };
+    const loco_store_options_t *options = w == NULL ? NULL : w->options;
+    struct loci_pool_request request = { .ask = what, .kind = w == NULL ? 0 : w->kind };
     struct patience while_there = { .rt = pool->rt, .peer = h->peer };
     struct loci_pool_reply reply;
     int status;
@@ -415,46 +431,50 @@ static int ask(loco_pool_t *pool, struct host *h, const char *call, enum loci_po
     return status == LOCO_OK ? reply.status : status;
 }
 
-static int differs(const loco_pool_t *pool, const char *name, const char *what, uint64_t asked,
-                   uint64_t is)
+static int differs(const loco_pool_t *pool, const struct wanted *w, const char *name,
+                   const char *what, uint64_t asked, uint64_t is)
 {
     return asked == 0 || asked == is ? LOCO_OK
-           : loci_mistake(pool->rt, LOCO_ERR_MISMATCH, "loco_store_open", name,
+           : loci_mistake(pool->rt, LOCO_ERR_MISMATCH, w->call, name,
                           "it is there and was made with %s %llu, not %llu", what,
                           (unsigned long long)is, (unsigned long long)asked);
 }
 
 /* The agent rounds nothing, so what was asked for is what is there. */
-static int check_options(const loco_pool_t *pool, const char *name,
-                         const loco_store_options_t *o, const struct loci_record *record)
+static int check_options(const loco_pool_t *pool, const struct wanted *w, const char *name,
+                         const struct loci_record *record)
 {
+    const loco_store_options_t *o = w->options;
     int status;
 
+    if (record->kind != w->kind)
+        return loci_mistake(pool->rt, LOCO_ERR_MISMATCH, w->call, name, "it is there and is a %s",
+                            record->kind == LOCI_KEPT_STORE ? "store" : "mailbox");
     if (o == NULL)
         return LOCO_OK;
-    status = differs(pool, name, "bytes", o->bytes, record->bytes);
+    status = differs(pool, w, name, "bytes", o->bytes, record->bytes);
     if (status == LOCO_OK)
-        status = differs(pool, name, "objects", o->objects, record->objects);
+        status = differs(pool, w, name, "objects", o->objects, record->objects);
     if (status == LOCO_OK)
-        status = differs(pool, name, "roots", o->roots, record->roots);
+        status = differs(pool, w, name, "roots", o->roots, record->roots);
     return status != LOCO_OK ? status
-           : differs(pool, name, "threads", (uint64_t)o->threads, record->threads);
+           : differs(pool, w, name, "threads", (uint64_t)o->threads, record->threads);
 }
 
 /* What the directory says here may be old. What the store's own agent has is right: its table's
  * version of the record, and where that has changed, what it has by that name. */
-static int confirm(loco_pool_t *pool, const char *name, struct loci_record *record,
-                   struct host **out)
+static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
+                   struct loci_record *record, struct host **out)
 {
     struct host *h = &pool->own;
     int status = LOCO_OK, current = 1;
 
     if (record->lost != 0)
-        return loci_mistake(pool->rt, LOCO_ERR_PEER_DEAD, "loco_store_open", name,
+        return loci_mistake(pool->rt, LOCO_ERR_PEER_DEAD, w->call, name,
                             "it is kept by an agent that is out of reach: loco-agent status says "
                             "which");
     if (record->host != pool->own.identity)
-        status = find_host(pool, "loco_store_open", record->host, NULL, &h);
+        status = find_host(pool, w->call, record->host, NULL, &h);
     if (status == LOCO_OK)
         current = loci_catalog_is_current(pool->rt, &h->table, record);
     if (status == LOCO_OK && current == 0)
@@ -465,37 +485,37 @@ static int confirm(loco_pool_t *pool, const char *name, struct loci_record *reco
 }
 
 /* Where programs of this machine find it, and how it is. */
-static int look_up(loco_pool_t *pool, const char *name, struct loci_record *record,
-                   struct host **h)
+static int look_up(loco_pool_t *pool, const struct wanted *w, const char *name,
+                   struct loci_record *record, struct host **h)
 {
     int status = loci_catalog_find(pool->rt, &pool->own.table, name, record);
 
-    return status == LOCO_OK ? confirm(pool, name, record, h) : status;
+    return status == LOCO_OK ? confirm(pool, w, name, record, h) : status;
 }
 
 /* Of the agent that was asked: the directory here hears of it later. */
-static int look_up_there(loco_pool_t *pool, const char *name, struct loci_record *record,
-                         struct host **h)
+static int look_up_there(loco_pool_t *pool, const struct wanted *w, const char *name,
+                         struct loci_record *record, struct host **h)
 {
     int status = loci_catalog_find(pool->rt, &(*h)->table, name, record);
 
     return status == LOCO_OK && record->host != (*h)->identity
-           ? look_up(pool, name, record, h) : status;
+           ? look_up(pool, w, name, record, h) : status;
 }
 
 /* An agent says that it is there when another makes it, or has just removed it: look again. */
-static int make(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
+static int make(loco_pool_t *pool, const struct wanted *w, const char *name,
                 struct loci_record *record, struct host **out)
 {
     int64_t until = loci_now(pool->rt) + MAKING;
     struct host *maker;
-    int status = find_host(pool, "loco_store_open", 0, options->host, &maker);
+    int status = find_host(pool, w->call, 0, w->options->host, &maker);
 
     while (status == LOCO_OK) {
-        status = ask(pool, maker, "loco_store_open", LOCI_POOL_MAKE, name, options);
+        status = ask(pool, maker, w->call, LOCI_POOL_MAKE, name, w);
         *out = maker;
         if (status == LOCO_OK)
-            status = look_up_there(pool, name, record, out);
+            status = look_up_there(pool, w, name, record, out);
         if (status != LOCO_ERR_AGAIN && status != LOCO_ERR_NOT_FOUND)
             return status;
         if (loci_now(pool->rt) > until)
@@ -506,19 +526,19 @@ static int make(loco_pool_t *pool, const char *name, const loco_store_options_t 
     return status;
 }
 
-/* The record of a store, which an agent makes if it is not there. */
-static int find(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
+/* The record of what is wanted, which an agent makes if it is not there. */
+static int find(loco_pool_t *pool, const struct wanted *w, const char *name,
                 struct loci_record *record, struct host **h)
 {
-    int status = look_up(pool, name, record, h);
+    int status = look_up(pool, w, name, record, h);
 
     if (status != LOCO_ERR_NOT_FOUND)
         return status;
-    if (options == NULL)
-        return loci_mistake(pool->rt, LOCO_ERR_NOT_FOUND, "loco_store_open", name,
-                            "there is no such store in pool %s; options say how to make one",
-                            pool->name);
-    return make(pool, name, options, record, h);
+    if (w->options == NULL)
+        return loci_mistake(pool->rt, LOCO_ERR_NOT_FOUND, w->call, name,
+                            "there is no such %s in pool %s; options say how to make one",
+                            w->kind == LOCI_KEPT_STORE ? "store" : "mailbox", pool->name);
+    return make(pool, w, name, record, h);
 }
 
 static loco_store_options_t options_of(const struct loci_record *record)
@@ -541,11 +561,54 @@ int loci_pool_group(loco_runtime_t *rt, int agent, int places, int place,
     return LOCO_OK;
 }
 
-static int use(loco_pool_t *pool, const struct host *h, const char *name,
-               const struct loci_record *record, loco_store_t **store)
+static int use_store(loco_pool_t *pool, const struct loco_group *group, const char *name,
+                     const struct loci_record *record, struct opened *o)
 {
     const int agent = 0;
-    loco_store_options_t o = options_of(record);
+    loco_store_options_t options = options_of(record);
+    int status;
+
+    options.hosts = &agent;
+    options.nhosts = 1;
+    status = loci_store_make(pool->rt, LOCI_STORE_USE, NULL, name, group, &options,
+                             (enum loci_domain)record->domain, &o->store);
+    if (status != LOCO_OK)
+        return status;
+    status = loci_hosted_import(o->store->ep, 0, record->key);
+    if (status != LOCO_OK) {
+        loco_store_destroy(o->store);
+        return status;
+    }
+    o->store->gone = forget;
+    o->store->gone_ctx = o;
+    return LOCO_OK;
+}
+
+static int use_mailbox(loco_pool_t *pool, const struct loco_group *group, const char *name,
+                       const struct loci_record *record, bool receives, struct opened *o)
+{
+    const loco_mailbox_options_t options = { .ring_bytes = record->bytes,
+                                             .straight = record->bytes };
+    int status = loci_mailbox_make(pool->rt, LOCI_MAILBOX_USE, NULL, name, group, -1, &options,
+                                   (enum loci_domain)record->domain, &o->box);
+
+    if (status != LOCO_OK)
+        return status;
+    status = loci_hosted_import(o->box->ep, 0, record->key);
+    if (status == LOCO_OK)
+        status = loci_mailbox_start(o->box, receives);
+    if (status != LOCO_OK) {
+        loco_mailbox_destroy(o->box);
+        return status;
+    }
+    o->box->gone = forget;
+    o->box->gone_ctx = o;
+    return LOCO_OK;
+}
+
+static int use(loco_pool_t *pool, const struct wanted *w, const struct host *h, const char *name,
+               const struct loci_record *record, struct opened *o)
+{
     struct loco_group group;
     int status = record->members == (uint64_t)h->places + 1
                  ? loci_pool_group(pool->rt, h->peer, h->places, h->place, &group)
@@ -553,34 +616,25 @@ static int use(loco_pool_t *pool, const struct host *h, const char *name,
 
     if (status != LOCO_OK)
         return status;
-    o.hosts = &agent;
-    o.nhosts = 1;
-    status = loci_store_make(pool->rt, LOCI_STORE_USE, NULL, name, &group, &o,
-                             (enum loci_domain)record->domain, store);
+    status = w->kind == LOCI_KEPT_STORE
+             ? use_store(pool, &group, name, record, o)
+             : use_mailbox(pool, &group, name, record, w->receives, o);
     free(group.peer);
-    if (status != LOCO_OK)
-        return status;
-    status = loci_hosted_import((*store)->ep, 0, record->key);
-    if (status != LOCO_OK)
-        loco_store_destroy(*store);
     return status;
 }
 
-int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
-                    loco_store_t **store)
+static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name,
+                     struct opened **out)
 {
     struct loci_record record;
     struct opened *o;
     struct host *h;
-    int status;
+    int status = loci_catalog_check_name(pool->rt, w->call, name);
 
-    if (pool == NULL || store == NULL)
-        return loci_null_arg(NULL, "loco_store_open", name, pool == NULL ? "pool" : "store");
-    status = loci_catalog_check_name(pool->rt, "loco_store_open", name);
     if (status == LOCO_OK)
-        status = find(pool, name, options, &record, &h);
+        status = find(pool, w, name, &record, &h);
     if (status == LOCO_OK)
-        status = check_options(pool, name, options, &record);
+        status = check_options(pool, w, name, &record);
     if (status != LOCO_OK)
         return status;
     o = calloc(1, sizeof *o);
@@ -590,19 +644,54 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
     snprintf(o->name, sizeof o->name, "%s", name);
     pthread_mutex_lock(&pool->lock);
     status = is_open(pool, name)
-             ? loci_mistake(pool->rt, LOCO_ERR_NAME, "loco_store_open", name,
+             ? loci_mistake(pool->rt, LOCO_ERR_NAME, w->call, name,
                             "this process has it open already")
-             : use(pool, h, name, &record, &o->store);
+             : use(pool, w, h, name, &record, o);
     if (status == LOCO_OK) {
-        o->store->gone = forget;
-        o->store->gone_ctx = o;
         o->next = pool->opened;
         pool->opened = o;
-        *store = o->store;
     }
     pthread_mutex_unlock(&pool->lock);
     if (status != LOCO_OK)
         free(o);
+    *out = o;
+    return status;
+}
+
+int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
+                    loco_store_t **store)
+{
+    const struct wanted w = { .call = "loco_store_open", .kind = LOCI_KEPT_STORE,
+                              .options = options };
+    struct opened *o;
+    int status;
+
+    if (pool == NULL || store == NULL)
+        return loci_null_arg(NULL, w.call, name, pool == NULL ? "pool" : "store");
+    status = open_kept(pool, &w, name, &o);
+    if (status == LOCO_OK)
+        *store = o->store;
+    return status;
+}
+
+int loco_mailbox_open(loco_pool_t *pool, const char *name, const loco_mailbox_options_t *options,
+                      int flags, loco_mailbox_t **box)
+{
+    const loco_store_options_t as_made = { .bytes = options == NULL ? 0 : options->ring_bytes,
+                                           .host = options == NULL ? NULL : options->host };
+    const struct wanted w = { .call = "loco_mailbox_open", .kind = LOCI_KEPT_MAILBOX,
+                              .options = options == NULL ? NULL : &as_made,
+                              .receives = (flags & LOCO_MAILBOX_RECEIVE) != 0 };
+    struct opened *o;
+    int status;
+
+    if (pool == NULL || box == NULL)
+        return loci_null_arg(NULL, w.call, name, pool == NULL ? "pool" : "box");
+    if ((flags & ~LOCO_MAILBOX_RECEIVE) != 0)
+        return loci_bad_arg(pool->rt, w.call, name, "flags", flags, "LOCO_MAILBOX_RECEIVE or 0");
+    status = open_kept(pool, &w, name, &o);
+    if (status == LOCO_OK)
+        *box = o->box;
     return status;
 }
 
@@ -632,6 +721,8 @@ int loco_pool_list(loco_pool_t *pool, loco_pool_visit_fn *visit, void *ctx)
             continue;
         if (status != LOCO_OK)
             return status;
+        if (record.kind != LOCI_KEPT_STORE)
+            continue;
         o = options_of(&record);
         status = visit(ctx, record.name, &o);
         if (status != 0)

@@ -55,6 +55,11 @@ extern "C" {
  * memory is not there or not readable; the message is lost, and the log says whose it was.
  * LOCO_ERR_PROTOCOL: something has written astray into the mailbox's memory; the log says where.
  *
+ * In a pool (\ref pool) a mailbox is found by its name, and an agent has its memory: senders come
+ * and go, and so may the receiver, which has to run on that agent's machine; nobody's death is told
+ * to the others. There long messages are sent in pieces, and one of which a receiver has taken some
+ * is lost when that leaves; who waits looks at intervals of up to a millisecond.
+ *
  * Source: the messages of KRCore (USENIX ATC 2022), which copies the short ones and has the
  * receiver read the long ones; the rings, one for each sender, are our own.
  * @{ */
@@ -68,7 +73,10 @@ typedef struct loco_mailbox_options {
     size_t ring_bytes;      /**< that a sender may have in the mailbox: a power of two from 512 to
                                  1 GiB; 0: 64 KiB */
     size_t straight;        /**< bytes from which on a message is long; 0: more than ring_bytes / 2
-                                 - 16, which is long in any case, for it cannot be copied */
+                                 - 16, which is long in any case, for it cannot be copied. Not
+                                 looked at in a pool */
+    const char *host;       /**< in a pool (loco_mailbox_open): name of the machine whose agent is to
+                                 keep it; NULL: this one's */
 } loco_mailbox_options_t;
 
 /** Make a mailbox, which member `receiver` (a rank) receives from. All members of `group`, at least

@@ -2,6 +2,7 @@
 #ifndef LOCO_POOL_H
 #define LOCO_POOL_H
 
+#include <loco/mailbox.h>
 #include <loco/store.h>
 
 #ifdef __cplusplus
@@ -39,7 +40,7 @@ extern "C" {
  * | loco_runtime_attach  | yes        | a question to the agent | |
  * | loco_pool_open       | yes        | a question to the agent | this process has a place |
  * | loco_pool_close      | with nothing of the pool | no        | its place is for others |
- * | loco_store_open      | yes        | where it is made: a question | it is there, for all |
+ * | loco_store_open, loco_mailbox_open | yes | where it is made: a question | it is there, for all |
  * | loco_pool_remove     | yes        | a question to the agent | no program finds it any more |
  * | loco_pool_list, _alive, _places | yes | no                  | |
  *
@@ -103,7 +104,18 @@ int loco_pool_place(const loco_pool_t *pool);
 int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
                     loco_store_t **store);
 
-/** Remove a store and all that is in it. Who has it open goes on with what was there; its memory is
+/** As a flag of loco_mailbox_open: this process receives. */
+#define LOCO_MAILBOX_RECEIVE 1
+
+/** Use the mailbox of that name (\ref mailbox), and make it if it is not there: as loco_store_open.
+ * `flags`: LOCO_MAILBOX_RECEIVE for the process that receives, one at a time, which has to run on the
+ * machine of the agent that keeps it; 0 to send. Close it by loco_mailbox_destroy: messages in it
+ * stay, for who receives next. Errors: those of loco_store_open, LOCO_ERR_STATE (another process
+ * receives), LOCO_ERR_UNSUPPORTED (who receives is on another machine). */
+int loco_mailbox_open(loco_pool_t *pool, const char *name, const loco_mailbox_options_t *options,
+                      int flags, loco_mailbox_t **box);
+
+/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was there; its memory is
  * given back when all processes have left that were in the pool at the time. One whose agent is out
  * of reach is forgotten, and its name is free; when the agent is back, so is the store. Errors:
  * LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */

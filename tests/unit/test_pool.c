@@ -358,3 +358,106 @@ Test(pool, nonsense_is_refused)
     leave(&c);
     close_agent(&p);
 }
+
+/* ---- mailboxes ---- */
+
+static const loco_mailbox_options_t letters = { .ring_bytes = 1024 };
+
+static void receive(loco_mailbox_t *box, const char *expected, size_t bytes)
+{
+    char buffer[4096];
+    size_t n = 0;
+
+    cr_assert_eq(loco_mailbox_receive(box, RUN_PATIENCE, buffer, sizeof buffer, NULL, &n),
+                 LOCO_OK);
+    cr_assert_eq(n, bytes);
+    cr_assert_eq(memcmp(buffer, expected, bytes), 0);
+}
+
+Test(pool, mailbox_outlives_who_sends_and_who_receives)
+{
+    static char pieces[3000];
+    struct client a, b;
+    loco_mailbox_t *to, *from, *other;
+    struct pool p;
+
+    memset(pieces, 'x', sizeof pieces);
+    open_agent(&p, 2, 0);
+    come(&a);
+    come(&b);
+    cr_assert_eq(loco_mailbox_open(a.pool, "letters", NULL, 0, &to), LOCO_ERR_NOT_FOUND);
+    cr_assert_eq(loco_mailbox_open(a.pool, "letters", &letters, 0, &to), LOCO_OK);
+    cr_assert_eq(loco_mailbox_open(a.pool, "letters", &letters, 0, &other), LOCO_ERR_NAME);
+    cr_assert_eq(loco_mailbox_send(to, "one", 4), LOCO_OK);
+    cr_assert_eq(loco_mailbox_send(to, "two", 4), LOCO_OK);
+    cr_assert_eq(loco_mailbox_try_send(to, pieces, 1000), LOCO_ERR_RANGE);
+    loco_mailbox_destroy(to);
+    leave(&a);
+    AWAIT(&p, leaving, 0);
+    /* Who sent has gone, and another one has its place. */
+    come(&a);
+    cr_assert_eq(loco_mailbox_open(a.pool, "letters", NULL, 0, &to), LOCO_OK);
+    cr_assert_eq(loco_mailbox_send(to, "three", 6), LOCO_OK);
+    cr_assert_eq(loco_mailbox_open(b.pool, "letters", NULL, LOCO_MAILBOX_RECEIVE, &from),
+                 LOCO_OK);
+    receive(from, "one", 4);
+    loco_mailbox_destroy(from);
+    /* The receiver goes, and comes again. */
+    cr_assert_eq(loco_mailbox_open(b.pool, "letters", NULL, LOCO_MAILBOX_RECEIVE, &from),
+                 LOCO_OK);
+    receive(from, "two", 4);
+    receive(from, "three", 6);
+    cr_assert_eq(loco_mailbox_try_receive(from, NULL, 0, NULL, NULL), LOCO_ERR_AGAIN);
+    cr_assert_eq(loco_mailbox_receive(to, 0, pieces, sizeof pieces, NULL, NULL),
+                 LOCO_ERR_STATE);
+    /* Nobody takes anything, so there is no room for all pieces. */
+    cr_assert_eq(loco_mailbox_send_timed(to, 1000000, pieces, sizeof pieces), LOCO_ERR_TIMEOUT);
+    cr_assert_eq(loco_mailbox_try_receive(from, pieces, sizeof pieces, NULL, NULL),
+                 LOCO_ERR_AGAIN);
+    cr_assert_eq(loco_mailbox_send(to, "four", 5), LOCO_OK);
+    receive(from, "four", 5);
+    loco_mailbox_destroy(from);
+    loco_mailbox_destroy(to);
+    leave(&b);
+    leave(&a);
+    close_agent(&p);
+}
+
+Test(pool, mailbox_has_one_receiver)
+{
+    struct client a, b;
+    loco_mailbox_t *first, *second;
+    loco_store_t *store;
+    struct pool p;
+
+    open_agent(&p, 2, 8 * MIB);
+    come(&a);
+    come(&b);
+    cr_assert_eq(loco_mailbox_open(a.pool, "box", &letters, LOCO_MAILBOX_RECEIVE, &first),
+                 LOCO_OK);
+    cr_assert_eq(loco_mailbox_open(b.pool, "box", &letters, LOCO_MAILBOX_RECEIVE, &second),
+                 LOCO_ERR_STATE);
+    cr_assert_eq(loco_mailbox_open(b.pool, "box", &letters, 2, &second), LOCO_ERR_ARG);
+    cr_assert_eq(loco_mailbox_open(b.pool, "box",
+                                   &(loco_mailbox_options_t){ .ring_bytes = 2048 }, 0, &second),
+                 LOCO_ERR_MISMATCH);
+    cr_assert_eq(loco_mailbox_open(b.pool, "odd",
+                                   &(loco_mailbox_options_t){ .ring_bytes = 1000 }, 0, &second),
+                 LOCO_ERR_ARG);
+    cr_assert_eq(loco_mailbox_open(b.pool, "large",
+                                   &(loco_mailbox_options_t){ .ring_bytes = 8 * MIB }, 0,
+                                   &second), LOCO_ERR_NO_MEMORY);
+    cr_assert_eq(loco_store_open(b.pool, "box", &small, &store), LOCO_ERR_MISMATCH);
+    cr_assert_eq(loco_store_open(b.pool, "store", &small, &store), LOCO_OK);
+    loco_store_destroy(store);
+    cr_assert_eq(loco_mailbox_open(b.pool, "store", NULL, 0, &second), LOCO_ERR_MISMATCH);
+    /* It is closed with the pool, and given away by the agent. */
+    leave(&a);
+    AWAIT(&p, leaving, 0);
+    cr_assert_eq(loco_mailbox_open(b.pool, "box", NULL, LOCO_MAILBOX_RECEIVE, &second), LOCO_OK);
+    loco_mailbox_destroy(second);
+    cr_assert_eq(loco_pool_remove(b.pool, "box"), LOCO_OK);
+    cr_assert_eq(loco_mailbox_open(b.pool, "box", NULL, 0, &second), LOCO_ERR_NOT_FOUND);
+    leave(&b);
+    close_agent(&p);
+}
