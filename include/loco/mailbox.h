@@ -75,8 +75,8 @@ typedef struct loco_mailbox_options {
     size_t straight;        /**< bytes from which on a message is long; 0: more than ring_bytes / 2
                                  - 16, which is long in any case, for it cannot be copied. Not
                                  looked at in a pool */
-    const char *host;       /**< in a pool (loco_mailbox_open): name of the machine whose agent is to
-                                 keep it; NULL: this one's */
+    const char *host;       /**< in a pool (loco_mailbox_open): name of the machine whose agent is
+                                 to keep it; NULL: this one's */
 } loco_mailbox_options_t;
 
 /** Make a mailbox, which member `receiver` (a rank) receives from. All members of `group`, at least

@@ -108,12 +108,12 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 #define LOCO_MAILBOX_RECEIVE 1
 
 /** Use the mailbox of that name (\ref mailbox), and make it if it is not there: as loco_store_open.
- * `flags`: LOCO_MAILBOX_RECEIVE for the process that receives, one at a time, which has to run on the
- * machine of the agent that keeps it; 0 to send. Close it by loco_mailbox_destroy: messages in it
- * stay, for who receives next. Errors: those of loco_store_open, LOCO_ERR_STATE (another process
+ * `flags`: LOCO_MAILBOX_RECEIVE for the process that receives, one at a time, which has to run on
+ * the machine of the agent that keeps it; 0 to send. Close it by loco_mailbox_destroy: messages in
+ * it stay, for who receives next. Errors: those of loco_store_open, LOCO_ERR_STATE (another process
  * receives), LOCO_ERR_UNSUPPORTED (who receives is on another machine). */
-int loco_mailbox_open(loco_pool_t *pool, const char *name, const loco_mailbox_options_t *options,
-                      int flags, loco_mailbox_t **box);
+int loco_mailbox_open(loco_pool_t *pool, const char *name,
+                      const loco_mailbox_options_t *options, int flags, loco_mailbox_t **box);
 
 /** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was there; its memory is
  * given back when all processes have left that were in the pool at the time. One whose agent is out

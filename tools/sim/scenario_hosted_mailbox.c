@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* A hosted mailbox: process 0 keeps it, and the others come and go. Each comer takes a place that is
- * vacant, sends some messages, short and in pieces, and leaves, or stops somewhere in the middle;
- * most come into a place that somebody has had. On one node process 1 comes and receives, leaves and
- * comes again; else process 0 receives, for who receives has to have the memory mapped. Each message
- * is received once, whole, those of a visit in order; and all that a sender was told is sent, but
- * for what was in pieces when its receiver left. */
+/* A hosted mailbox: process 0 keeps it, and the others come and go. Each comer takes a place that
+ * is vacant, sends some messages, short and in pieces, and leaves, or stops somewhere in the
+ * middle; most come into a place that somebody has had. On one node process 1 comes and receives,
+ * leaves and comes again; else process 0 receives, for who receives has to have the memory mapped.
+ * Each message is received once, whole, those of a visit in order; and all that a sender was told
+ * is sent, but for what was in pieces when its receiver left. */
 
 #include "config.h"
 
