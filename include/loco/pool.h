@@ -40,7 +40,7 @@ extern "C" {
  * | loco_runtime_attach  | yes        | a question to the agent | |
  * | loco_pool_open       | yes        | a question to the agent | this process has a place |
  * | loco_pool_close      | with nothing of the pool | no        | its place is for others |
- * | loco_store_open, loco_mailbox_open | yes | where it is made: a question | it is there, for all |
+ * | loco_store_open, loco_mailbox_open | yes | where it is made: a question | it is there |
  * | loco_pool_remove     | yes        | a question to the agent | no program finds it any more |
  * | loco_pool_list, _alive, _places | yes | no                  | |
  *
@@ -115,10 +115,10 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 int loco_mailbox_open(loco_pool_t *pool, const char *name,
                       const loco_mailbox_options_t *options, int flags, loco_mailbox_t **box);
 
-/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was there; its memory is
- * given back when all processes have left that were in the pool at the time. One whose agent is out
- * of reach is forgotten, and its name is free; when the agent is back, so is the store. Errors:
- * LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
+/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was there;
+ * its memory is given back when all processes have left that were in the pool at the time. One
+ * whose agent is out of reach is forgotten, and its name is free; when the agent is back, so is the
+ * store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
 int loco_pool_remove(loco_pool_t *pool, const char *name);
 
 /** Called with a store's name and options. Returns 0 to go on. */
