@@ -115,10 +115,10 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 int loco_mailbox_open(loco_pool_t *pool, const char *name,
                       const loco_mailbox_options_t *options, int flags, loco_mailbox_t **box);
 
-/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was there;
- * its memory is given back when all processes have left that were in the pool at the time. One
- * whose agent is out of reach is forgotten, and its name is free; when the agent is back, so is the
- * store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
+/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was
+ * there; its memory is given back when all processes have left that were in the pool at the time.
+ * One whose agent is out of reach is forgotten, and its name is free; when the agent is back, so is
+ * the store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
 int loco_pool_remove(loco_pool_t *pool, const char *name);
 
 /** Called with a store's name and options. Returns 0 to go on. */
