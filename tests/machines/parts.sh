@@ -408,6 +408,22 @@ many_at_once() {
     echo "descriptors of the agent: $fds, then $(ls "/proc/$(pid_of 1)/fd" | wc -l)"
     [ $result -eq 0 ] && [ "$(ls "/proc/$(pid_of 1)/fd" | wc -l)" -le $((fds + 2)) ]
 }
+mailboxes() {
+    local k letters pid pids result=0
+    on 1 timeout 100 "$builddir/tests/machines/pools" letters p box 8 200 >"$pools/letters" &
+    letters=$!
+    until grep -q in "$pools/letters"; do sleep 0.05; kill -0 $letters || return; done
+    client 2 letters p box 1 1 && { echo 'two receive'; return 1; }
+    pids=
+    for k in $(seq 8); do
+        client $((k % 3 + 1)) mail p box 200 &
+        pids="$pids $!"
+    done
+    for pid in $pids; do wait "$pid" || result=1; done
+    wait $letters || result=1
+    cat "$pools/letters"
+    [ $result -eq 0 ] && client 1 mail p box 5 && client 2 mail p box 5 && client 1 letters p box 2 5
+}
 killed_clients() {
     local i k pids
     for i in $(seq "${KILLS-15}"); do
@@ -482,13 +498,14 @@ part_pools() {
     export LOCO_PEER_TIMEOUT=3s XDG_RUNTIME_DIR=/dev/shm/tmp pools
     pools=$(mktemp -d "$builddir/tests/machines/pools.XXXXXX")
     export -f client agent begin_agent says reaches is_empty two_meet third_joins other_secret by_name \
-        come_and_go many_at_once killed_clients killed_comers pid_of stopped_agent killed_agent cut_off_agent
+        come_and_go many_at_once mailboxes killed_clients killed_comers pid_of stopped_agent killed_agent cut_off_agent
     check_function 'agents of two machines meet, and share what they keep' 60 two_meet
     check_function 'a third joins later, and all find each other by one of them' 60 third_joins
     check_function 'an agent with another secret is refused, and both say so' 90 other_secret
     check_function 'what one machine puts into a store the others find by its name' 120 by_name
     check_function 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
     check_function 'many come at once while one stays, and no call fails' 120 many_at_once
+    check_function 'eight processes of three machines send to one' 120 mailboxes
     check_function 'clients of two machines are killed' 200 killed_clients
     check_function 'clients are killed while they come' 120 killed_comers
     check_function 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \

@@ -13,6 +13,9 @@
  *                                        one, and how many it could
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
+ *     pools mail POOL BOX N              sends N messages of mixed lengths to the mailbox
+ *     pools letters POOL BOX SENDERS N   receives the messages of so many senders, N each, which are
+ *                                        whole and in order; says "in" once it may
  *     pools remove POOL STORE */
 
 #include "config.h"
@@ -215,6 +218,74 @@ static int look(struct client *c, const char *store, uint64_t seconds)
     return status != LOCO_OK;
 }
 
+/* ---- mailboxes ---- */
+
+#define LETTER ((size_t)100 << 10)
+#define SENDERS 1024                    /* ranks of a pool, at most */
+
+/* A message is its number, and bytes that follow from it; every tenth is long. */
+static size_t make(uint64_t i, unsigned char *to)
+{
+    size_t bytes = i % 10 == 9 ? LETTER - (size_t)(i * 997 % 50000) : 8 + (size_t)(i * 31 % 500);
+
+    memcpy(to, &i, 8);
+    for (size_t k = 8; k < bytes; k++)
+        to[k] = (unsigned char)(i + k * 7);
+    return bytes;
+}
+
+static int mail(loco_mailbox_t *box, uint64_t n)
+{
+    static unsigned char letter[LETTER];
+
+    for (uint64_t i = 0; i < n; i++) {
+        int status = loco_mailbox_send_timed(box, SOON, letter, make(i, letter));
+
+        if (status != LOCO_OK)
+            return failed("send", status);
+    }
+    return 0;
+}
+
+static int letters(loco_mailbox_t *box, uint64_t senders, uint64_t n)
+{
+    static unsigned char letter[LETTER], expected[LETTER];
+    static uint64_t next[SENDERS + 1];
+
+    printf("in\n");
+    fflush(stdout);
+    for (uint64_t k = 0; k < senders * n; k++) {
+        size_t bytes;
+        uint64_t i;
+        int from, status = loco_mailbox_receive(box, 3 * SOON, letter, LETTER, &from, &bytes);
+
+        if (status != LOCO_OK)
+            return failed("receive", status);
+        memcpy(&i, letter, 8);
+        if (i != next[from] || make(i, expected) != bytes || memcmp(letter, expected, bytes) != 0) {
+            printf("message %llu of %d is wrong, or %llu was to come\n", (unsigned long long)i,
+                   from, (unsigned long long)next[from]);
+            return 1;
+        }
+        next[from] = (i + 1) % n;       /* another one may come into its place */
+    }
+    return 0;
+}
+
+static int use_mailbox(struct client *c, const char *name, uint64_t senders, uint64_t n)
+{
+    const loco_mailbox_options_t options = { .ring_bytes = 16384 };
+    loco_mailbox_t *box;
+    int result, status = loco_mailbox_open(c->pool, name, &options,
+                                           senders > 0 ? LOCO_MAILBOX_RECEIVE : 0, &box);
+
+    if (status != LOCO_OK)
+        return failed("opening", status);
+    result = senders > 0 ? letters(box, senders, n) : mail(box, n);
+    loco_mailbox_destroy(box);
+    return result;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 3 ? argv[1] : "";
@@ -232,6 +303,12 @@ int main(int argc, char **argv)
     if (strcmp(what, "remove") == 0) {
         status = loco_pool_remove(c.pool, argv[3]);
         result = status == LOCO_OK ? 0 : failed("removing", status);
+        leave(&c);
+        return result;
+    }
+    if (strcmp(what, "mail") == 0 || strcmp(what, "letters") == 0) {
+        result = strcmp(what, "mail") == 0 ? use_mailbox(&c, argv[3], 0, n)
+                 : use_mailbox(&c, argv[3], argc > 5 ? strtoull(argv[4], NULL, 10) : 1, n);
         leave(&c);
         return result;
     }
