@@ -346,6 +346,12 @@ static inline bool loci_peer_alive(const struct loco_runtime *rt, int index)
     return atomic_load_explicit(&rt->peers[index]->state, memory_order_acquire)
            == LOCI_PEER_ALIVE;
 }
+/* Whether nothing of one that has gone arrives here any more. */
+static inline bool loci_peer_is_silent(const struct loco_runtime *rt, int index)
+{
+    /* Pairs with the exchange in loci_peer_silent(). */
+    return atomic_load_explicit(&loci_peer(rt, index)->silent, memory_order_acquire);
+}
 
 /* forget.c: whose places in the table are kept for how long. A holder keeps the place: the index
  * leads to the same process until it lets go. A user is a holder who also needs what the fabric has

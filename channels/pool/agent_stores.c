@@ -297,7 +297,7 @@ static bool left_step(struct loci_errand *errand)
         int status = LOCO_OK;
 
         if (k->box != NULL) {
-            loci_mailbox_vacate(k->box, left->place + 1);
+            status = loci_mailbox_vacate(k->box, left->place + 1, left->peer);
         } else if (k->users == NULL) {
             tell_of_all(a, k->store);
             status = loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);

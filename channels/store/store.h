@@ -286,13 +286,6 @@ static inline bool loci_rank_is_dead(const struct loco_store *s, int rank)
            && !loci_peer_alive(s->rt, s->ep->group.peer[rank]);
 }
 
-/* Whether nothing of a process that has died arrives here any more. Acquire: pairs with the
- * exchange in loci_peer_silent(). */
-static inline bool loci_is_silent(const struct loco_store *s, int peer)
-{
-    return atomic_load_explicit(&loci_peer(s->rt, peer)->silent, memory_order_acquire);
-}
-
 /* Where a host has died its memory cannot be reached any more, unless all members have mapped it.
  * If only some had, they would decide what others cannot see. Of a hosted store nobody knows who
  * they are. */

@@ -117,7 +117,8 @@ static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
  * leaves. */
 static bool is_over(const struct loco_store *s, int peer)
 {
-    return !s->sums || loci_peer_alive(s->rt, peer) || loci_is_silent(s, peer);
+    return !s->sums || loci_peer_alive(s->rt, peer) 
+           || loci_peer_is_silent(s->rt, peer);
 }
 
 int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned)

@@ -79,7 +79,7 @@ static int is_silent(void *arg)
         int status = LOCO_OK;
 
         if (loci_rank_is_dead(s, rank) && s->hosted)    /* the host itself is who scavenges */
-            gone = loci_is_silent(s, s->ep->group.peer[rank]);
+            gone = loci_peer_is_silent(s->rt, s->ep->group.peer[rank]);
         else if (loci_rank_is_dead(s, rank) && rank != s->host[a->host])
             status = loci_read64(s->rt, loci_store_mem(s, a->host, LOCI_STORE_HEAD),
                                  loci_gone_at(s, s->ep->group.size, rank), &gone, NULL);

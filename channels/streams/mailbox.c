@@ -205,9 +205,20 @@ int loci_mailbox_start(loco_mailbox_t *box, bool receives)
     return receives ? begin_to_receive(box) : LOCO_OK;
 }
 
-void loci_mailbox_vacate(loco_mailbox_t *box, int rank)
+static void end_receiving(const struct loco_mailbox *box, int rank)
 {
     loci_cpu_compare_swap(receiver_word(box), (uint64_t)rank + 1, 0);
+}
+
+/* What one on another machine that has died wrote last must not come into what the next one has
+ * written. */
+int loci_mailbox_vacate(loco_mailbox_t *box, int rank, int peer)
+{
+    if (box->ep->domain != LOCI_DOMAIN_CPU && !loci_peer_alive(box->rt, peer)
+        && !loci_peer_is_silent(box->rt, peer))
+        return LOCO_ERR_AGAIN;
+    end_receiving(box, rank);
+    return LOCO_OK;
 }
 
 /* ---- the end ---- */
@@ -217,7 +228,7 @@ void loco_mailbox_destroy(loco_mailbox_t *box)
     if (box == NULL)
         return;
     if (box->hosted && box->receiver == box->rank)
-        loci_mailbox_vacate(box, box->rank);
+        end_receiving(box, box->rank);
     loci_endpoint_destroy(box->ep);
     for (int rank = 0; rank < box->size; rank++)
         free(box->pieces[rank].bytes);

@@ -140,7 +140,8 @@ int loci_mailbox_make(loco_runtime_t *rt, enum loci_mailbox_way way, const char 
 /* A user's: go on where who had its rank has stopped. LOCO_ERR_STATE: another one receives;
  * LOCO_ERR_UNSUPPORTED: who receives has to have the memory mapped. The log says so. */
 int loci_mailbox_start(loco_mailbox_t *box, bool receives);
-/* At the host: the process of that rank has gone. */
-void loci_mailbox_vacate(loco_mailbox_t *box, int rank);
+/* At the host: the process of that rank, which is this peer, has gone. LOCO_OK: another may come to
+ * the rank. LOCO_ERR_AGAIN: not yet. */
+int loci_mailbox_vacate(loco_mailbox_t *box, int rank, int peer);
 
 #endif

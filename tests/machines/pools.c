@@ -14,8 +14,8 @@
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
  *     pools mail POOL BOX N              sends N messages of mixed lengths to the mailbox
- *     pools letters POOL BOX SENDERS N   receives the messages of so many senders, N each, which are
- *                                        whole and in order; says "in" once it may
+ *     pools letters POOL BOX SENDERS N   receives the messages of so many senders, N each, which
+ *                                        are whole and in order; says "in" once it may
  *     pools remove POOL STORE */
 
 #include "config.h"

@@ -16,8 +16,8 @@
 
 _Static_assert(sizeof(struct sim_mailbox_key) >= sizeof(struct loci_memkey), "there is room");
 
-static int make(loco_runtime_t *rt, enum loci_mailbox_way way, int places, int place,
-                const loco_mailbox_options_t *options, loco_mailbox_t **box)
+static int make(loco_runtime_t *rt, enum loci_mailbox_way way, bool one_node, int places,
+                int place, const loco_mailbox_options_t *options, loco_mailbox_t **box)
 {
     int peer[1 + PLACES_MOST];
     struct loco_group group = { .rt = rt, .size = 1 + places, .rank = place + 1, .peer = peer };
@@ -29,13 +29,15 @@ static int make(loco_runtime_t *rt, enum loci_mailbox_way way, int places, int p
     peer[0] = rt->everyone->peer[0];
     peer[place + 1] = LOCI_SELF;
     return status != LOCO_OK ? status
-           : loci_mailbox_make(rt, way, NULL, "box", &group, -1, &o, LOCI_DOMAIN_CPU, box);
+           : loci_mailbox_make(rt, way, NULL, "box", &group, -1, &o,
+                               one_node ? LOCI_DOMAIN_CPU : LOCI_DOMAIN_NIC, box);
 }
 
-int sim_hosted_mailbox_host(loco_runtime_t *rt, int places, const loco_mailbox_options_t *options,
-                            struct sim_mailbox_key *key, loco_mailbox_t **box)
+int sim_hosted_mailbox_host(loco_runtime_t *rt, bool one_node, int places,
+                            const loco_mailbox_options_t *options, struct sim_mailbox_key *key,
+                            loco_mailbox_t **box)
 {
-    int status = make(rt, LOCI_MAILBOX_HOST, places, -1, options, box);
+    int status = make(rt, LOCI_MAILBOX_HOST, one_node, places, -1, options, box);
     struct loci_memkey mine;
 
     if (status != LOCO_OK)
@@ -45,12 +47,12 @@ int sim_hosted_mailbox_host(loco_runtime_t *rt, int places, const loco_mailbox_o
     return LOCO_OK;
 }
 
-int sim_hosted_mailbox_use(loco_runtime_t *rt, int places, int place,
+int sim_hosted_mailbox_use(loco_runtime_t *rt, bool one_node, int places, int place,
                            const loco_mailbox_options_t *options,
                            const struct sim_mailbox_key *key, bool receives, loco_mailbox_t **box)
 {
     struct loci_memkey theirs;
-    int status = make(rt, LOCI_MAILBOX_USE, places, place, options, box);
+    int status = make(rt, LOCI_MAILBOX_USE, one_node, places, place, options, box);
 
     if (status != LOCO_OK)
         return status;
@@ -65,7 +67,7 @@ int sim_hosted_mailbox_use(loco_runtime_t *rt, int places, int place,
     return status;
 }
 
-void sim_hosted_mailbox_vacate(loco_mailbox_t *box, int place)
+int sim_hosted_mailbox_vacate(loco_mailbox_t *box, int place, int process)
 {
-    loci_mailbox_vacate(box, place + 1);
+    return loci_mailbox_vacate(box, place + 1, box->rt->everyone->peer[process]);
 }

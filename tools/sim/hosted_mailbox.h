@@ -14,13 +14,14 @@ struct sim_mailbox_key {
 };
 
 /* The host's. */
-int sim_hosted_mailbox_host(loco_runtime_t *rt, int places, const loco_mailbox_options_t *options,
-                            struct sim_mailbox_key *key, loco_mailbox_t **box);
+int sim_hosted_mailbox_host(loco_runtime_t *rt, bool one_node, int places,
+                            const loco_mailbox_options_t *options, struct sim_mailbox_key *key,
+                            loco_mailbox_t **box);
 /* That of who has the place, which may be the host's process. */
-int sim_hosted_mailbox_use(loco_runtime_t *rt, int places, int place,
+int sim_hosted_mailbox_use(loco_runtime_t *rt, bool one_node, int places, int place,
                            const loco_mailbox_options_t *options,
                            const struct sim_mailbox_key *key, bool receives, loco_mailbox_t **box);
-/* The host's: who had the place has gone. */
-void sim_hosted_mailbox_vacate(loco_mailbox_t *box, int place);
+/* The host's: that process has left the place. As loci_mailbox_vacate(). */
+int sim_hosted_mailbox_vacate(loco_mailbox_t *box, int place, int process);
 
 #endif

@@ -132,8 +132,8 @@ static int come(struct user *u, bool receives)
     sim_wait(u->rt, may_come, u);
     if (u->place < 0)
         return SIM_TOLD;                /* the host has stopped, or who receives */
-    TRY(u->run, sim_hosted_mailbox_use(u->rt, u->s->places, u->place, &options, &u->s->key,
-                                       receives, &u->box));
+    TRY(u->run, sim_hosted_mailbox_use(u->rt, u->run->one_node, u->s->places, u->place, &options,
+                                       &u->s->key, receives, &u->box));
     u->s->receivers += receives;
     u->s->receives = u->s->receives || receives;
     return SIM_FINE;
@@ -256,10 +256,9 @@ static int look_after(struct user *u)
     while (!is_over(u)) {
         sim_wait(u->rt, has_work, u);
         for (int i = 0; i < u->s->places; i++)
-            if (has_gone(u, &u->s->place[i])) {
-                sim_hosted_mailbox_vacate(u->host, i);
+            if (has_gone(u, &u->s->place[i])
+                && sim_hosted_mailbox_vacate(u->host, i, u->s->place[i].process) == LOCO_OK)
                 u->s->place[i].state = VACANT;
-            }
         loci_sim_sleep(PAUSE);
     }
     return SIM_FINE;
@@ -275,8 +274,8 @@ static int serve(void *arg, int thread)
     if (thread == 0)
         return look_after(u);
     r.place = 0;
-    TRY(u->run, sim_hosted_mailbox_use(u->rt, u->s->places, 0, &options, &u->s->key, true,
-                                       &r.box));
+    TRY(u->run, sim_hosted_mailbox_use(u->rt, u->run->one_node, u->s->places, 0, &options,
+                                       &u->s->key, true, &r.box));
     u->s->receivers++;
     u->s->receives = true;
     result = receive_some(&r, 0);
@@ -286,7 +285,8 @@ static int serve(void *arg, int thread)
 
 static int host(struct user *u)
 {
-    TRY(u->run, sim_hosted_mailbox_host(u->rt, u->s->places, &options, &u->s->key, &u->host));
+    TRY(u->run, sim_hosted_mailbox_host(u->rt, u->run->one_node, u->s->places, &options,
+                                        &u->s->key, &u->host));
     if (!u->run->one_node)
         u->s->place[0] = (struct place){ TAKEN, 0 };
     u->s->ready = true;
