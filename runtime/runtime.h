@@ -169,8 +169,8 @@ struct loci_lane {
     _Atomic(const struct loci_way *) way;
     const struct loci_way *behind;  /* of a lane that moves, under that lock: where it comes from */
     _Atomic bool mending;           /* somebody is at it: lane.c */
-    bool acks_place;                /* a write's completion says that it is placed; by the fabric */
-    bool synchronous;               /* by the fabric, in lane_open: as the whole of one may be */
+    _Atomic bool acks_place;        /* a write's completion says that it is placed; by the fabric */
+    _Atomic bool synchronous;       /* by the fabric, in lane_open: as the whole of one may be */
     _Atomic uint64_t written;       /* writes posted; by the lane's thread */
     _Atomic uint64_t placing;
     _Atomic uint64_t placed;
