@@ -46,7 +46,8 @@ struct loci_polled {
     _Atomic(void *) channel;            /* NULL: none, or not begun */
     /* The poller's. */
     bool announced;
-    bool rung;                          /* since its last visit */
+    _Atomic bool rung;                  /* since its last visit; after it is removed, too: then what
+                                           has its number next is announced anew once too often */
     bool awake;                         /* in its list */
     bool calm;                          /* has announced, and there was nothing to do then */
     unsigned period;                    /* in which there was something the last time */
@@ -114,11 +115,11 @@ static enum visit visit(struct loci_polled *e, bool doze)
         return GONE;
     /* A ring may come before what it is for. So whoever is rung while it is announced is announced
      * anew, which looks for what is on its way (multicast.c, "Sleep"). */
-    if (e->rung && e->announced) {
+    if (atomic_load_explicit(&e->rung, memory_order_relaxed) && e->announced) {
         e->announced = false;
         e->ops->announce(channel, -1);
     }
-    e->rung = false;
+    atomic_store_explicit(&e->rung, false, memory_order_relaxed);
     if (e->announced != doze) {
         e->announced = doze;
         e->ops->announce(channel, doze ? 1 : -1);
@@ -192,7 +193,7 @@ static void wake_bit(struct loci_poller *p, unsigned bit)
     struct loci_polled *e = atomic_load_explicit(&p->of_bit[bit], memory_order_acquire);
 
     for (; e != NULL; e = e->next) {
-        e->rung = true;
+        atomic_store_explicit(&e->rung, true, memory_order_relaxed);
         wake(p, e);
     }
 }
@@ -420,7 +421,8 @@ void loci_poller_remove(struct loci_polled *e)
     rt = p->rt;
     atomic_store(&e->channel, NULL);
     wait_for_round(p);
-    e->announced = e->rung = false;
+    e->announced = false;
+    atomic_store_explicit(&e->rung, false, memory_order_relaxed);
     pthread_mutex_lock(&rt->poller_lock);
     e->next_unused = p->unused;
     p->unused = e;
