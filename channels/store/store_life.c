@@ -214,9 +214,11 @@ void loco_store_destroy(loco_store_t *s)
     if (s == NULL)
         return;
     loci_tx_close_all(s);
-    loci_endpoint_destroy(s->ep);
+    /* What they have told a host is placed by that. */
     for (int i = 0; s->client != NULL && i < s->threads; i++)
         loci_client_free(s->client[i]);
+    loci_client_free(s->scavenger);
+    loci_endpoint_destroy(s->ep);
     for (int i = 0; s->page_class != NULL && i < s->nhosts; i++)
         free((void *)s->page_class[i]);
     free((void *)s->page_class);
@@ -225,7 +227,6 @@ void loco_store_destroy(loco_store_t *s)
     free(s->is_host);
     free(s->number);
     free(s->host);
-    loci_client_free(s->scavenger);
     pthread_mutex_destroy(&s->scavenging);
     pthread_mutex_destroy(&s->lock);
     if (s->gone != NULL)
