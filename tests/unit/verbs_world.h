@@ -137,6 +137,9 @@ static inline int verbs_open(struct verbs_world *w, loco_runtime_t *rt, int peer
     f->rt = rt;
     f->context = &w->device.context;
     f->pd = ibv_alloc_pd(f->context);
+    f->domains.context = f->context;
+    f->domains.base = f->pd;
+    pthread_mutex_init(&f->domains.lock, NULL);
     f->end_cq = ibv_create_cq(f->context, 16, NULL, NULL, 0);
     f->anchor = calloc(1, 64);
     f->anchor_mr = ibv_reg_mr(f->pd, f->anchor, 64, IBV_ACCESS_REMOTE_READ);
