@@ -25,6 +25,9 @@ enum loci_mail_kind {
     LOCI_MAIL_ASSEMBLED         /* no record: all pieces are here */
 };
 
+/* Bytes of a message, at most: what the kind leaves of its word. */
+#define LOCI_MAIL_LONGEST ((UINT64_C(1) << 56) - 1)
+
 /* In the mailbox's memory: the word of sleep, then for each member two lines, then the rings. */
 enum {
     LOCI_MAIL_ASLEEP = 0,       /* by the receiver: threads of it that sleep, or are about to */

@@ -67,10 +67,11 @@ static int find_record(const struct loco_mailbox *box, int from, struct letter *
     check = loci_load64(header + 8);
     letter->from = from;
     letter->kind = (int)(word >> 56);
-    letter->bytes = word & ((UINT64_C(1) << 56) - 1);
+    letter->bytes = word & LOCI_MAIL_LONGEST;
     letter->at = at + LOCI_MAIL_HEADER;
     if (check != loci_mail_record_check(word, at) || letter->kind < LOCI_MAIL_COPIED
         || letter->kind > LOCI_MAIL_NEXT || len_of(box, letter) > box->ring
+        || (letter->kind == LOCI_MAIL_FIRST && letter->bytes <= loci_mail_most(box))
         || tail - at > box->ring)
         return astray(box, from, word);
     letter->end = at + loci_mail_space(len_of(box, letter));
@@ -144,7 +145,7 @@ static int add_piece(struct loco_mailbox *box, const struct letter *letter)
     uint64_t len = len_of(box, letter);
 
     if (letter->kind == LOCI_MAIL_FIRST) {
-        unsigned char *bytes = letter->bytes < len ? NULL : malloc((size_t)letter->bytes);
+        unsigned char *bytes = malloc((size_t)letter->bytes);
 
         if (bytes == NULL)
             return LOCO_ERR_NO_MEMORY;
@@ -255,8 +256,10 @@ static int receive_in_turn(struct loco_mailbox *box, void *buffer, size_t room, 
             *from = letter.from;
         if (bytes != NULL)
             *bytes = (size_t)letter.bytes;
-        if (letter.bytes > room)
+        if (letter.bytes > room) {
+            box->next = letter.from;        /* the next call meets it again */
             return LOCO_ERR_RANGE;
+        }
         status = take(box, &letter, buffer);
     } while (status == LOCO_ERR_PEER_DEAD);
     return status;
@@ -345,11 +348,13 @@ int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, 
         return status;
     end = loci_deadline(box->rt, timeout_ns);
     for (;;) {
+        int64_t left = loci_time_left(box->rt, end);
+
         status = receive_now(box, buffer, room, from, bytes);
-        if (status == LOCO_ERR_AGAIN)
-            status = wait_for_news(box, loci_time_left(box->rt, end));
-        else
+        if (status != LOCO_ERR_AGAIN)
             return status;
+        /* Other threads may have taken what came, each time. */
+        status = left == 0 ? LOCO_ERR_TIMEOUT : wait_for_news(box, left);
         if (status != LOCO_OK)
             return status;
     }

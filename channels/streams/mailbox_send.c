@@ -304,7 +304,7 @@ static int send(struct loco_mailbox *box, const void *data, size_t bytes,
 {
     int status = LOCO_OK;
 
-    if (data == NULL && bytes > 0)
+    if ((data == NULL && bytes > 0) || bytes > LOCI_MAIL_LONGEST)
         return LOCO_ERR_ARG;
     if (limit == NULL && !loci_turns_try(&box->sending))
         return LOCO_ERR_AGAIN;

@@ -93,7 +93,8 @@ void loco_mailbox_destroy(loco_mailbox_t *box);
  * that send wait meanwhile. The receiver sends to itself by copies alone, and must have another
  * thread that receives where there may be no room. Errors: LOCO_ERR_PEER_DEAD (the receiver is
  * dead; whether it has received the message is not known), LOCO_ERR_RANGE (more than ring_bytes / 2
- * - 16 bytes in _try_send, or from the receiver to itself). */
+ * - 16 bytes in _try_send, or from the receiver to itself), LOCO_ERR_ARG (NULL, or 2^56 bytes and
+ * more). */
 int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes);
 
 /** The same, waiting for room for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit):

@@ -10,6 +10,7 @@
 #include <loco/loco.h>
 
 #include "run.h"
+#include "streams/mailbox.h"
 
 #define LONG ((size_t)300000)
 
@@ -45,6 +46,7 @@ static int send_some(loco_mailbox_t *box, unsigned char *big)
     CHECK_OK(loco_mailbox_send(box, NULL, 0));
     CHECK_OK(loco_mailbox_try_send(box, "three", 6));
     CHECK_EQ(loco_mailbox_send(box, NULL, 3), LOCO_ERR_ARG);
+    CHECK_EQ(loco_mailbox_send(box, big, ((size_t)1 << 56) + 5), LOCO_ERR_ARG);
     fill(big, LONG, 9);
     CHECK_EQ(loco_mailbox_try_send(box, big, LONG), LOCO_ERR_RANGE);
     CHECK_OK(loco_mailbox_send(box, big, LONG));
@@ -110,6 +112,79 @@ Test(mailbox, one_message_after_the_other)
     cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, some_body, NULL), 0);
     cr_assert_eq(run_on(RUN_WEAK, 3, 2, NULL, some_body, NULL), 0);
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, some_body, NULL), 0);
+}
+
+/* One that is too long for the buffer is met by the next call, though others have come since. */
+static int again_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_mailbox_t *box;
+    char buffer[8];
+    size_t bytes;
+    int from;
+
+    (void)arg;
+    CHECK_EQ(open_box(rt, 0, NULL, &box), 0);
+    if (rank == 2)
+        CHECK_OK(loco_mailbox_send(box, "two", 4));
+    CHECK_OK(run_meet(rt));
+    if (rank == 0)
+        CHECK_EQ(loco_mailbox_receive(box, 0, buffer, 1, &from, &bytes), LOCO_ERR_RANGE);
+    CHECK_OK(run_meet(rt));
+    if (rank == 1)
+        CHECK_OK(loco_mailbox_send(box, "one", 4));
+    CHECK_OK(run_meet(rt));
+    for (int expected = 2; rank == 0 && expected > 0; expected--) {
+        CHECK_OK(loco_mailbox_receive(box, 0, buffer, sizeof buffer, &from, &bytes));
+        CHECK_EQ(from, expected);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_mailbox_destroy(box);
+    return 0;
+}
+
+Test(mailbox, too_long_a_message_is_met_again)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, again_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, again_body, NULL), 0);
+}
+
+/* ---- memory that no sender writes so ---- */
+
+static void write_record(loco_mailbox_t *box, uint64_t word, uint64_t tail)
+{
+    unsigned char *p = loci_mem_ptr(loci_mail_mem(box));
+
+    loci_store64(p + loci_mail_place(box, 1, 0), word);
+    loci_store64(p + loci_mail_place(box, 1, 8), loci_mail_record_check(word, 0));
+    loci_store64(p + loci_mail_line(1) + LOCI_MAIL_TAIL, tail);
+}
+
+/* A record that is not whole counts as none, for as long as the caller says and no longer. One that
+ * is the first piece of what needs no pieces is an error. */
+static int astray_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_mailbox_t *box;
+    char buffer[8];
+
+    (void)arg;
+    CHECK_EQ(open_box(rt, 0, NULL, &box), 0);
+    if (rank == 0) {
+        write_record(box, loci_mail_kind_word(LOCI_MAIL_COPIED, 100), LOCI_MAIL_HEADER);
+        CHECK_EQ(loco_mailbox_try_receive(box, buffer, 8, NULL, NULL), LOCO_ERR_AGAIN);
+        CHECK_EQ(loco_mailbox_receive(box, 1000000, buffer, 8, NULL, NULL), LOCO_ERR_TIMEOUT);
+        write_record(box, loci_mail_kind_word(LOCI_MAIL_FIRST, 5),
+                     loci_mail_space(loci_mail_most(box)));
+        CHECK_EQ(loco_mailbox_receive(box, 0, buffer, 8, NULL, NULL), LOCO_ERR_PROTOCOL);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_mailbox_destroy(box);
+    return 0;
+}
+
+Test(mailbox, records_that_no_sender_writes)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, astray_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, astray_body, NULL), 0);
 }
 
 /* ---- bad arguments ---- */
