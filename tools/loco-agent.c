@@ -284,6 +284,19 @@ static bool parse_size(const char *text, uint64_t *size)
     return true;
 }
 
+static bool parse_number(const char *text, int most, int *number)
+{
+    char *end;
+    long n;
+
+    errno = 0;
+    n = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || n < 1 || n > most)
+        return false;
+    *number = (int)n;
+    return true;
+}
+
 static int complain(const char *what, const char *value)
 {
     fprintf(stderr, "loco-agent: %s %s\n%s", what, value, usage);
@@ -311,14 +324,12 @@ static int parse(int argc, char **argv, struct options *o)
                 return complain("no size:", optarg);
             break;
         case 'n':
-            o->agent.places = atoi(optarg);
-            if (o->agent.places < 1 || o->agent.places > LOCI_AGENT_PLACES_MOST)
+            if (!parse_number(optarg, LOCI_AGENT_PLACES_MOST, &o->agent.places))
                 return complain("places are 1 to 1024, not", optarg);
             break;
         case 'J': o->agent.join = optarg; break;
         case 'P':
-            o->agent.port = atoi(optarg);
-            if (o->agent.port < 1 || o->agent.port > 65535)
+            if (!parse_number(optarg, 65535, &o->agent.port))
                 return complain("ports are 1 to 65535, not", optarg);
             break;
         case 's': o->agent.secret = optarg; break;
@@ -344,6 +355,9 @@ int main(int argc, char **argv)
         return complain("unexpected argument", argv[optind + 1]);
     if (o.agent.pool == NULL)
         return complain("which pool? --pool NAME", "");
+    if (o.agent.join == NULL && (o.agent.port != 0 || o.agent.secret != NULL))
+        return complain("only a pool of several machines (--join) has a",
+                        o.agent.port != 0 ? "port" : "secret");
     if (strcmp(command, "run") == 0)
         return run(&o, -1, -1);
     if (strcmp(command, "start") == 0)

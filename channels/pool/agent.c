@@ -676,6 +676,12 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_age
                             "LOCO_FABRIC=tcp", rt->ops->name);
     if (o->port < 0 || o->port > 65535)
         return loci_bad_arg(rt, call, o->pool, "port", o->port, "1 to 65535, or 0");
+    if (o->pool != NULL && strlen(o->pool) >= LOCO_POOL_NAME_MAX)
+        return loci_mistake(rt, LOCO_ERR_NAME, call, NULL, "a pool's name has at most %d bytes",
+                            LOCO_POOL_NAME_MAX - 1);
+    if (o->join != NULL && strlen(o->join) >= sizeof a->join)
+        return loci_bad_arg(rt, call, o->pool, "bytes of join", (long long)strlen(o->join),
+                            "at most %zu", sizeof a->join - 1);
     a = calloc(1, sizeof *a);
     if (a == NULL)
         return LOCO_ERR_NO_MEMORY;

@@ -193,20 +193,30 @@ int loci_pool_dial(loco_runtime_t *rt, int level, const struct loci_tcp_place *p
     return result;
 }
 
+/* 0: it is none. */
+static unsigned port_of(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+
+    return digits == 0 || digits > 5 || text[digits] != '\0' ? 0 : (unsigned)atoi(text);
+}
+
 /* HOST, HOST:PORT, or [ADDRESS]:PORT. */
 static bool split(const char *text, unsigned port, char host[256], char service[8])
 {
-    const char *colon = strrchr(text, ':');
+    const char *colon = strrchr(text, ':'), *close = strchr(text, ']');
     bool bracket = text[0] == '[';
     size_t len = strlen(text);
 
-    if (colon != NULL && (bracket ? colon[-1] == ']' : strchr(text, ':') == colon)) {
+    if (bracket && (close == NULL || (close[1] != '\0' && close + 1 != colon)))
+        return false;
+    if (colon != NULL && (bracket ? colon == close + 1 : strchr(text, ':') == colon)) {
         len = (size_t)(colon - text);
-        port = (unsigned)atoi(colon + 1);
+        port = port_of(colon + 1);
     }
     if (bracket) {
         text++;
-        len = strcspn(text, "]");
+        len = (size_t)(close - text);
     }
     if (len == 0 || len >= 256 || port < 1 || port > 65535)
         return false;

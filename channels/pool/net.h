@@ -87,7 +87,8 @@ int loci_pool_send_all(loco_runtime_t *rt, int fd, const void *bytes, size_t len
 int loci_pool_recv_all(loco_runtime_t *rt, int fd, void *bytes, size_t len, int64_t until);
 /* Its end is noticed: as LOCO_PEER_TIMEOUT says. */
 void loci_pool_tune(const loco_runtime_t *rt, int fd);
-/* The addresses of HOST or HOST:PORT, LOCI_TCP_PLACES at most; how many, or LOCO_ERR_NOT_FOUND. */
+/* The addresses of HOST, HOST:PORT or [ADDRESS]:PORT, LOCI_TCP_PLACES at most; how many, or
+ * LOCO_ERR_NOT_FOUND, LOCO_ERR_ARG. */
 int loci_pool_resolve(loco_runtime_t *rt, const char *host, unsigned port,
                       struct loci_tcp_place place[LOCI_TCP_PLACES]);
 

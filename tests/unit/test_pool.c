@@ -154,6 +154,7 @@ Test(pool, no_more_than_there_are_places)
 Test(pool, names_and_agents_that_are_not_there)
 {
     const loco_attach_options_t options = { .log = run_log };
+    char name[LOCO_POOL_NAME_MAX + 1] = "";
     loco_agent_t *second;
     loco_runtime_t *rt;
     struct pool p;
@@ -167,6 +168,13 @@ Test(pool, names_and_agents_that_are_not_there)
                  LOCO_ERR_NAME);
     cr_assert_eq(loco_agent_start(p.rt, &(loco_agent_options_t){ .pool = "x", .places = 1025 },
                                   &second), LOCO_ERR_ARG);
+    memset(name, 'a', sizeof name - 1);
+    cr_assert_eq(loco_agent_start(p.rt, &(loco_agent_options_t){ .pool = name }, &second),
+                 LOCO_ERR_NAME);
+    name[LOCO_POOL_NAME_MAX - 1] = '\0';
+    cr_assert_eq(loco_agent_start(p.rt, &(loco_agent_options_t){ .pool = name }, &second),
+                 LOCO_OK);
+    loco_agent_stop(second);
     close_agent(&p);
     cr_assert_eq(loco_runtime_attach("unit", &options, &rt), LOCO_ERR_NOT_FOUND);
 }

@@ -168,6 +168,26 @@ Test(pool_net, the_secret_is_its_users_alone)
     loco_runtime_close(rt);
 }
 
+/* ---- names of machines ---- */
+
+Test(pool_net, a_machine_is_named_as_documented)
+{
+    static const char *const right[] = { "127.0.0.1", "127.0.0.1:80", "[127.0.0.1]",
+                                         "[127.0.0.1]:80", "::1", "[::1]", "[::1]:80" };
+    static const char *const wrong[] = { "", ":80", "[]", "[::1", "[::1]80", "[::1]80:", "[::1]:",
+                                         "[::1:80", "127.0.0.1:", "127.0.0.1:80x", "127.0.0.1:0",
+                                         "127.0.0.1:-1", "127.0.0.1:65536",
+                                         "127.0.0.1:4294967376" };
+    struct loci_tcp_place place[LOCI_TCP_PLACES];
+    loco_runtime_t *rt = open_runtime("a");
+
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        cr_assert_gt(loci_pool_resolve(rt, right[i], 80, place), 0, "%s", right[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        cr_assert_eq(loci_pool_resolve(rt, wrong[i], 80, place), LOCO_ERR_ARG, "%s", wrong[i]);
+    loco_runtime_close(rt);
+}
+
 /* ---- agents of two machines ---- */
 
 #define PORT (20000 + (int)(getpid() % 5000) * 2)
