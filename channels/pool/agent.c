@@ -441,14 +441,32 @@ void loci_agent_add_client(struct loco_agent *a, int fd, const struct loci_pool_
     a->clients = c;
 }
 
+/* While it waits, the socket is ready all the time: so it is not looked at. */
+static void accept_from(struct loco_agent *a, bool accept)
+{
+    struct epoll_event event = { .events = accept ? EPOLLIN : 0, .data.ptr = &a->listen_fd };
+
+    (void)epoll_ctl(a->epoll_fd, EPOLL_CTL_MOD, a->listen_fd, &event);
+    loci_agent_net_accept(a, accept);
+    a->pause = accept ? 0 : loci_now(a->rt) + INT64_C(1000000) * TICK_MS;
+}
+
+void loci_agent_accept_failed(struct loco_agent *a, int error)
+{
+    if (error != EMFILE && error != ENFILE)
+        return;
+    if (loci_log_seldom(&a->no_descriptors, loci_now(a->rt)) > 0)
+        loci_descriptor_missing(a->rt, "a process that comes to the pool waits");
+    accept_from(a, false);
+}
+
 static void accept_all(struct loco_agent *a)
 {
     int fd;
 
     while ((fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         loci_agent_add_client(a, fd, NULL);
-    if (errno == EMFILE || errno == ENFILE)
-        loci_descriptor_missing(a->rt, "a process that comes to the pool waits");
+    loci_agent_accept_failed(a, errno);
 }
 
 static void drop_client(struct loci_agent_client *c)
@@ -517,7 +535,7 @@ static void run(void *arg)
     while (!stops(a)) {
         /* Callers are freed by what others' events do, so theirs come one at a time. */
         int n = epoll_wait(a->epoll_fd, event, a->several ? 1 : EVENTS,
-                           a->several ? TICK_MS : -1);
+                           a->several || a->pause != 0 ? TICK_MS : -1);
 
         for (int i = 0; i < n; i++)
             handle(a, &event[i]);
@@ -525,6 +543,8 @@ static void run(void *arg)
         if (a->several)
             look_at_others(a);
         drop_gone(a, false);
+        if (a->pause != 0 && loci_now(a->rt) >= a->pause)
+            accept_from(a, true);
     }
     loci_directory_leave(&a->directory);
     loci_agent_drop_links(a, true);

@@ -92,6 +92,9 @@ struct loco_agent {
     struct loci_agent_caller *callers;  /* who have not proven themselves */
     int ncallers;
     struct loci_log_seldom strangers;
+    struct loci_log_seldom no_descriptors;
+    int64_t pause;                      /* no descriptor is left: nobody is accepted until then; 0:
+                                         * anybody is */
     uint64_t dials;
     int64_t ticked, reminded;
     uint64_t born;
@@ -129,6 +132,8 @@ void loci_agent_answer(struct loci_agent_job *job);
 
 /* The first thread watches it. 0, or errno. */
 int loci_agent_watch(struct loco_agent *a, struct loci_agent_watch *watch, uint32_t events);
+/* A connection could not be accepted, by errno. Without a descriptor none is, for a while. */
+void loci_agent_accept_failed(struct loco_agent *a, int error);
 /* A client of another machine, which has proven itself. */
 void loci_agent_add_client(struct loco_agent *a, int fd, const struct loci_pool_session *session);
 
@@ -137,6 +142,8 @@ void loci_agent_add_client(struct loco_agent *a, int fd, const struct loci_pool_
 int loci_agent_net_open(struct loco_agent *a);
 void loci_agent_net_close(struct loco_agent *a);
 void loci_agent_net_tick(struct loco_agent *a);
+/* Whether calls are accepted. */
+void loci_agent_net_accept(struct loco_agent *a, bool accept);
 
 /* agent_links.c: the other agents. The first thread's, but for those with other words. */
 void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled);

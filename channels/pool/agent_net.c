@@ -150,6 +150,17 @@ static void port_event(struct loco_agent *a, struct loci_agent_watch *w, uint32_
     (void)events;
     while ((fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         greet(a, fd);
+    loci_agent_accept_failed(a, errno);
+}
+
+void loci_agent_net_accept(struct loco_agent *a, bool accept)
+{
+    for (int i = 0; i < LOCI_TCP_PLACES; i++) {
+        struct epoll_event event = { .events = accept ? EPOLLIN : 0, .data.ptr = &a->listen[i] };
+
+        if (a->listen[i].fd > 0)
+            (void)epoll_ctl(a->epoll_fd, EPOLL_CTL_MOD, a->listen[i].fd, &event);
+    }
 }
 
 void loci_agent_net_tick(struct loco_agent *a)

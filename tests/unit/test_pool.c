@@ -7,11 +7,15 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,7 +158,7 @@ Test(pool, no_more_than_there_are_places)
 Test(pool, names_and_agents_that_are_not_there)
 {
     const loco_attach_options_t options = { .log = run_log };
-    char name[LOCO_POOL_NAME_MAX + 1] = "";
+    char name[LOCO_POOL_NAME_MAX + 1] = "", path[256];
     loco_agent_t *second;
     loco_runtime_t *rt;
     struct pool p;
@@ -175,8 +179,77 @@ Test(pool, names_and_agents_that_are_not_there)
     cr_assert_eq(loco_agent_start(p.rt, &(loco_agent_options_t){ .pool = name }, &second),
                  LOCO_OK);
     loco_agent_stop(second);
+    snprintf(path, sizeof path, "%s/loco/%s.lock", folder, name);
+    unlink(path);
     close_agent(&p);
     cr_assert_eq(loco_runtime_attach("unit", &options, &rt), LOCO_ERR_NOT_FOUND);
+}
+
+#define CROWD 40
+#define CROWD_NS INT64_C(500000000)
+
+/* In a child, which is killed: more connections than the agent has descriptors for. */
+static void crowd(int told)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/loco/unit.sock", folder);
+    for (int i = 0; i < CROWD; i++) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&name, sizeof name) != 0)
+            _exit(1);
+    }
+    (void)!write(told, "x", 1);
+    for (;;)
+        pause();
+}
+
+static int64_t cpu_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* An agent without a descriptor for who comes waits, and costs little; then they may come. */
+Test(pool, who_finds_no_descriptor_waits)
+{
+    struct rlimit limit, few;
+    struct client a, b;
+    struct pool p;
+    int told[2];
+    int64_t cost;
+    pid_t child;
+    char byte;
+
+    open_agent(&p, 4, 0);
+    come(&a);
+    cr_assert_eq(pipe(told), 0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)told[1] + 4;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    child = fork();
+    if (child == 0) {
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+        crowd(told[1]);
+    }
+    cr_assert_eq(read(told[0], &byte, 1), 1);
+    cost = cpu_time();
+    nanosleep(&(struct timespec){ .tv_nsec = CROWD_NS }, NULL);
+    cost = cpu_time() - cost;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    cr_assert_lt(cost, run_limit(CROWD_NS / 4));
+    come(&b);
+    leave(&b);
+    leave(&a);
+    close(told[0]);
+    close(told[1]);
+    close_agent(&p);
 }
 
 /* A folder that others may write to could have anybody's socket in it. */
