@@ -52,7 +52,8 @@ extern "C" {
  * read yet. Sending returns LOCO_ERR_PEER_DEAD once the receiver is dead; so does receiving once
  * all other members are dead and nothing is left.
  * LOCO_ERR_SYSTEM: a long message could not be read where its sender said that it was, since that
- * memory is not there or not readable; the message is lost, and the log says whose it was.
+ * memory is not there or not readable; the message is lost, and the log says whose it was. Its
+ * sender is told LOCO_OK.
  * LOCO_ERR_PROTOCOL: something has written astray into the mailbox's memory; the log says where.
  *
  * In a pool (\ref pool) a mailbox is found by its name, and an agent has its memory: senders come
