@@ -7,6 +7,7 @@
 #include "shm_world.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "fabric/shm/offer.h"
 #include "move/strip.h"
@@ -168,8 +169,13 @@ static int serve(struct fuzz *z)
 
     atomic_store(&z->slot->state, z->label | READY);
     atomic_fetch_add(&f->offers->bell, UINT64_C(1) << 4);
-    for (int i = 0; i < 1000 && atomic_load(&z->slot->state) != (z->label | DONE); i++)
+    loci_shm_help(z->w.rt->fabric, true);
+    /* Or the service thread has taken it, and does not run at the moment. */
+    for (int64_t begun = run_now(); atomic_load(&z->slot->state) != (z->label | DONE)
+                                    && run_now() - begun < RUN_PATIENCE;) {
+        sched_yield();
         loci_shm_help(z->w.rt->fabric, true);
+    }
     NEED(atomic_load(&z->slot->state) == (z->label | DONE));
     NEED(z->slot->status <= LOCO_OK);
     return 0;
@@ -222,7 +228,9 @@ static int throw_requests(struct fuzz *z, int rounds, unsigned char *peers, bool
         if (i % LOOK_EVERY == 0)
             NEED(guards_are_whole(z) == 0);
     }
-    NEED(done > rounds / 100);      /* or we tried nothing but what is refused at once */
+    /* Or we tried nothing but what is refused at once. Whoever changes the words leaves few as they
+     * should be: 130 of 30,000 where it has a fast core of its own, 500 and more elsewhere. */
+    NEED(done > rounds / (quiet ? 100 : 2000));
     return 0;
 }
 
