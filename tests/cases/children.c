@@ -65,8 +65,12 @@ static void spawn(char *program)
 {
     MPI_Comm child;
 
+    printf("spawning\n");
+    fflush(stdout);
     MUST(MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &child,
                         MPI_ERRCODES_IGNORE) == MPI_SUCCESS);
+    printf("spawned\n");
+    fflush(stdout);
     meet(child, 0);
 }
 
