@@ -17,14 +17,6 @@
 #include "move/rma.h"
 #include "run.h"
 
-#define NEED(condition)                                                                           \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);               \
-            return 1;                                                                             \
-        }                                                                                         \
-    } while (0)
-
 /* What both tell each other. */
 struct told {
     struct loci_memkey key;
@@ -72,25 +64,25 @@ static int open_world(struct world *w, const struct loco_bootstrap *boot)
     w->exchange = &boot->exchange;
     snprintf(node, sizeof node, "LOCO_NODE=lease%d", boot->exchange.rank);
     own.settings = settings;
-    NEED(loco_runtime_open(&own, &w->rt) == LOCO_OK);
+    CHECK(loco_runtime_open(&own, &w->rt) == LOCO_OK);
     loci_peers_use(w->rt, w->rt->everyone->peer, 2);
     w->peer = w->rt->everyone->peer[1 - boot->exchange.rank];
     w->mine.pid = (int)getpid();
     if (boot->exchange.rank == 0) {
-        NEED(loci_alloc(w->rt, 8, 0, &w->mem) == LOCO_OK);
-        NEED(loci_leases_open(w->rt, 4, 2, &w->leases) == LOCO_OK);
-        NEED(loci_leases_admit(w->leases, w->peer, &holder) == LOCO_OK && holder == 0);
-        NEED(loci_leases_lend(w->leases, &w->mine.record, &w->mine.version) == LOCO_OK);
+        CHECK(loci_alloc(w->rt, 8, 0, &w->mem) == LOCO_OK);
+        CHECK(loci_leases_open(w->rt, 4, 2, &w->leases) == LOCO_OK);
+        CHECK(loci_leases_admit(w->leases, w->peer, &holder) == LOCO_OK && holder == 0);
+        CHECK(loci_leases_lend(w->leases, &w->mine.record, &w->mine.version) == LOCO_OK);
         w->mine.key = w->mem.key;
         loci_leases_board(w->leases, &w->mine.board);
     }
-    NEED(tell(w) == LOCO_OK);
+    CHECK(tell(w) == LOCO_OK);
     if (boot->exchange.rank == 0)
         return 0;
-    NEED(loci_mem_import(w->rt, w->peer, &w->all[0].key, &w->mem) == LOCO_OK);
-    NEED(loci_lease_init(w->rt, w->peer, &w->all[0].board, 0, settle, w, &w->lease) == LOCO_OK);
-    NEED(loci_lease_check(&w->lease, w->all[0].record, w->all[0].version) == LOCO_ERR_AGAIN);
-    NEED(loci_lease_renew(&w->lease) == LOCO_OK);
+    CHECK(loci_mem_import(w->rt, w->peer, &w->all[0].key, &w->mem) == LOCO_OK);
+    CHECK(loci_lease_init(w->rt, w->peer, &w->all[0].board, 0, settle, w, &w->lease) == LOCO_OK);
+    CHECK(loci_lease_check(&w->lease, w->all[0].record, w->all[0].version) == LOCO_ERR_AGAIN);
+    CHECK(loci_lease_renew(&w->lease) == LOCO_OK);
     return 0;
 }
 
@@ -129,7 +121,7 @@ static int take_back(struct world *w, int64_t *took)
 
     loci_leases_end(w->leases, w->mine.record);
     while ((status = loci_leases_reclaim(w->leases, w->mine.record)) == LOCO_ERR_AGAIN) {
-        NEED(run_now() - began < run_limit(RUN_PATIENCE));
+        CHECK(run_now() - began < run_limit(RUN_PATIENCE));
         usleep(1000);
     }
     *took = run_now() - began;
@@ -141,7 +133,7 @@ static int stays_zero(const struct world *w)
 {
     loci_store64(loci_mem_ptr(&w->mem), 0);
     for (int i = 0; i < 300; i++) {
-        NEED(loci_load64(loci_mem_ptr(&w->mem)) == 0);
+        CHECK(loci_load64(loci_mem_ptr(&w->mem)) == 0);
         usleep(1000);
     }
     return 0;
@@ -152,7 +144,7 @@ static int until_written(const struct world *w)
     int64_t began = run_now();
 
     while (loci_load64(loci_mem_ptr(&w->mem)) == 0)
-        NEED(run_now() - began < run_limit(RUN_PATIENCE));
+        CHECK(run_now() - began < run_limit(RUN_PATIENCE));
     return 0;
 }
 
@@ -160,9 +152,9 @@ static int withdraw(struct world *w)
 {
     int64_t took;
 
-    NEED(until_written(w) == 0);
-    NEED(take_back(w, &took) == 0);
-    NEED(loci_peer_alive(w->rt, w->peer));
+    CHECK(until_written(w) == 0);
+    CHECK(take_back(w, &took) == 0);
+    CHECK(loci_peer_alive(w->rt, w->peer));
     return stays_zero(w);
 }
 
@@ -171,12 +163,12 @@ static int withdraw_from_a_stopped_one(struct world *w)
 {
     int64_t took;
 
-    NEED(until_written(w) == 0);
-    NEED(kill(w->all[1].pid, SIGSTOP) == 0);
-    NEED(take_back(w, &took) == 0);
-    NEED(!loci_peer_alive(w->rt, w->peer));
+    CHECK(until_written(w) == 0);
+    CHECK(kill(w->all[1].pid, SIGSTOP) == 0);
+    CHECK(take_back(w, &took) == 0);
+    CHECK(!loci_peer_alive(w->rt, w->peer));
     loci_store64(loci_mem_ptr(&w->mem), 0);
-    NEED(kill(w->all[1].pid, SIGCONT) == 0);
+    CHECK(kill(w->all[1].pid, SIGCONT) == 0);
     return stays_zero(w);
 }
 
@@ -199,16 +191,16 @@ static int write_on(struct world *w)
 
 static int until_withdrawn(struct world *w)
 {
-    NEED(write_on(w) == LOCO_ERR_STATE);
-    NEED(loci_lease_renew(&w->lease) == LOCO_OK);
+    CHECK(write_on(w) == LOCO_ERR_STATE);
+    CHECK(loci_lease_renew(&w->lease) == LOCO_OK);
     return loci_lease_release(&w->lease) != LOCO_OK;
 }
 
 static int until_cut_off(struct world *w)
 {
-    NEED(write_on(w) == LOCO_ERR_PEER_DEAD);
-    NEED(loci_lease_check(&w->lease, w->all[0].record, w->all[0].version) == LOCO_ERR_AGAIN);
-    NEED(loci_lease_renew(&w->lease) == LOCO_ERR_PEER_DEAD);
+    CHECK(write_on(w) == LOCO_ERR_PEER_DEAD);
+    CHECK(loci_lease_check(&w->lease, w->all[0].record, w->all[0].version) == LOCO_ERR_AGAIN);
+    CHECK(loci_lease_renew(&w->lease) == LOCO_ERR_PEER_DEAD);
     return 0;
 }
 

@@ -23,13 +23,6 @@
 #define BYTES ((uint64_t)1 << 20)
 #define GRANTED (BYTES / 2)             /* from the beginning on */
 #define CLIENTS_MOST 8
-#define NEED(condition)                                                                           \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);               \
-            return 1;                                                                             \
-        }                                                                                         \
-    } while (0)
 
 /* What all members tell each other. */
 struct told {
@@ -86,16 +79,16 @@ static int open_world(struct world *w, const struct loco_bootstrap *boot)
     w->target = w->n - 1;
     snprintf(node, sizeof node, "LOCO_NODE=port%d", w->me == w->target);
     own.settings = settings;
-    NEED(loco_runtime_open(&own, &w->rt) == LOCO_OK);
+    CHECK(loco_runtime_open(&own, &w->rt) == LOCO_OK);
     loci_peers_use(w->rt, w->rt->everyone->peer, w->n);
     w->mine.pid = (int)getpid();
     if (w->me == w->target)
-        NEED(loci_alloc(w->rt, BYTES, 0, &w->mem) == LOCO_OK);
+        CHECK(loci_alloc(w->rt, BYTES, 0, &w->mem) == LOCO_OK);
     w->mine.key = w->mem.key;
-    NEED(tell(w) == LOCO_OK);
+    CHECK(tell(w) == LOCO_OK);
     if (w->me != w->target)
-        NEED(loci_mem_import(w->rt, peer(w, w->target), &w->all[w->target].key, &w->mem)
-             == LOCO_OK);
+        CHECK(loci_mem_import(w->rt, peer(w, w->target), &w->all[w->target].key, &w->mem)
+              == LOCO_OK);
     loci_mem_set_domain(&w->mem, LOCI_DOMAIN_OWNER);
     return 0;
 }
@@ -105,21 +98,21 @@ static int let_in(struct world *w)
 {
     const unsigned all = LOCI_PORT_MAY_READ | LOCI_PORT_MAY_WRITE | LOCI_PORT_MAY_ATOMIC;
 
-    NEED(loci_ports_open(w->rt, &w->plan->options, &w->ports) == LOCO_OK);
+    CHECK(loci_ports_open(w->rt, &w->plan->options, &w->ports) == LOCO_OK);
     for (int i = 1; i < w->target; i++) {
-        NEED(loci_ports_enter(w->ports, peer(w, i), &w->number[i], &w->mine.welcome[i])
-             == LOCO_OK);
-        NEED(loci_ports_grant(w->ports, w->number[i], peer(w, w->target), &w->mem.key, 0, GRANTED,
-                              all, &w->mine.grant[i]) == LOCO_OK);
+        CHECK(loci_ports_enter(w->ports, peer(w, i), &w->number[i], &w->mine.welcome[i])
+              == LOCO_OK);
+        CHECK(loci_ports_grant(w->ports, w->number[i], peer(w, w->target), &w->mem.key, 0, GRANTED,
+                               all, &w->mine.grant[i]) == LOCO_OK);
     }
     return 0;
 }
 
 static int attach(struct world *w)
 {
-    NEED(loci_port_attach(w->rt, peer(w, 0), &w->all[0].welcome[w->me]) == LOCO_OK);
-    NEED(loci_port_granted(w->rt, peer(w, w->target), &w->mem.key, 0, GRANTED,
-                           w->all[0].grant[w->me]) == LOCO_OK);
+    CHECK(loci_port_attach(w->rt, peer(w, 0), &w->all[0].welcome[w->me]) == LOCO_OK);
+    CHECK(loci_port_granted(w->rt, peer(w, w->target), &w->mem.key, 0, GRANTED,
+                            w->all[0].grant[w->me]) == LOCO_OK);
     return 0;
 }
 
@@ -185,16 +178,16 @@ static int lengths(struct world *w)
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
         for (size_t j = 0; j < lens[i]; j++)
             out[j] = (unsigned char)(w->me + (int)(i * 31 + j * 7));
-        NEED(loci_write(w->rt, &w->mem, at, out, lens[i], NULL) == LOCO_OK);
-        NEED(loci_read(w->rt, &w->mem, at, back, lens[i], NULL) == LOCO_OK);
-        NEED(memcmp(out, back, lens[i]) == 0);
+        CHECK(loci_write(w->rt, &w->mem, at, out, lens[i], NULL) == LOCO_OK);
+        CHECK(loci_read(w->rt, &w->mem, at, back, lens[i], NULL) == LOCO_OK);
+        CHECK(memcmp(out, back, lens[i]) == 0);
     }
-    NEED(is_by_port(w));
-    NEED(loci_write64(w->rt, &w->mem, at, 5, NULL) == LOCO_OK);
-    NEED(loci_fetch_add(w->rt, &w->mem, at, 3, &old, NULL) == LOCO_OK && old == 5);
-    NEED(loci_compare_swap(w->rt, &w->mem, at, 8, 20, &old, NULL) == LOCO_OK && old == 8);
-    NEED(loci_compare_swap(w->rt, &w->mem, at, 8, 30, &old, NULL) == LOCO_OK && old == 20);
-    NEED(fence(w) == LOCO_OK);
+    CHECK(is_by_port(w));
+    CHECK(loci_write64(w->rt, &w->mem, at, 5, NULL) == LOCO_OK);
+    CHECK(loci_fetch_add(w->rt, &w->mem, at, 3, &old, NULL) == LOCO_OK && old == 5);
+    CHECK(loci_compare_swap(w->rt, &w->mem, at, 8, 20, &old, NULL) == LOCO_OK && old == 8);
+    CHECK(loci_compare_swap(w->rt, &w->mem, at, 8, 30, &old, NULL) == LOCO_OK && old == 20);
+    CHECK(fence(w) == LOCO_OK);
     return 0;
 }
 
@@ -213,14 +206,14 @@ static int refused(struct world *w)
 
     for (int i = 0; i < 50; i++) {
         /* Told by the fence, or by what is waited for: what is behind it is not done. */
-        NEED(loci_write64(w->rt, &w->mem, GRANTED, 7, NULL) == LOCO_OK);
-        NEED(loci_write64(w->rt, &w->mem, 64, 7, NULL) == LOCO_OK);
-        NEED(i % 2 == 0 || loci_fetch_add(w->rt, &w->mem, 64, 0, &old, NULL) == LOCO_ERR_RANGE);
-        NEED(fence(w) == LOCO_ERR_RANGE);
-        NEED(loci_write64(w->rt, &w->mem, 128, (uint64_t)i, NULL) == LOCO_OK);
-        NEED(fence(w) == LOCO_OK);
-        NEED(loci_read64(w->rt, &w->mem, 128, &value, NULL) == LOCO_OK && value == (uint64_t)i);
-        NEED(loci_read64(w->rt, &w->mem, 64, &value, NULL) == LOCO_OK && value == 0);
+        CHECK(loci_write64(w->rt, &w->mem, GRANTED, 7, NULL) == LOCO_OK);
+        CHECK(loci_write64(w->rt, &w->mem, 64, 7, NULL) == LOCO_OK);
+        CHECK(i % 2 == 0 || loci_fetch_add(w->rt, &w->mem, 64, 0, &old, NULL) == LOCO_ERR_RANGE);
+        CHECK(fence(w) == LOCO_ERR_RANGE);
+        CHECK(loci_write64(w->rt, &w->mem, 128, (uint64_t)i, NULL) == LOCO_OK);
+        CHECK(fence(w) == LOCO_OK);
+        CHECK(loci_read64(w->rt, &w->mem, 128, &value, NULL) == LOCO_OK && value == (uint64_t)i);
+        CHECK(loci_read64(w->rt, &w->mem, 64, &value, NULL) == LOCO_OK && value == 0);
     }
     return 0;
 }
@@ -234,9 +227,9 @@ static int none_failed(struct world *w)
 {
     struct loci_port_stats stats;
 
-    NEED(together(w) == LOCO_OK);
+    CHECK(together(w) == LOCO_OK);
     loci_ports_stats(w->ports, &stats);
-    NEED(stats.failed == 0 && stats.refused >= 50);
+    CHECK(stats.failed == 0 && stats.refused >= 50);
     return 0;
 }
 
@@ -281,15 +274,15 @@ static int from_threads(struct world *w)
     void *wrong = NULL, *one;
 
     for (int i = 0; i < THREADS; i++)
-        NEED(pthread_create(&thread[i], NULL, many, w) == 0);
+        CHECK(pthread_create(&thread[i], NULL, many, w) == 0);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], &one);
         wrong = wrong != NULL ? wrong : one;
     }
-    NEED(wrong == NULL);
-    NEED(together(w) == LOCO_OK);
-    NEED(loci_read64(w->rt, &w->mem, 0, &sum, NULL) == LOCO_OK);
-    NEED(sum == (uint64_t)(w->target - 1) * THREADS * EACH);
+    CHECK(wrong == NULL);
+    CHECK(together(w) == LOCO_OK);
+    CHECK(loci_read64(w->rt, &w->mem, 0, &sum, NULL) == LOCO_OK);
+    CHECK(sum == (uint64_t)(w->target - 1) * THREADS * EACH);
     return 0;
 }
 
@@ -324,9 +317,9 @@ static int one_round(struct world *w, uint64_t number)
 static int one_goes_on(struct world *w)
 {
     for (uint64_t i = 0; w->me == 1 || i < 2000; i++)
-        NEED(one_round(w, i) == LOCO_OK);
-    NEED(loci_write64(w->rt, &w->mem, DONE, 1, NULL) == LOCO_OK);
-    NEED(fence(w) == LOCO_OK);
+        CHECK(one_round(w, i) == LOCO_OK);
+    CHECK(loci_write64(w->rt, &w->mem, DONE, 1, NULL) == LOCO_OK);
+    CHECK(fence(w) == LOCO_OK);
     return 0;
 }
 
@@ -339,19 +332,19 @@ static int kill_client(struct world *w)
     int again;
 
     usleep(30000);
-    NEED(kill(w->all[1].pid, SIGKILL) == 0);
+    CHECK(kill(w->all[1].pid, SIGKILL) == 0);
     while (loci_peer_alive(w->rt, peer(w, 1)))
-        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     loci_ports_leave(w->ports, w->number[1]);
     while (stats.leaving > 0) {
         loci_ports_stats(w->ports, &stats);
-        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     }
-    NEED(loci_ports_enter(w->ports, peer(w, 2), &again, &welcome) == LOCO_OK);
-    NEED(again == w->number[1]);
+    CHECK(loci_ports_enter(w->ports, peer(w, 2), &again, &welcome) == LOCO_OK);
+    CHECK(again == w->number[1]);
     while (done == 0) {
-        NEED(loci_read64(w->rt, &w->mem, DONE, &done, NULL) == LOCO_OK);
-        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+        CHECK(loci_read64(w->rt, &w->mem, DONE, &done, NULL) == LOCO_OK);
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
         usleep(1000);
     }
     return 0;
@@ -391,10 +384,10 @@ static int until_told(struct world *w)
 
     for (uint64_t i = 0; status == LOCO_OK; i++)
         status = one_round(w, i);
-    NEED(status == LOCO_ERR_PEER_DEAD);
-    NEED(loci_peer_alive(w->rt, peer(w, w->target)));
-    NEED(fence(w) == LOCO_ERR_PEER_DEAD);
-    NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+    CHECK(status == LOCO_ERR_PEER_DEAD);
+    CHECK(loci_peer_alive(w->rt, peer(w, w->target)));
+    CHECK(fence(w) == LOCO_ERR_PEER_DEAD);
+    CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     return 0;
 }
 
@@ -448,35 +441,35 @@ static int under_traffic(struct world *w)
     pthread_t thread;
     void *wrong;
 
-    NEED(one_round(w, 1) == LOCO_OK);
+    CHECK(one_round(w, 1) == LOCO_OK);
     m.lane = atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
-    NEED(pthread_create(&thread, NULL, move_to_and_fro, &m) == 0);
+    CHECK(pthread_create(&thread, NULL, move_to_and_fro, &m) == 0);
     for (int i = 0; i < 4000 || m.moved < 1000; i++) {
         loco_ack_t ack = LOCO_ACK_INIT;
 
         for (int j = 0; j < 8; j++)
-            NEED(loci_fetch_add(w->rt, &w->mem, 0, 1, &old[j], &ack) == LOCO_OK);
-        NEED(loco_ack_wait(w->rt, &ack) == LOCO_OK);
+            CHECK(loci_fetch_add(w->rt, &w->mem, 0, 1, &old[j], &ack) == LOCO_OK);
+        CHECK(loco_ack_wait(w->rt, &ack) == LOCO_OK);
         for (int j = 0; j < 8; j++)
-            NEED(old[j] == next++);
-        NEED(one_round(w, (uint64_t)i) == LOCO_OK);
+            CHECK(old[j] == next++);
+        CHECK(one_round(w, (uint64_t)i) == LOCO_OK);
     }
     atomic_store(&m.stops, true);
     pthread_join(thread, &wrong);
-    NEED(wrong == NULL);
+    CHECK(wrong == NULL);
     return 0;
 }
 
 /* Who goes on moves over, who does little does not; then it is its own way. */
 static int move_over(struct world *w)
 {
-    NEED(one_round(w, 1) == LOCO_OK);
-    NEED(loci_port_move_over(w->rt, 100) == 0 && is_by_port(w));
+    CHECK(one_round(w, 1) == LOCO_OK);
+    CHECK(loci_port_move_over(w->rt, 100) == 0 && is_by_port(w));
     for (uint64_t i = 0; i < 60; i++)
-        NEED(one_round(w, i) == LOCO_OK);
-    NEED(loci_port_move_over(w->rt, 100) == 1 && !is_by_port(w));
-    NEED(one_round(w, 2) == LOCO_OK);
-    NEED(loci_port_move_over(w->rt, 0) == 0);
+        CHECK(one_round(w, i) == LOCO_OK);
+    CHECK(loci_port_move_over(w->rt, 100) == 1 && !is_by_port(w));
+    CHECK(one_round(w, 2) == LOCO_OK);
+    CHECK(loci_port_move_over(w->rt, 0) == 0);
     return 0;
 }
 
@@ -490,10 +483,10 @@ Test(port, who_goes_on_gets_a_connection_of_its_own)
 /* A detached client's lanes are closed, and the agent may give the slab away. */
 static int detached(struct world *w)
 {
-    NEED(one_round(w, 1) == LOCO_OK);
-    NEED(fence(w) == LOCO_OK);
+    CHECK(one_round(w, 1) == LOCO_OK);
+    CHECK(fence(w) == LOCO_OK);
     loci_port_detach(w->rt);
-    NEED(loci_write64(w->rt, &w->mem, 0, 1, NULL) == LOCO_ERR_STATE);
+    CHECK(loci_write64(w->rt, &w->mem, 0, 1, NULL) == LOCO_ERR_STATE);
     loci_port_detach(w->rt);
     return together(w) != LOCO_OK;
 }
@@ -504,14 +497,14 @@ static int give_it_away(struct world *w)
     struct loci_port_welcome welcome;
     int again;
 
-    NEED(together(w) == LOCO_OK);
+    CHECK(together(w) == LOCO_OK);
     loci_ports_leave(w->ports, w->number[1]);
     for (int64_t begin = run_now(); stats.leaving > 0;) {
         loci_ports_stats(w->ports, &stats);
-        NEED(run_now() - begin < run_limit(RUN_PATIENCE));
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     }
-    NEED(stats.clients == 0);
-    NEED(loci_ports_enter(w->ports, peer(w, 1), &again, &welcome) == LOCO_OK);
+    CHECK(stats.clients == 0);
+    CHECK(loci_ports_enter(w->ports, peer(w, 1), &again, &welcome) == LOCO_OK);
     return again != w->number[1];
 }
 
