@@ -162,7 +162,7 @@ static int body(const struct loco_bootstrap *boot, void *arg)
                                             .straight = LOCO_MAILBOX_COPY_ALL };
     const loco_mailbox_options_t straight = { .straight = 1 };
     struct bench *b = arg;
-    loco_runtime_t *rt;
+    loco_runtime_t *rt = NULL;
 
     b->rank = boot->exchange.rank;
     if (b->o->apart)

@@ -23,8 +23,8 @@
 struct here {
     const unsigned char *node;
     size_t bytes;               /* of the node: nothing behind them is read */
-    struct loci_node head;      /* a copy */
     size_t heap;                /* where fences and entries begin */
+    struct loci_node head;      /* a copy; last, as node.h says */
 };
 
 /* ---- bytes of the node ---- */

@@ -43,7 +43,8 @@ struct loci_node {
 };
 _Static_assert(sizeof(struct loci_node) == 32, "ends are aligned");
 
-/* One with room for what a node may come to. */
+/* One with room for what a node may come to. Where it is a member it is the last one: clang takes a
+ * type that ends with an array of any length nowhere else. */
 union loci_node_buffer {
     struct loci_node node;
     unsigned char bytes[LOCI_NODE_ROOM];

@@ -168,7 +168,7 @@ Test(index_node, halves_of_upper_nodes)
         loci_node_make(&one.node, TREE, level, loco_bytes(key, sizeof key), NULL, 0);
         loci_node_insert(&one.node, 0, loco_bytes(key, sizeof key), loco_text("12345678"), false);
         for (unsigned i = 1; i < 4; i++)
-            loci_node_insert(&one.node, i, loco_bytes("bcd" + i - 1, 1), loco_text("12345678"),
+            loci_node_insert(&one.node, i, loco_bytes(&"bcd"[i - 1], 1), loco_text("12345678"),
                              false);
         cr_assert_eq(loci_node_split_point(&one.node, 0), level + 1);
     }

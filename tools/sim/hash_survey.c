@@ -16,11 +16,11 @@
 struct survey {
     struct loco_hash *h;
     bool grows;
-    union loci_node_buffer node;
     unsigned char fence[LOCI_NODE_KEY_MAX];     /* the high one of the leaf before */
     size_t fence_len;
     uint64_t leaves, objects;
     char why[SIM_TREE_WHY];             /* not whole; "": it is */
+    union loci_node_buffer node;
 };
 
 #define WHOLE(v, condition, ...)                                                                  \

@@ -26,9 +26,9 @@ struct named {
 struct survey {
     struct loci_index *ix;
     struct named here, below;
-    union loci_node_buffer node;
     uint64_t objects;                   /* nodes, and values with their own */
     char why[SIM_TREE_WHY];             /* not whole; "": it is */
+    union loci_node_buffer node;
 };
 
 #define WHOLE(v, condition, ...)                                                                  \

@@ -92,12 +92,12 @@ unsigned loci_hash_name(struct loco_hash *h, uint64_t hash, loco_object_t *leave
 
 /* Where a scan is. */
 struct loci_hash_scan {
-    union loci_node_buffer leaf;        /* a copy, and */
-    unsigned at;                        /* its next entry; */
+    unsigned at;                        /* the next entry of its leaf */
     unsigned ahead;                     /* leaves that are read together next */
     unsigned char key[LOCI_NODE_KEY_MAX];       /* where it goes on after that */
     size_t key_len;
     unsigned char *apart;               /* the value that was given out; index.h */
+    union loci_node_buffer leaf;        /* a copy; last, as node.h says */
 };
 void loci_hash_scan_free(struct loci_hash_scan *scan);
 
