@@ -88,12 +88,13 @@ static int queue(struct tree_client *c)
 
 static int some_scan(struct tree_client *c)
 {
-    uint64_t keys = tree_keys(c->u->s), from = loci_sim_draw((uint32_t)keys);
+    uint64_t keys = tree_keys(c->u->s), from = loci_sim_draw((uint32_t)keys), to;
 
     if (c->u->s->hashed || loci_sim_draw(2) == 0)
         return tree_scan(c, 0, keys, 0);
-    return tree_scan(c, from, from + loci_sim_draw((uint32_t)(keys - from + 1)),
-                     loci_sim_draw(3) == 0 ? 1 + loci_sim_draw(4) : 0);
+    /* Not within the call: compilers differ in which argument is drawn first. */
+    to = from + loci_sim_draw((uint32_t)(keys - from + 1));
+    return tree_scan(c, from, to, loci_sim_draw(3) == 0 ? 1 + loci_sim_draw(4) : 0);
 }
 
 static int one_call(struct tree_client *c)
