@@ -49,6 +49,12 @@ check "exported is what libloco.sym lists" "$work/bad"
 grep '^loco_' "$work/lib" | comm -13 "$work/declared" - >"$work/bad"
 check "exported loco_ functions are declared in a public header" "$work/bad"
 
+# Which release brought a function: Debian's packages of programs depend on that one or a later one.
+in_table() { sed -n 's/^ \(loco_[a-z0-9_]*\)@.*/\1/p' "$srcdir/packaging/debian/$1" | sort; }
+grep '^loco_' "$work/lib" >"$work/public"
+in_table libloco0.symbols | comm -3 "$work/public" - | tr -d '\t' >"$work/bad"
+check "packaging/debian/libloco0.symbols lists the same public functions" "$work/bad"
+
 if [ -e "$component" ]; then
     for file in "$mpi" "$component" "$builddir/tools/.libs/"loco-[aip]* \
                 "$builddir/mpi_examples/.libs/"* "$builddir/bench/.libs/"*; do
@@ -61,6 +67,9 @@ if [ -e "$component" ]; then
     check "no internal function is exported that nobody needs" "$work/bad"
     declared "$srcdir/include/loco/mpi.h" | comm -23 - "$work/mpi" >"$work/bad"
     check "libloco_mpi exports <loco/mpi.h>" "$work/bad"
+    in_table libloco-mpi0.symbols >"$work/in_table"
+    grep '^loco_' "$work/mpi" | comm -3 - "$work/in_table" | tr -d '\t' >"$work/bad"
+    check "packaging/debian/libloco-mpi0.symbols lists the same functions" "$work/bad"
     exported "$component" | grep -v '^mca_osc_loco_component$' >"$work/bad"
     check "the component exports its table alone" "$work/bad"
 fi

@@ -30,7 +30,7 @@ extern "C" {
 typedef struct loco_runtime loco_runtime_t;
 
 /** Version of the programming interface: (major << 16) + (minor << 8) + patch. */
-#define LOCO_API_VERSION 0x000100
+#define LOCO_API_VERSION 0x000200
 /** The same number of the library in use, to be compared with the one compiled against. */
 unsigned loco_api_version(void);
 
