@@ -18,6 +18,7 @@ const char *loco_strerror(int status)
     case LOCO_ERR_UNSUPPORTED: return "no fabric reaches that peer, or it is not built in";
     case LOCO_ERR_TIMEOUT: return "the time given is over";
     case LOCO_ERR_AGAIN: return "would have to wait";
+    case LOCO_ERR_DAMAGED: return "a file does not hold what was written to it";
     case LOCO_ERR_NOT_FOUND: return "there is no such key or object";
     case LOCO_ERR_EXISTS: return "the key is there already";
     case LOCO_ERR_FULL: return "no room is left in it";

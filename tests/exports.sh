@@ -56,7 +56,7 @@ in_table libloco0.symbols | comm -3 "$work/public" - | tr -d '\t' >"$work/bad"
 check "packaging/debian/libloco0.symbols lists the same public functions" "$work/bad"
 
 if [ -e "$component" ]; then
-    for file in "$mpi" "$component" "$builddir/tools/.libs/"loco-[aip]* \
+    for file in "$mpi" "$component" "$builddir/tools/.libs/"loco-[ailp]* \
                 "$builddir/mpi_examples/.libs/"* "$builddir/bench/.libs/"*; do
         [ ! -f "$file" ] || needed "$file"
     done | sort -u >"$work/needed"

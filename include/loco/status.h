@@ -33,6 +33,7 @@ enum loco_status {
     LOCO_ERR_UNSUPPORTED = -22,     /**< no fabric reaches that peer, or not built in */
     LOCO_ERR_TIMEOUT = -23,         /**< the time given is over */
     LOCO_ERR_AGAIN = -24,           /**< would have to wait, and was asked not to */
+    LOCO_ERR_DAMAGED = -25,         /**< a file does not hold what was written to it */
 
     /* What a store has, or has not; nothing was changed. */
     LOCO_ERR_NOT_FOUND = -30,       /**< there is no such key, or object */
