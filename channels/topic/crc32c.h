@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* CRC-32C, the checksum of iSCSI and ext4 (polynomial 0x1edc6f41, reflected): every error of up to
- * 32 adjacent bits is found, and all but 1 in 2^32 of the others. Eight bytes a step, by tables that
- * are made when they are first needed, 8 KiB. */
+ * 32 adjacent bits is found, and all but 1 in 2^32 of the others. Eight bytes a step, by tables
+ * that are made when they are first needed, 8 KiB. */
 struct loci_crc32c {
     uint32_t table[8][256];
 };

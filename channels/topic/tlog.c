@@ -5,11 +5,11 @@
  * One process writes, and has the file locked. Records are appended by pwritev at the end that it
  * knows, so that what another program does to the file is noticed rather than followed.
  *
- * Crashes. A process that is killed leaves a prefix of what it has written, perhaps with a part of a
- * record at its end. A machine that stops leaves all that was synced, and of the rest what it likes.
- * At the next start the file is read through. What is after the last whole record is cut off, if no
- * whole record follows: it was being written, and nobody was told that it was there. If whole
- * records follow, something else has damaged the file, or a machine stopped before a sync and
+ * Crashes. A process that is killed leaves a prefix of what it has written, perhaps with a part of
+ * a record at its end. A machine that stops leaves all that was synced, and of the rest what it
+ * likes. At the next start the file is read through. What is after the last whole record is cut
+ * off, if no whole record follows: it was being written, and nobody was told that it was there. If
+ * whole records follow, something else has damaged the file, or a machine stopped before a sync and
  * had written later pages first: that is for a person to decide, and the file is left as it is.
  *
  * Errors. After a write that failed, the part of it that is there is cut off, and nothing more is
@@ -89,7 +89,8 @@ static int64_t real_time(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* That the file is there is written in its folder. Some file systems cannot sync one, and need not. */
+/* That the file is there is written in its folder. Some file systems cannot sync one, and need not.
+ */
 static void sync_folder(const struct loci_tlog *log)
 {
     char *folder = strdup(log->path), *slash;
@@ -152,8 +153,8 @@ static void tell_unfinished(const struct loci_tlog *log)
     struct stat stat;
 
     if (fstat(log->fd, &stat) == 0 && stat.st_size > 0)
-        loci_log(log->say, LOCO_LOG_WARN, "log %s: %llu bytes of its beginning, and no records, are "
-                 "there; it is begun anew", log->path, (ull)stat.st_size);
+        loci_log(log->say, LOCO_LOG_WARN, "log %s: %llu bytes of its beginning, and no records, "
+                 "are there; it is begun anew", log->path, (ull)stat.st_size);
 }
 
 /* ---- what is there ---- */
@@ -162,8 +163,8 @@ static int refuse_damage(const struct loci_tlog *log, const struct loci_tlog_ite
 {
     if (item->next != 0)
         loci_log(log->say, LOCO_LOG_ERROR, "log %s is damaged at offset %llu, where record %llu "
-                 "should be; whole ones follow from offset %llu on, number %llu. loco-log dump shows "
-                 "them, loco-log cut --damaged removes all from offset %llu on", log->path,
+                 "should be; whole ones follow from offset %llu on, number %llu. loco-log dump "
+                 "shows them, loco-log cut --damaged removes all from offset %llu on", log->path,
                  (ull)item->from, (ull)item->expected, (ull)item->to, (ull)item->next,
                  (ull)item->from);
     else
@@ -182,8 +183,8 @@ static int cut_tail(const struct loci_tlog *log, const struct loci_tlog_item *it
                  "be cut off: %m", log->path);
         return LOCO_ERR_SYSTEM;
     }
-    loci_log(log->say, LOCO_LOG_WARN, "log %s: its last %llu bytes, of record %llu, were not written "
-             "whole, and are cut off; all before is there", log->path,
+    loci_log(log->say, LOCO_LOG_WARN, "log %s: its last %llu bytes, of record %llu, were not "
+             "written whole, and are cut off; all before is there", log->path,
              (ull)(item->to - item->from), (ull)item->expected);
     return LOCO_OK;
 }

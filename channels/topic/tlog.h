@@ -8,8 +8,8 @@
 #include "tlog_format.h"
 #include "tlog_sync.h"
 
-/* A topic's log: a file that records are appended to, each with a number, checksums, sender and time
- * (tlog_format.h). tlog.c says what holds after a crash.
+/* A topic's log: a file that records are appended to, each with a number, checksums, sender and
+ * time (tlog_format.h). tlog.c says what holds after a crash.
  *
  * | call         | concurrent                        | blocks |
  * |--------------|-----------------------------------|--------|
@@ -33,7 +33,7 @@ struct loci_tlog {
     struct loci_crc32c crc;
     struct loci_tlog_head head;
     uint64_t end;                       /* bytes of the file */
-    _Atomic uint64_t written;           /* the last record's number; the first's - 1: there is none */
+    _Atomic uint64_t written;           /* the last record's number */
     unsigned char start[LOCI_TLOG_BATCH][LOCI_TLOG_RECORD];
     struct iovec part[3 * LOCI_TLOG_BATCH];
     struct loci_tlog_syncer syncer;     /* and whether the log has failed */

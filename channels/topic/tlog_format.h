@@ -20,8 +20,8 @@
  * 44  checksum of all the rest            36  zero, 4 bytes
  * 48  the topic's name, and zeros         40  the sample, and zeros up to a multiple of 8
  *
- * Every byte is covered by a checksum. A record's checksums begin with the file's id, so that
- * a record of another file is none of this one; and numbers are consecutive, so that none is missing,
+ * Every byte is covered by a checksum. A record's checksums begin with the file's id, so that a
+ * record of another file is none of this one; and numbers are consecutive, so that none is missing,
  * doubled or moved without being noticed. */
 
 #define LOCI_TLOG_VERSION 1u

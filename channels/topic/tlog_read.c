@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* A topic's log, as it is read. A record counts if both its checksums are right and it has the
- * number after the last one's. Where there is no such record, the rest of the file is searched, byte
- * by byte, for one with that number or a later one: if there is none, a record was being written
- * when its writer ended. A record with an earlier number proves nothing: a sample may hold a
- * copy of this log. */
+ * number after the last one's. Where there is no such record, the rest of the file is searched,
+ * byte by byte, for one with that number or a later one: if there is none, a record was being
+ * written when its writer ended. A record with an earlier number proves nothing: a sample may hold
+ * a copy of this log. */
 
 #include "config.h"
 

@@ -28,9 +28,9 @@ struct loci_tlog_item {
 struct loci_tlog_reader;
 
 /* Open a log to be read; `say` is told what is wrong with it. Not for longer than the reader lives.
- * LOCO_ERR_SYSTEM, _NO_MEMORY, LOCO_ERR_ARG (it is none), LOCO_ERR_UNSUPPORTED (of a later version),
- * LOCO_ERR_DAMAGED (its head), LOCO_ERR_AGAIN (no record can be there yet: the head is not
- * finished; nothing is said). */
+ * LOCO_ERR_SYSTEM, _NO_MEMORY, LOCO_ERR_ARG (it is none), LOCO_ERR_UNSUPPORTED (of a later
+ * version), LOCO_ERR_DAMAGED (its head), LOCO_ERR_AGAIN (no record can be there yet: the head is
+ * not finished; nothing is said). */
 int loci_tlog_reader_open(const char *path, const struct loci_log *say,
                           struct loci_tlog_reader **reader);
 /* The same of an open file, which stays open when the reader is closed; `path` is its name. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Log files of topics whose writer is killed while it writes, again and again. After each kill all
- * that it was told to be synced is there, and all that is there is right; what it left of a record is
- * cut off. TAP.
+ * that it was told to be synced is there, and all that is there is right; what it left of a record
+ * is cut off. TAP.
  *
  *     logs [--kill N] [--seed N]        so many kills: 200
- *     logs --write N FILE               no test: a log of N records of text, for tests of loco-log */
+ *     logs --write N FILE               no test: a log of N records of text */
 
 #include "config.h"
 
@@ -238,8 +238,8 @@ int main(int argc, char **argv)
     }
     snprintf(t.path, sizeof t.path, "%s/log", t.folder);
     failed = kill_all(&t, kills);
-    printf("1..1\n%sok 1 - %d kills of who writes a log; %llu left a part of a record; %llu records "
-           "in the last file\n", failed == 0 ? "" : "not ", failed == 0 ? kills : failed,
+    printf("1..1\n%sok 1 - %d kills of who writes a log; %llu left a part of a record; %llu "
+           "records in the last file\n", failed == 0 ? "" : "not ", failed == 0 ? kills : failed,
            (unsigned long long)t.torn, (unsigned long long)t.records);
     unlink(t.path);
     rmdir(t.folder);

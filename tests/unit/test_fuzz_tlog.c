@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* Damaged log files of topics: bits, bytes, runs, ends, records that are moved, doubled or another
- * file's. Neither a start nor the tool crashes, and no record is taken that is not as it was written.
- * Each round is a file; FUZZ_ROUNDS says how many. */
+ * file's. Neither a start nor the tool crashes, and no record is taken that is not as it was
+ * written. Each round is a file; FUZZ_ROUNDS says how many. */
 
 #include "tlog_world.h"
 
@@ -170,7 +170,8 @@ static void check_record(const struct fuzz *z, const struct loci_tlog_head *head
         cr_assert(item->record.number >= 1 && item->record.number <= (uint64_t)image->records);
         at = image->at[item->record.number - 1];
         cr_assert_eq(loci_tlog_length(item->record.bytes), image->at[item->record.number] - at);
-        cr_assert(memcmp(image->bytes + at + LOCI_TLOG_RECORD, item->data, item->record.bytes) == 0);
+        at += LOCI_TLOG_RECORD;
+        cr_assert(memcmp(image->bytes + at, item->data, item->record.bytes) == 0);
         return;
     }
     cr_assert(false, "a head that nobody wrote");

@@ -266,8 +266,8 @@ Test(tlog, names_what_is_damaged)
     tlog_leave(&w);
 }
 
-/* Records that are whole, and not where they were: one removed, one twice, one after the last, bytes
- * put in between. */
+/* Records that are whole, and not where they were: one removed, one twice, one after the last,
+ * bytes put in between. */
 Test(tlog, notices_what_was_moved)
 {
     static unsigned char bytes[ROOM], other[ROOM];
@@ -306,7 +306,8 @@ Test(tlog, notices_what_was_moved)
     tlog_leave(&w);
 }
 
-/* A record of another log of the same topic is none of this one: a disk may have kept its blocks. */
+/* A record of another log of the same topic is none of this one: a disk may have kept its blocks.
+ */
 Test(tlog, takes_no_record_of_another_file)
 {
     static unsigned char bytes[ROOM], other[ROOM];

@@ -74,7 +74,8 @@ static inline void tlog_make(const char *path, const unsigned char *from, size_t
     close(fd);
 }
 
-/* What record `number` of these tests has: of 0 bytes and more, each byte by its number and place. */
+/* What record `number` of these tests has: of 0 bytes and more, each byte by its number and place.
+ */
 static inline size_t tlog_sample(uint64_t number, unsigned char *to, size_t most)
 {
     size_t bytes = (size_t)(number * 37 % 61) % (most + 1);
