@@ -241,7 +241,7 @@ prepare_build_tree() {
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
         -e "s|^includedir=.*|includedir=$srcdir/include|" "$builddir/loco.pc" >"$work/loco.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"
-    export PATH="$work/bin:$srcdir/tools:$PATH"     # of tools that are scripts
+    export PATH="$work/bin:$builddir/tools:$PATH"   # of tools that are scripts
 }
 
 run_step() {

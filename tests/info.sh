@@ -44,12 +44,54 @@ says "no such ports" '^  tcp +not available  \(LOCO_TCP_PORTS=9-8: allowed is au
 
 LOCO_TCP_IF=lo "$builddir/tools/loco-info" --json >"$work/out"
 n=$((n + 1))
-if grep -q '"tcp: address 1": { "value": "127.0.0.1", "note": "lo, which leads to this machine alone" }' "$work/out"; then
+if grep -q '"tcp_address_1": { "value": "127.0.0.1", "note": "lo, which leads to this machine alone" }' "$work/out"; then
     echo "ok $n - the same as JSON"
 else
     grep tcp "$work/out" | sed 's/^/# /'
     echo "not ok $n - the same as JSON"
     failed=1
 fi
+
+LOCO_TCP_IF=auto
+export LOCO_TCP_IF
+# is TITLE CONDITION...: of what loco-info with the words in $words says, in out and err, and its status.
+is() {
+    title=$1
+    shift
+    # shellcheck disable=SC2086
+    "$builddir/tools/loco-info" $words >"$work/out" 2>"$work/err" </dev/null
+    status=$?
+    n=$((n + 1))
+    if "$@"; then
+        echo "ok $n - $title"
+    else
+        sed 's/^/# /' "$work/out" "$work/err" | head -n 20
+        echo "not ok $n - $title: status $status"
+        failed=1
+    fi
+}
+tcp_alone() {
+    grep -q '^  LOCO_TCP_PORTS' "$work/out" && grep -q '^  tcp ' "$work/out" \
+        && ! grep '^  [A-Za-z]' "$work/out" | grep -v -i -q tcp
+}
+section_alone() { grep -q '^versions$' "$work/out" && ! grep -q '^node$' "$work/out"; }
+plain_keys() {
+    python3 -c 'import json, re, sys
+def once(pairs):
+    keys = [key for key, value in pairs]
+    assert len(set(keys)) == len(keys), keys
+    return dict(pairs)
+keys = [k for s in json.load(open(sys.argv[1]), object_pairs_hook=once).values() for k in s]
+assert len(keys) > 40 and all(re.fullmatch("[A-Za-z0-9_]+", k) for k in keys), keys' "$work/out"
+}
+names_it() { [ $status -eq 2 ] && grep -q 'called "tpc"' "$work/err" && ! grep -q . "$work/out"; }
+words=TCP
+is "a word chooses lines of all sections" tcp_alone
+words=versions
+is "the name of a section chooses it" section_alone
+words="--json"
+is "keys of the JSON are plain words, and no two lines have the same" plain_keys
+words="tcp tpc"
+is "a word that is about nothing is an error" names_it
 echo "1..$n"
 exit $failed

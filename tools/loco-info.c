@@ -5,12 +5,14 @@
  * and JSON cannot disagree. */
 #include "config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
@@ -473,10 +475,30 @@ static void print_json_string(const char *text)
     putchar('"');
 }
 
-/* { "versions": { "release": { "value": "0.1.0", "note": "" } ... } ... } */
+/* A key that every language can say: of small letters, digits and _; tunables keep their names. */
+static void json_key(const char *text, char *key, size_t room)
+{
+    bool named = strncmp(text, "LOCO_", 5) == 0, gap = false;
+    size_t n = 0;
+
+    for (; *text != '\0' && n + 2 < room; text++) {
+        if (!isalnum((unsigned char)*text) && !(named && *text == '_')) {
+            gap = true;
+            continue;
+        }
+        if (gap && n > 0)
+            key[n++] = '_';
+        gap = false;
+        key[n++] = named ? *text : (char)tolower((unsigned char)*text);
+    }
+    key[n] = '\0';
+}
+
+/* { "versions": { "release": { "value": "0.2.0", "note": "" } ... } ... } */
 static void print_json(const struct info *info)
 {
     const char *section = "";
+    char key[TEXT];
 
     printf("{");
     for (int i = 0; i < info->n; i++) {
@@ -486,7 +508,8 @@ static void print_json(const struct info *info)
         if (!same)
             printf("%s\n  \"%s\": {", i > 0 ? "\n  }," : "", item->section);
         printf("%s\n    ", same ? "," : "");
-        print_json_string(item->key);
+        json_key(item->key, key, sizeof key);
+        print_json_string(key);
         printf(": { \"value\": ");
         print_json_string(item->value);
         printf(", \"note\": ");
@@ -494,18 +517,46 @@ static void print_json(const struct info *info)
         printf(" }");
         section = item->section;
     }
-    printf("\n  }\n}\n");
+    printf("%s\n}\n", info->n > 0 ? "\n  }" : "");
+}
+
+/* Keep what one of `n` words is about: its section, or a part of its key, in letters of any size.
+ * The first word that is about nothing, or NULL. */
+static const char *keep(struct info *info, char **word, int n)
+{
+    bool wanted[MAX_ITEMS] = { false };
+    int kept = 0;
+
+    for (int w = 0; w < n; w++) {
+        bool any = false;
+
+        for (int i = 0; i < info->n; i++) {
+            const struct item *item = &info->item[i];
+
+            if (strcasecmp(word[w], item->section) == 0 || strcasestr(item->key, word[w]) != NULL)
+                any = wanted[i] = true;
+        }
+        if (!any)
+            return word[w];
+    }
+    for (int i = 0; i < info->n; i++)
+        if (wanted[i])
+            info->item[kept++] = info->item[i];
+    info->n = kept;
+    return NULL;
 }
 
 static void usage(FILE *to)
 {
     fprintf(to,
-            "usage: loco-info [--json]\n"
+            "usage: loco-info [--json] [WORD]...\n"
             "Show versions, this node's topology, the fabrics that are available or why not, and\n"
-            "the tunables with their values and where these came from.\n\n"
-            "  --json     as JSON\n"
-            "  --version  the release\n"
-            "  --help     this text\n\n"
+            "the tunables with their values and where these came from. With words: only sections\n"
+            "(versions, node, fabrics, tunables) and lines whose name has one of them in it.\n\n"
+            "  --json         as JSON\n"
+            "  --version      the release\n"
+            "  -h, --help     this text\n\n"
+            "For example: loco-info tcp; loco-info --json fabrics LOCO_FABRIC\n"
             "Exit status: 0; 1 where a tunable in the environment is wrong; 2 for wrong use.\n");
 }
 
@@ -520,6 +571,7 @@ int main(int argc, char **argv)
     struct loci_log log = { log_line, NULL, LOCO_LOG_WARN };
     struct loci_tunables tunables;
     static struct info info;
+    const char *nothing;
     bool json = false;
     int c, rc;
 
@@ -530,11 +582,6 @@ int main(int argc, char **argv)
         case 'h': usage(stdout); return 0;
         default: usage(stderr); return 2;
         }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "loco-info: unexpected argument \"%s\"\n", argv[optind]);
-        usage(stderr);
-        return 2;
     }
     rc = loci_tunables_load(&tunables, &log);
     add_versions(&info);
@@ -547,6 +594,11 @@ int main(int argc, char **argv)
     add_verbs(&info, &tunables);
     add_tcp(&info, &tunables);
     add_tunables(&info, &tunables);
+    if (optind < argc && (nothing = keep(&info, argv + optind, argc - optind)) != NULL) {
+        fprintf(stderr, "loco-info: no section is called \"%s\", and no line has it in its name;"
+                " loco-info without words shows all\n", nothing);
+        return 2;
+    }
     (json ? print_json : print_text)(&info);
     return rc != LOCO_OK || ferror(stdout) ? 1 : 0;
 }

@@ -39,7 +39,7 @@ static void usage(FILE *to)
           "  --port P       of the listener (" PORT ")\n\n"
           "  --seconds S    for each measurement, 0.001 to 60 (0.2)\n"
           "  --json         an object for each line of the table\n"
-          "  --help, --version\n\n"
+          "  -h, --help, --version\n\n"
           "Exit status: 0; 1 the gate; 2 wrong use, or it could not be measured.\n", to);
 }
 
@@ -143,7 +143,7 @@ static int take_options(int argc, char **argv, struct perf_options *o)
     };
     double number;
 
-    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;)
+    for (int c; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;)
         switch (c) {
         case 'r':
             if (!take_rows(o, optarg))
