@@ -102,6 +102,9 @@ struct loci_bells {
 
 enum loci_peer_state { LOCI_PEER_ALIVE, LOCI_PEER_LEFT, LOCI_PEER_DEAD };
 
+/* Why the service thread is to see a peer as gone. */
+enum loci_unwelcome { LOCI_WELCOME, LOCI_STOPPED_TOO_LONG, LOCI_SAID_LEFT, LOCI_SAID_DEAD };
+
 /* When members of endpoints there are asked again (names/ask.c); under the lock of the names. */
 struct loci_asking {
     int64_t at, after;              /* the next time, and how long after it the one after that */
@@ -125,7 +128,8 @@ struct loci_peer {
     struct loci_asking asking;
     _Atomic int holders;            /* of its place in the table, */
     _Atomic int users;              /* and those of them who use what the fabric has: forget.c */
-    _Atomic bool unwelcome;         /* the service thread is to cut it off: loci_peer_cut() */
+    _Atomic int unwelcome;          /* enum loci_unwelcome: the service thread is to cut it off */
+    _Atomic bool noted;             /* nothing is connected to it: loci_peer_note() */
     bool in_table;                  /* peers_lock, as the next: its place is not free; */
     bool listed;                    /* it is in rt->unused */
     struct loci_peer *next_unused, *next_free;
@@ -321,6 +325,15 @@ static inline struct loci_peer *loci_peer(const struct loco_runtime *rt, int ind
 }
 /* Find or make the entry for an address; index out, of which the caller is a holder then. */
 int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index);
+/* The same of one to which nothing is connected: it is reached by a detour (fabric.h), or not at
+ * all. Nobody notices its end: who has noted it says it (loci_peer_say_gone). Whoever meets it
+ * later has it connected. One that was met before stays as it is. */
+int loci_peer_note(struct loco_runtime *rt, const struct loci_address *address, int *index);
+static inline bool loci_peer_is_noted(const struct loco_runtime *rt, int index);
+/* One that was noted, and not met since, has left, or is dead: it is gone soon. Any thread. */
+void loci_peer_say_gone(struct loco_runtime *rt, int index, bool dead);
+/* Whether it has gone, or is to be seen as gone soon: it is met anew when all have let go of it. */
+bool loci_peer_goes(struct loco_runtime *rt, int index);
 /* The peer with that identity, or -1. */
 int loci_peer_find(struct loco_runtime *rt, uint64_t identity);
 /* Called once by the fabric (service thread) when a process has ended or said goodbye. */
@@ -345,6 +358,10 @@ static inline bool loci_peer_alive(const struct loco_runtime *rt, int index)
 {
     return atomic_load_explicit(&rt->peers[index]->state, memory_order_acquire)
            == LOCI_PEER_ALIVE;
+}
+static inline bool loci_peer_is_noted(const struct loco_runtime *rt, int index)
+{
+    return atomic_load_explicit(&rt->peers[index]->noted, memory_order_acquire);
 }
 /* Whether nothing of one that has gone arrives here any more. */
 static inline bool loci_peer_is_silent(const struct loco_runtime *rt, int index)

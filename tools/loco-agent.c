@@ -30,7 +30,7 @@ struct options {
 
 static const char usage[] =
     "usage: loco-agent run    --pool NAME [--memory SIZE] [--places N] [--join HOST[:PORT]]\n"
-    "                         [--port PORT] [--secret FILE]\n"
+    "                         [--port PORT] [--secret FILE] [--ports N]\n"
     "       loco-agent start  the same, and [--log FILE]\n"
     "       loco-agent status --pool NAME [--json]\n"
     "       loco-agent stop   --pool NAME\n"
@@ -45,6 +45,9 @@ static const char usage[] =
     "                      first its own; HOST:PORT, if that has a --port\n"
     "  -P, --port PORT     where other machines connect (by the pool's name)\n"
     "  -s, --secret FILE   that all machines of the pool have (~/.loco/NAME.secret)\n"
+    "  -w, --ports N       processes of this machine that may reach the others by way\n"
+    "                      of this agent at a time, without connections of their own\n"
+    "                      (as many as places, but at most 64); 0: none\n"
     "  -l, --log FILE      where start writes what goes wrong (nowhere)\n"
     "  -j, --json          status as JSON\n"
     "  -h, --help\n"
@@ -224,9 +227,12 @@ static int show_status(const struct options *o)
         printf("{\"pool\": \"%s\", \"pid\": %d, \"places\": %d, \"clients\": %" PRIu64
                ", \"attached\": %" PRIu64 ", \"died\": %" PRIu64 ", \"cleaned\": %" PRIu64
                ", \"leaving\": %" PRIu64 ", \"stores\": %" PRIu64 ", \"removed\": %" PRIu64
-               ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"agents\": [",
+               ", \"memory\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"ports\": %" PRIu64
+               ", \"port_requests\": %" PRIu64 ", \"port_refused\": %" PRIu64
+               ", \"port_failed\": %" PRIu64 ", \"agents\": [",
                o->agent.pool, reply.pid, reply.places, s->clients, s->attached, s->died,
-               s->cleaned, s->leaving, s->stores, s->removed, s->memory, s->refused);
+               s->cleaned, s->leaving, s->stores, s->removed, s->memory, s->refused, s->ports,
+               s->port_requests, s->port_refused, s->port_failed);
     else
         printf("pool %s, agent's pid %d\n"
                "processes now     %" PRIu64 " of %d, and %" PRIu64 " places to be cleaned up\n"
@@ -237,6 +243,10 @@ static int show_status(const struct options *o)
                "refused           %" PRIu64 " connections and questions\n", o->agent.pool,
                reply.pid, s->clients, reply.places, s->leaving, s->attached, s->died, s->cleaned,
                s->stores, s->removed, (double)s->memory / 1048576, s->refused);
+    if (!o->json && reply.several != 0)
+        printf("ports             %" PRIu64 " processes go by them; so far %" PRIu64
+               " requests, of which %" PRIu64 " were refused and %" PRIu64 " failed\n", s->ports,
+               s->port_requests, s->port_refused, s->port_failed);
     result = o->json || reply.several != 0 ? show_agents(o, fd) : LOCO_OK;
     if (o->json)
         puts("]}");
@@ -310,13 +320,13 @@ static int parse(int argc, char **argv, struct options *o)
         { "pool", required_argument, NULL, 'p' }, { "memory", required_argument, NULL, 'm' },
         { "places", required_argument, NULL, 'n' }, { "log", required_argument, NULL, 'l' },
         { "join", required_argument, NULL, 'J' }, { "port", required_argument, NULL, 'P' },
-        { "secret", required_argument, NULL, 's' },
+        { "secret", required_argument, NULL, 's' }, { "ports", required_argument, NULL, 'w' },
         { "json", no_argument, NULL, 'j' }, { "help", no_argument, NULL, 'h' },
         { "version", no_argument, NULL, 'V' }, { NULL, 0, NULL, 0 }
     };
     int option;
 
-    while ((option = getopt_long(argc, argv, "p:m:n:l:J:P:s:jhV", longs, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "p:m:n:l:J:P:s:w:jhV", longs, NULL)) != -1) {
         switch (option) {
         case 'p': o->agent.pool = optarg; break;
         case 'm':
@@ -333,6 +343,12 @@ static int parse(int argc, char **argv, struct options *o)
                 return complain("ports are 1 to 65535, not", optarg);
             break;
         case 's': o->agent.secret = optarg; break;
+        case 'w':
+            if (strcmp(optarg, "0") == 0)
+                o->agent.ports = -1;
+            else if (!parse_number(optarg, LOCI_AGENT_PLACES_MOST, &o->agent.ports))
+                return complain("processes with ports are 0 to 1024, not", optarg);
+            break;
         case 'l': o->log = optarg; break;
         case 'j': o->json = true; break;
         case 'h': fputs(usage, stdout); return OK;
@@ -355,9 +371,10 @@ int main(int argc, char **argv)
         return complain("unexpected argument", argv[optind + 1]);
     if (o.agent.pool == NULL)
         return complain("which pool? --pool NAME", "");
-    if (o.agent.join == NULL && (o.agent.port != 0 || o.agent.secret != NULL))
-        return complain("only a pool of several machines (--join) has a",
-                        o.agent.port != 0 ? "port" : "secret");
+    if (o.agent.join == NULL
+        && (o.agent.port != 0 || o.agent.secret != NULL || o.agent.ports != 0))
+        return complain("only a pool of several machines (--join) has", o.agent.port != 0
+                        ? "a port" : o.agent.secret != NULL ? "a secret" : "ports");
     if (strcmp(command, "run") == 0)
         return run(&o, -1, -1);
     if (strcmp(command, "start") == 0)

@@ -133,16 +133,22 @@ void loci_agent_done(struct loci_agent_job *job)
     loci_agent_wake(a);
 }
 
+void loci_agent_reply(struct loco_agent *a, uint64_t client, struct loci_pool_reply *reply,
+                      bool asked)
+{
+    struct loci_agent_client *c = a->clients;
+
+    while (c != NULL && c->number != client)
+        c = c->next;
+    if (c == NULL)
+        return;
+    c->asks = c->asks && !asked;
+    answer(c, reply);
+}
+
 void loci_agent_answer(struct loci_agent_job *job)
 {
-    struct loci_agent_client *c = job->agent->clients;
-
-    while (c != NULL && c->number != job->client)
-        c = c->next;
-    if (c != NULL) {
-        c->asks = false;
-        answer(c, &job->reply);
-    }
+    loci_agent_reply(job->agent, job->client, &job->reply, true);
     free(job);
 }
 
@@ -176,12 +182,34 @@ static int take_seat(struct loco_agent *a, int peer)
     return place;
 }
 
-/* The peer stays while its place is not vacant, in the table and in the fabric. */
+/* The peer stays while its place is not vacant, in the table and in the fabric. One that has gone,
+ * as far as is known here, is not met again before all have let go of it: LOCO_ERR_AGAIN. */
+int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, bool noted,
+                    int *place)
+{
+    int peer, status = noted && address->node == a->rt->address.node ? LOCO_ERR_UNSUPPORTED
+                       : noted ? loci_peer_note(a->rt, address, &peer)
+                       : loci_peer_meet(a->rt, address, &peer);
+
+    if (status != LOCO_OK)
+        return status;
+    loci_peers_use(a->rt, &peer, 1);
+    status = loci_peer_goes(a->rt, peer) ? LOCO_ERR_AGAIN : LOCO_ERR_FULL;
+    *place = status == LOCO_ERR_FULL ? take_seat(a, peer) : -1;
+    if (*place < 0) {
+        loci_peers_end_use(a->rt, &peer, 1);
+        loci_peers_let_go(a->rt, &peer, 1);
+        return status;
+    }
+    atomic_fetch_add(&a->clients_now, 1);
+    return LOCO_OK;
+}
+
 static void give_place(struct loci_agent_client *c, const struct loci_address *address,
                        struct loci_pool_reply *reply)
 {
     struct loco_agent *a = c->agent;
-    int peer, status;
+    int status;
 
     if (c->place >= 0) {
         say(reply, LOCO_ERR_STATE, "this connection has a place already");
@@ -192,23 +220,18 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
             "that it asks, by LOCO_NODE or its container");
         return;
     }
-    status = loci_peer_meet(a->rt, address, &peer);
+    status = loci_agent_seat(a, address, false, &c->place);
     if (status != LOCO_OK) {
         say(reply, status, status == LOCO_ERR_MISMATCH
             ? "agent and process move data by different fabrics: set LOCO_FABRIC to the same"
+            : status == LOCO_ERR_AGAIN
+            ? "the agent takes this process for one that has gone, and cleans up behind it"
+            : status == LOCO_ERR_FULL
+            ? "all places of the pool are taken: the agent's option --places"
             : loco_strerror(status));
-        return;
-    }
-    loci_peers_use(a->rt, &peer, 1);
-    c->place = take_seat(a, peer);
-    if (c->place < 0) {
-        loci_peers_end_use(a->rt, &peer, 1);
-        loci_peers_let_go(a->rt, &peer, 1);
-        say(reply, LOCO_ERR_FULL, "all places of the pool are taken: the agent's option --places");
         reply->stats.leaving = atomic_load(&a->leaving);
         return;
     }
-    atomic_fetch_add(&a->clients_now, 1);
     reply->place = c->place;
     reply->address = a->rt->address;
     reply->directory = a->table.key;
@@ -228,28 +251,47 @@ static void watch_process(struct loci_agent_client *c)
         (void)loci_agent_watch(c->agent, &c->process.watch, EPOLLIN);
 }
 
+static void note_left(struct loco_agent *a, int place, bool said)
+{
+    atomic_fetch_sub(&a->clients_now, 1);
+    atomic_fetch_add(&a->leaving, 1);
+    atomic_fetch_add(&a->died, !said);
+    pthread_mutex_lock(&a->lock);
+    a->seat[place].state = LOCI_SEAT_LEFT;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Without memory the place is lost, until there is a new agent. */
+static void tell_unclean(struct loco_agent *a, int place, int status)
+{
+    if (status != LOCO_OK)
+        LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: no memory to clean up place %d, which stays "
+                 "taken", a->pool, place);
+}
+
 static void leave_place(struct loci_agent_client *c)
 {
     struct loco_agent *a = c->agent;
 
     if (c->place < 0)
         return;
-    atomic_fetch_sub(&a->clients_now, 1);
-    atomic_fetch_add(&a->leaving, 1);
-    atomic_fetch_add(&a->died, !c->said);
-    pthread_mutex_lock(&a->lock);
-    a->seat[c->place].state = LOCI_SEAT_LEFT;
-    pthread_mutex_unlock(&a->lock);
-    /* Without memory the place is lost, until there is a new agent. */
-    if (loci_agent_send_left(a, c->place, c->said || !c->far) != LOCO_OK)
-        LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: no memory to clean up place %d, which stays "
-                 "taken", a->pool, c->place);
+    loci_agent_goes(a, c->number, c->said);
+    note_left(a, c->place, c->said);
+    tell_unclean(a, c->place, loci_agent_send_left(a, c->place, c->said || !c->far));
+}
+
+void loci_agent_unseat(struct loco_agent *a, int place, enum loci_guest_end end, int via)
+{
+    note_left(a, place, end == LOCI_GUEST_SAID);
+    tell_unclean(a, place, loci_agent_send_guest_left(a, place, end, via));
 }
 
 /* ---- questions ---- */
 
 static void fill_stats(struct loco_agent *a, loco_agent_stats_t *stats)
 {
+    struct loci_port_stats ports;
+
     pthread_mutex_lock(&a->lock);
     stats->attached = a->attached;
     pthread_mutex_unlock(&a->lock);
@@ -261,6 +303,14 @@ static void fill_stats(struct loco_agent *a, loco_agent_stats_t *stats)
     stats->removed = atomic_load(&a->removed);
     stats->memory = atomic_load(&a->bytes);
     stats->refused = atomic_load(&a->refused);
+    stats->ports = stats->port_requests = stats->port_refused = stats->port_failed = 0;
+    if (a->ports == NULL)
+        return;
+    loci_ports_stats(a->ports, &ports);
+    stats->ports = ports.clients + ports.leaving;
+    stats->port_requests = ports.taken;
+    stats->port_refused = ports.refused + ports.misused;
+    stats->port_failed = ports.failed;
 }
 
 static const char *what_is_wrong(const struct loci_agent_client *c,
@@ -272,10 +322,10 @@ static const char *what_is_wrong(const struct loci_agent_client *c,
         return "another version";
     if (c->asks)
         return "a question before the answer to the last one";
-    if (r->ask < LOCI_POOL_HELLO || r->ask > LOCI_POOL_AGENTS
+    if (r->ask < LOCI_POOL_HELLO || r->ask > LOCI_POOL_GRANT
         || (c->far && r->ask >= LOCI_POOL_STATUS))
         return "an unknown question";
-    if ((r->ask == LOCI_POOL_MAKE || r->ask == LOCI_POOL_REMOVE)
+    if ((r->ask == LOCI_POOL_MAKE || r->ask == LOCI_POOL_REMOVE || r->ask == LOCI_POOL_GRANT)
         && (r->name[0] == '\0' || memchr(r->name, '\0', sizeof r->name) == NULL))
         return "a bad name";
     return NULL;
@@ -343,6 +393,18 @@ static void serve(struct loci_agent_client *c, const struct loci_pool_request *r
         break;
     case LOCI_POOL_AGENTS:
         tell_agent(a, request->bytes, &reply);
+        break;
+    case LOCI_POOL_MEET:
+        loci_agent_meet_guest(a, &request->address, &reply);
+        break;
+    case LOCI_POOL_REACH:
+        c->asks = true;
+        if (loci_agent_reach(a, c->number, c->place, request->bytes, &reply) == LOCO_IN_PROGRESS)
+            return;
+        c->asks = false;
+        break;
+    case LOCI_POOL_GRANT:
+        (void)loci_agent_grant(a, c->number, request, &reply);
         break;
     }
     answer(c, &reply);
@@ -540,6 +602,8 @@ static void run(void *arg)
         for (int i = 0; i < n; i++)
             handle(a, &event[i]);
         take_back(a);
+        if (a->ports != NULL)
+            loci_agent_see_off(a);
         if (a->several)
             look_at_others(a);
         drop_gone(a, false);
@@ -615,6 +679,7 @@ static void free_agent(struct loco_agent *a)
         (void)unlink(a->path.socket);
     close_fd(a->listen_fd);
     close_fd(a->epoll_fd);
+    loci_agent_ports_close(a);
     close_fd(a->event_fd);
     loci_agent_net_close(a);
     loci_agent_free_stores(a);
@@ -638,7 +703,8 @@ static int open_to_others(struct loco_agent *a)
  * be about to start. */
 static int join_first(struct loco_agent *a)
 {
-    int fd, status = loci_agent_dial_join(a, LOCO_LOG_WARN, &fd);
+    struct loci_pool_session session;
+    int fd, status = loci_agent_dial_join(a, LOCO_LOG_WARN, &session, &fd);
 
     if (status == LOCO_ERR_PEER_DEAD) {
         LOCI_LOG(a->rt, LOCO_LOG_WARN, "pool %s: nobody answers at %s yet; it is tried again",
@@ -650,7 +716,8 @@ static int join_first(struct loco_agent *a)
     pthread_mutex_lock(&a->lock);
     a->joins_itself = fd < 0;
     if (fd >= 0)
-        a->dial = (struct loci_agent_dial){ .state = LOCI_DIAL_OVER, .fd = fd };
+        a->dial = (struct loci_agent_dial){ .state = LOCI_DIAL_OVER, .fd = fd,
+                                            .session = session };
     pthread_mutex_unlock(&a->lock);
     return LOCO_OK;
 }
@@ -669,6 +736,8 @@ static int open_agent(struct loco_agent *a)
     if (status == LOCO_OK && a->several)
         status = open_to_others(a);
     loci_agent_directory_open(a);
+    if (status == LOCO_OK)
+        status = loci_agent_ports_open(a, !a->several ? 0 : a->goers_most);
     return status;
 }
 
@@ -694,6 +763,9 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_age
         return loci_mistake(rt, LOCO_ERR_UNSUPPORTED, call, o->pool, "a pool of several machines "
                             "needs a fabric that reaches them, and this process has %s: "
                             "LOCO_FABRIC=tcp", rt->ops->name);
+    if (o->ports < -1 || o->ports > LOCI_AGENT_PLACES_MOST)
+        return loci_bad_arg(rt, call, o->pool, "ports", o->ports, "1 to %d, 0 or -1",
+                            LOCI_AGENT_PLACES_MOST);
     if (o->port < 0 || o->port > 65535)
         return loci_bad_arg(rt, call, o->pool, "port", o->port, "1 to 65535, or 0");
     if (o->pool != NULL && strlen(o->pool) >= LOCO_POOL_NAME_MAX)
@@ -714,6 +786,8 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *o, loco_age
     a->lock_fd = a->listen_fd = a->epoll_fd = a->event_fd = -1;
     a->memory = o->memory;
     a->places = o->places == 0 ? LOCI_AGENT_PLACES : o->places;
+    a->goers_most = o->ports < 0 ? 0 : o->ports != 0 ? o->ports
+                    : a->places < LOCI_AGENT_GOERS ? a->places : LOCI_AGENT_GOERS;
     snprintf(a->pool, sizeof a->pool, "%s", o->pool == NULL ? "" : o->pool);
     pthread_mutex_init(&a->lock, NULL);
     a->seat = calloc((size_t)a->places, sizeof *a->seat);

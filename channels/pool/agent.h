@@ -28,6 +28,7 @@
 
 #define LOCI_AGENT_PLACES 64
 #define LOCI_AGENT_PLACES_MOST 1024
+#define LOCI_AGENT_GOERS 64             /* processes that have ports, unless its options say more */
 
 struct loco_agent;
 
@@ -55,11 +56,24 @@ struct loci_agent_watch {
     int fd;
 };
 
+/* How the memory of another agent is reached, by place in the directory's list. */
+struct loci_agent_way {
+    bool known;                         /* it has said what follows */
+    struct loci_address address;
+    struct loci_memkey table;           /* its directory */
+    int peer;                           /* of which this is a user; -1: it is not met yet */
+};
+
+/* How one who came by another agent has gone: that says so, and whether it had died; or it is lost
+ * with that agent. */
+enum loci_guest_end { LOCI_GUEST_SAID, LOCI_GUEST_DIED, LOCI_GUEST_LOST };
+
 /* What the thread that dials other agents is asked for, and what has come of it. */
 struct loci_agent_dial {
     enum { LOCI_DIAL_NONE, LOCI_DIAL_WANTED, LOCI_DIAL_OVER } state;
     struct loci_agent_record record;    /* of no identity: the machine that is joined */
     int fd;                             /* -1: it does not answer */
+    struct loci_pool_session session;   /* of that connection */
 };
 
 /* A question that an errand answers. */
@@ -88,7 +102,13 @@ struct loco_agent {
     uint64_t connections;               /* so far */
     struct loci_directory directory;
     struct loci_agent_job *claiming;    /* of stores whose names are not ours yet */
-    struct loci_agent_link *links;      /* to other agents */
+    struct loci_agent_link *links;      /* to other agents, */
+    struct loci_agent_way way[LOCI_AGENTS_MAX];     /* and to their memory */
+    int goers_most;                     /* the option */
+    struct loci_ports *ports;           /* NULL: there are none */
+    struct loci_agent_goer *goers;      /* who have some of them */
+    struct loci_agent_guest *guests;    /* processes of other machines with a place here */
+    uint64_t seats_asked;
     struct loci_agent_caller *callers;  /* who have not proven themselves */
     int ncallers;
     struct loci_log_seldom strangers;
@@ -127,6 +147,15 @@ struct loco_agent {
 void loci_agent_wake(struct loco_agent *a);
 /* An errand has its answer. */
 void loci_agent_done(struct loci_agent_job *job);
+/* First thread: the answer goes to that client, if it is there still; `asked`: it has waited. */
+void loci_agent_reply(struct loco_agent *a, uint64_t client, struct loci_pool_reply *reply,
+                      bool asked);
+/* A place for the process of that address, whose peer is noted or met. LOCO_ERR_FULL,
+ * LOCO_ERR_AGAIN (it was here, and is being cleaned up after); and those of loci_peer_meet. */
+int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, bool noted,
+                    int *place);
+/* It has gone: `via` is the peer of the agent that it came by, or -1. */
+void loci_agent_unseat(struct loco_agent *a, int place, enum loci_guest_end end, int via);
 /* First thread: the answer goes to its client, and the job is over. */
 void loci_agent_answer(struct loci_agent_job *job);
 
@@ -146,7 +175,8 @@ void loci_agent_net_tick(struct loco_agent *a);
 void loci_agent_net_accept(struct loco_agent *a, bool accept);
 
 /* agent_links.c: the other agents. The first thread's, but for those with other words. */
-void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled);
+void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled,
+                         const struct loci_pool_session *session);
 void loci_agent_send_news(void *agent, int to, const struct loci_news *news);
 /* Those that are over; or all. */
 void loci_agent_drop_links(struct loco_agent *a, bool all);
@@ -154,10 +184,40 @@ void loci_agent_links_tick(struct loco_agent *a);
 void loci_agent_choose_dial(struct loco_agent *a);
 void loci_agent_take_dialled(struct loco_agent *a);
 /* Any thread; blocks. A connection to the machine that is to be joined; -1: that is this one. */
-int loci_agent_dial_join(struct loco_agent *a, int level, int *fd);
+int loci_agent_dial_join(struct loco_agent *a, int level, struct loci_pool_session *session,
+                         int *fd);
 int loci_agent_dials_open(struct loco_agent *a);
 /* Once it is to stop. */
 void loci_agent_dials_close(struct loco_agent *a);
+
+/* agent_ports.c: the first thread's. Ports for so many processes; 0: none. */
+int loci_agent_ports_open(struct loco_agent *a, int clients);
+/* No thread is there any more. */
+void loci_agent_ports_close(struct loco_agent *a);
+/* A link has come up; and is over. */
+enum loci_way_end {
+    LOCI_WAY_REPLACED,                  /* by another one, which comes up at once */
+    LOCI_WAY_LEFT,                      /* for that agent has left */
+    LOCI_WAY_LOST
+};
+void loci_agent_way_up(struct loco_agent *a, int agent);
+void loci_agent_way_down(struct loco_agent *a, int agent, enum loci_way_end end);
+/* False: its memory is not reached any more, and the link is to be broken. */
+bool loci_agent_way_tick(struct loco_agent *a, int agent);
+/* Whether that was news of ports. */
+bool loci_agent_ports_hear(struct loco_agent *a, int agent, const struct loci_news *news);
+/* A client asks for a place at another agent, and for memory there. LOCO_IN_PROGRESS: it is
+ * answered later; else the answer is `reply`. */
+int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t host,
+                     struct loci_pool_reply *reply);
+int loci_agent_grant(struct loco_agent *a, uint64_t client,
+                     const struct loci_pool_request *request, struct loci_pool_reply *reply);
+/* A guest is about to connect. */
+void loci_agent_meet_guest(struct loco_agent *a, const struct loci_address *address,
+                           struct loci_pool_reply *reply);
+/* A client has gone; and what it had is given back once nothing of it is under way. */
+void loci_agent_goes(struct loco_agent *a, uint64_t client, bool said);
+void loci_agent_see_off(struct loco_agent *a);
 
 /* agent_directory.c: the first thread's. */
 void loci_agent_directory_open(struct loco_agent *a);
@@ -179,6 +239,8 @@ void loci_agent_send_job(struct loci_agent_job *job);
 /* The seat was left: it is vacant when that is over. `said`: nothing comes from its process any
  * more. LOCO_ERR_NO_MEMORY. */
 int loci_agent_send_left(struct loco_agent *a, int place, bool said);
+/* The same of who came by the agent `via`. */
+int loci_agent_send_guest_left(struct loco_agent *a, int place, enum loci_guest_end end, int via);
 /* All stores, with the agent. */
 void loci_agent_free_stores(struct loco_agent *a);
 

@@ -37,6 +37,7 @@ struct loci_agent_link {
     struct loci_agent_link *next;
     int agent;                          /* its place in the directory's list; -1: not yet known */
     bool dialled, over;
+    struct loci_pool_session session;
     struct loci_news in;
     size_t got;
     unsigned char *out;
@@ -91,6 +92,9 @@ static void post(struct loco_agent *a, struct loci_agent_link *l, const struct l
         l->out_size = size;
     }
     memcpy(l->out + l->out_len, news, sizeof *news);
+    if (news->type == LOCI_NEWS_WAY)
+        loci_pool_mask(&l->session, !l->dialled,
+                       &((struct loci_news *)(void *)(l->out + l->out_len))->address);
     l->out_len += sizeof *news;
     l->said_at = loci_now(a->rt);
     flush(a, l);
@@ -140,8 +144,10 @@ static bool outdoes_others(struct loco_agent *a, struct loci_agent_link *mine, i
         l->over = others = true;
         l->agent = -1;
     }
-    if (others)
+    if (others) {
+        loci_agent_way_down(a, agent, LOCI_WAY_REPLACED);
         loci_directory_down(&a->directory, agent);
+    }
     return true;
 }
 
@@ -177,6 +183,18 @@ static void hear_hello(struct loco_agent *a, struct loci_agent_link *l)
     l->agent = agent;
     LOCI_LOG(a->rt, LOCO_LOG_INFO, "pool %s: the agent of %s is here", a->pool, name_of(a, l));
     loci_directory_up(&a->directory, agent);
+    loci_agent_way_up(a, agent);
+}
+
+/* Of an agent that has said who it is. */
+static int hear_from(struct loco_agent *a, struct loci_agent_link *l)
+{
+    if (l->in.type == LOCI_NEWS_WAY)
+        loci_pool_mask(&l->session, l->dialled, &l->in.address);
+    if (l->in.type == LOCI_NEWS_LEAVE)
+        loci_agent_way_down(a, l->agent, LOCI_WAY_LEFT);
+    return loci_agent_ports_hear(a, l->agent, &l->in) ? LOCO_OK
+           : loci_directory_hear(&a->directory, l->agent, &l->in);
 }
 
 static void hear_news(struct loco_agent *a, struct loci_agent_link *l)
@@ -190,8 +208,7 @@ static void hear_news(struct loco_agent *a, struct loci_agent_link *l)
     else if (news->type == LOCI_NEWS_HELLO && l->agent < 0)
         hear_hello(a, l);
     else if (news->type != LOCI_NEWS_PING)
-        status = l->agent < 0 ? LOCO_ERR_PROTOCOL
-                 : loci_directory_hear(&a->directory, l->agent, news);
+        status = l->agent < 0 ? LOCO_ERR_PROTOCOL : hear_from(a, l);
     if (status != LOCO_OK)
         LOCI_LOG(a->rt, LOCO_LOG_ERROR, "pool %s: the agent of %s sent what makes no sense",
                  a->pool, name_of(a, l));
@@ -232,7 +249,8 @@ static void link_event(struct loco_agent *a, struct loci_agent_watch *w, uint32_
 
 /* ---- life of a link ---- */
 
-void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled)
+void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled,
+                         const struct loci_pool_session *session)
 {
     struct loci_agent_link *l = calloc(1, sizeof *l);
     struct loci_news hello = own_news(a, LOCI_NEWS_HELLO);
@@ -244,6 +262,7 @@ void loci_agent_add_link(struct loco_agent *a, int fd, bool dialled)
     l->watch = (struct loci_agent_watch){ link_event, fd };
     l->agent = -1;
     l->dialled = dialled;
+    l->session = *session;
     l->heard_at = loci_now(a->rt);
     l->next = a->links;
     a->links = l;
@@ -265,6 +284,7 @@ void loci_agent_drop_links(struct loco_agent *a, bool all)
         if (l->agent >= 0 && !all) {
             LOCI_LOG(a->rt, LOCO_LOG_WARN, "pool %s: the agent of %s is lost: stores that it has "
                      "cannot be used until it is back", a->pool, name_of(a, l));
+            loci_agent_way_down(a, l->agent, LOCI_WAY_LOST);
             loci_directory_down(&a->directory, l->agent);
         }
         free(l->out);
@@ -292,6 +312,8 @@ void loci_agent_links_tick(struct loco_agent *a)
         if (now - l->said_at > SECOND)
             post(a, l, &ping);
         if (limit != LOCI_INFINITE && now - l->heard_at > limit)
+            l->over = true;
+        if (l->agent >= 0 && !l->over && !loci_agent_way_tick(a, l->agent))
             l->over = true;
     }
 }
@@ -333,9 +355,9 @@ void loci_agent_choose_dial(struct loco_agent *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-int loci_agent_dial_join(struct loco_agent *a, int level, int *fd)
+int loci_agent_dial_join(struct loco_agent *a, int level, struct loci_pool_session *session,
+                         int *fd)
 {
-    struct loci_pool_session session;
     struct loci_tcp_place place[LOCI_TCP_PLACES];
     int n = loci_pool_resolve(a->rt, a->join, (unsigned)a->port, place);
 
@@ -348,21 +370,21 @@ int loci_agent_dial_join(struct loco_agent *a, int level, int *fd)
                 *fd = -1;               /* it is the first of its pool */
                 return LOCO_OK;
             }
-    loci_pool_session(&session, a->pool, a->secret);
-    *fd = loci_pool_dial(a->rt, level, place, n, LOCI_POOL_AGENT, &session);
+    loci_pool_session(session, a->pool, a->secret);
+    *fd = loci_pool_dial(a->rt, level, place, n, LOCI_POOL_AGENT, session);
     return *fd < 0 ? *fd : LOCO_OK;
 }
 
-static int dial(struct loco_agent *a, const struct loci_agent_record *record)
+static int dial(struct loco_agent *a, const struct loci_agent_record *record,
+                struct loci_pool_session *session)
 {
-    struct loci_pool_session session;
     int fd;
 
     if (record->identity == 0)
-        return loci_agent_dial_join(a, LOCO_LOG_INFO, &fd) == LOCO_OK ? fd : -1;
-    loci_pool_session(&session, a->pool, a->secret);
+        return loci_agent_dial_join(a, LOCO_LOG_INFO, session, &fd) == LOCO_OK ? fd : -1;
+    loci_pool_session(session, a->pool, a->secret);
     return loci_pool_dial(a->rt, LOCO_LOG_DEBUG, record->place, LOCI_TCP_PLACES, LOCI_POOL_AGENT,
-                          &session);
+                          session);
 }
 
 static void dial_thread(void *arg)
@@ -372,6 +394,7 @@ static void dial_thread(void *arg)
 
     while (!stops) {
         struct loci_agent_record record;
+        struct loci_pool_session session;
         bool wanted;
         int fd = -1;
 
@@ -381,10 +404,12 @@ static void dial_thread(void *arg)
         record = a->dial.record;
         pthread_mutex_unlock(&a->lock);
         if (wanted && !stops) {
-            fd = dial(a, &record);
+            fd = dial(a, &record, &session);
             pthread_mutex_lock(&a->lock);
             a->dial.state = LOCI_DIAL_OVER;
             a->dial.fd = fd;
+            if (fd >= 0)
+                a->dial.session = session;
             pthread_mutex_unlock(&a->lock);
             loci_agent_wake(a);
         }
@@ -395,17 +420,19 @@ static void dial_thread(void *arg)
 
 void loci_agent_take_dialled(struct loco_agent *a)
 {
+    struct loci_pool_session session;
     int fd = -1;
 
     pthread_mutex_lock(&a->lock);
     if (a->dial.state == LOCI_DIAL_OVER) {
         fd = a->dial.fd;
+        session = a->dial.session;
         a->dial.state = LOCI_DIAL_NONE;
         a->dial.fd = -1;
     }
     pthread_mutex_unlock(&a->lock);
     if (fd >= 0)
-        loci_agent_add_link(a, fd, true);
+        loci_agent_add_link(a, fd, true, &session);
 }
 
 int loci_agent_dials_open(struct loco_agent *a)

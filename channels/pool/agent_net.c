@@ -69,7 +69,7 @@ static void proven(struct loco_agent *a, struct loci_agent_caller *caller)
     caller->watch.fd = -1;
     drop_caller(a, caller);
     if (session.caller == LOCI_POOL_AGENT)
-        loci_agent_add_link(a, fd, false);
+        loci_agent_add_link(a, fd, false, &session);
     else
         loci_agent_add_client(a, fd, &session);
 }

@@ -265,6 +265,9 @@ struct left {
     bool said;                          /* that it leaves, when all it did was done; or it is of
                                          * this machine, where that is known */
     bool told;
+    bool guest;                         /* it came by another agent: */
+    enum loci_guest_end end;
+    int via;                            /* that is lost; of which this is a user. -1: none */
 };
 
 /* All who have left and are not cleaned up after, as far as that is known. */
@@ -282,6 +285,19 @@ static void tell_of_all(struct loco_agent *a, loco_store_t *store)
     }
 }
 
+/* Of one who came by another agent nothing comes any more once that says so, or has gone itself.
+ * Then it has gone as well. */
+static bool guest_is_over(struct left *left)
+{
+    struct loco_runtime *rt = left->agent->rt;
+
+    if (left->via >= 0 && (loci_peer_alive(rt, left->via) || !loci_peer_is_silent(rt, left->via)))
+        return false;
+    if (left->guest)
+        loci_peer_say_gone(rt, left->peer, left->end != LOCI_GUEST_SAID);
+    return true;
+}
+
 /* Of a process that closed its connection and lives on, or whose death is not known yet, the stocks
  * are in order, or it is not over yet. */
 static bool left_step(struct loci_errand *errand)
@@ -291,6 +307,8 @@ static bool left_step(struct loci_errand *errand)
     bool cleaned = false;
 
     /* What it wrote from another machine may come behind the end of its connection. */
+    if (!guest_is_over(left))
+        return false;
     if (!left->said && loci_peer_alive(a->rt, left->peer))
         return false;
     for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
@@ -323,6 +341,8 @@ static void left_end(struct loci_errand *errand)
 
     loci_peers_end_use(a->rt, &left->peer, 1);
     loci_peers_let_go(a->rt, &left->peer, 1);
+    if (left->via >= 0)
+        loci_peers_end_use(a->rt, &left->via, 1);
     pthread_mutex_lock(&a->lock);
     a->seat[left->place].state = LOCI_SEAT_VACANT;
     pthread_mutex_unlock(&a->lock);
@@ -331,14 +351,29 @@ static void left_end(struct loci_errand *errand)
     free(left);
 }
 
-int loci_agent_send_left(struct loco_agent *a, int place, bool said)
+static int send_left(struct loco_agent *a, const struct left *as)
 {
     struct left *left = calloc(1, sizeof *left);
 
     if (left == NULL)
         return LOCO_ERR_NO_MEMORY;
-    *left = (struct left){ .errand = { .step = left_step, .end = left_end }, .agent = a,
-                           .place = place, .said = said, .peer = a->seat[place].peer };
+    *left = *as;
+    left->errand = (struct loci_errand){ .step = left_step, .end = left_end };
+    left->agent = a;
+    left->peer = a->seat[left->place].peer;
+    if (left->via >= 0)
+        loci_peers_use(a->rt, &left->via, 1);
     loci_errands_send(&a->errands, &left->errand);
     return LOCO_OK;
+}
+
+int loci_agent_send_left(struct loco_agent *a, int place, bool said)
+{
+    return send_left(a, &(struct left){ .place = place, .said = said, .via = -1 });
+}
+
+int loci_agent_send_guest_left(struct loco_agent *a, int place, enum loci_guest_end end, int via)
+{
+    return send_left(a, &(struct left){ .place = place, .said = end == LOCI_GUEST_SAID, .via = via,
+                                        .guest = true, .end = end });
 }

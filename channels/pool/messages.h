@@ -13,10 +13,11 @@
 #include <loco/pool.h>
 
 #include "catalog.h"
+#include "fabric/port/port.h"
 #include "net.h"
 
 #define LOCI_POOL_MAGIC UINT32_C(0x6c6f6367)
-#define LOCI_POOL_VERSION 2u
+#define LOCI_POOL_VERSION 3u
 #define LOCI_POOL_TEXT 256
 
 enum loci_pool_ask {
@@ -25,10 +26,18 @@ enum loci_pool_ask {
     LOCI_POOL_MAKE,             /* a store or a mailbox, unless it is there */
     LOCI_POOL_REMOVE,           /* the same */
     LOCI_POOL_LEAVE,            /* the process leaves its place; there is no answer */
+    LOCI_POOL_MEET,             /* the process of `address` has a place by way of its own agent,
+                                 * and is about to connect */
     LOCI_POOL_STATUS,           /* statistics */
     LOCI_POOL_STOP,             /* the agent is to end */
-    LOCI_POOL_AGENTS            /* agent number `bytes` of those there are, and how many stores it
+    LOCI_POOL_AGENTS,           /* agent number `bytes` of those there are, and how many stores it
                                  * has; LOCO_ERR_NOT_FOUND: none, LOCO_ERR_RANGE: nor behind it */
+    LOCI_POOL_REACH,            /* a place at the agent of identity `bytes`, by way of this one, and
+                                 * its directory. LOCO_ERR_UNSUPPORTED: there are no ports;
+                                 * LOCO_ERR_AGAIN: not yet */
+    LOCI_POOL_GRANT             /* the memory of the store `name`, number `objects`, of the agent of
+                                 * identity `bytes`, by the same way. LOCO_ERR_AGAIN: it is not
+                                 * known here yet */
 };
 
 struct loci_pool_request {
@@ -38,6 +47,7 @@ struct loci_pool_request {
     uint64_t bytes, objects, roots, threads;
     char name[64];
     struct loci_address address;
+    uint32_t give[LOCI_REGIONS_MAX];    /* of GRANT: what is not wanted any more, with 1 added */
 };
 
 struct loci_pool_reply {
@@ -54,6 +64,8 @@ struct loci_pool_reply {
     loco_agent_stats_t stats;
     struct loci_agent_record agent;
     uint64_t agent_stores;
+    struct loci_port_welcome ports;     /* of REACH; */
+    uint32_t grant[LOCI_REGIONS_MAX];   /* of the directory, or of each region of the store */
     char text[LOCI_POOL_TEXT];  /* why not, in words */
 };
 

@@ -13,50 +13,24 @@
 #include <unistd.h>
 
 #include "catalog.h"
-#include "messages.h"
 #include "move/rma.h"
 #include "observe/mistake.h"
 #include "pool.h"
+#include "pool_ways.h"
 #include "store/store_life.h"
 #include "streams/mailbox.h"
 #include "wait.h"
 
 #define MAKING INT64_C(10000000000)     /* ns; as long as others make it and remove it */
 #define PAUSE 1000000
-#define LEAVING_LOOK 5000000            /* ns */
-#define LEAVING_TELL INT64_C(1000000000)
-#define LEAVING_PATIENCE INT64_C(10000000000)
 
-/* An agent that this process has a place at: that of its machine, or one of another machine that it
- * has stores of. */
-struct host {
-    struct host *next;
-    uint64_t identity;
-    int fd;                     /* the agent sees by its end that the place is free */
-    int peer;                   /* of which this is a holder and a user; -1: not met yet */
-    int place, places;
-    struct loci_mem table;      /* its directory */
-    struct loci_pool_session session;   /* of another machine */
-};
-
-struct opened {
-    struct opened *next;
+struct loci_pool_opened {
+    struct loci_pool_opened *next;
     loco_pool_t *pool;
     loco_store_t *store;                /* this, */
     loco_mailbox_t *box;                /* or this */
+    struct loci_pool_grant *grant;      /* NULL: none was needed */
     char name[LOCI_CATALOG_NAME];
-};
-
-struct loco_pool {
-    loco_runtime_t *rt;
-    char name[LOCO_POOL_NAME_MAX];
-    struct host own;            /* the agent of this machine */
-    bool several;               /* there are others, */
-    uint64_t secret[2];         /* and what they want to be told */
-    pthread_mutex_t asking;     /* one question at a time; and the list of hosts: */
-    struct host *far;
-    pthread_mutex_t lock;       /* of the list */
-    struct opened *opened;
 };
 
 /* ---- coming ---- */
@@ -117,60 +91,6 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     return status;
 }
 
-/* What an agent has said of itself when it gave a place. */
-static int meet(loco_pool_t *pool, struct host *h, const struct loci_pool_reply *reply)
-{
-    loco_runtime_t *rt = pool->rt;
-    int status = loci_peer_meet(rt, &reply->address, &h->peer);
-
-    if (status != LOCO_OK) {
-        h->peer = -1;
-        return status;
-    }
-    loci_peers_use(rt, &h->peer, 1);
-    h->identity = reply->identity;
-    h->place = reply->place;
-    h->places = reply->places;
-    return reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
-           : loci_mem_import(rt, h->peer, &reply->directory, &h->table);
-}
-
-static void leave(loco_pool_t *pool, struct host *h)
-{
-    /* What was written is there before others have the place. */
-    if (h->peer >= 0 && h != &pool->own && loci_peer_alive(pool->rt, h->peer))
-        (void)loci_fence_peer(pool->rt, LOCO_FENCE_PROCESS, h->peer);
-    if (h->peer >= 0) {
-        loci_mem_drop(pool->rt, &h->table);
-        loci_peers_end_use(pool->rt, &h->peer, 1);
-        loci_peers_let_go(pool->rt, &h->peer, 1);
-    }
-    if (h->fd < 0)
-        return;
-    /* Of another machine the end of the connection says it, in order behind what was asked. */
-    loci_pool_leave(h->fd);
-    close(h->fd);
-}
-
-/* Whether a place is vacant soon, for the agent is cleaning up after those who had it: then ask
- * again. Waits a moment. */
-static bool comes_free(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun,
-                       bool *told)
-{
-    const struct timespec moment = { .tv_nsec = LEAVING_LOOK };
-    int64_t waited = loci_now(pool->rt) - begun;
-
-    if (reply->status != LOCO_ERR_FULL || reply->stats.leaving == 0 || waited > LEAVING_PATIENCE)
-        return false;
-    if (waited > LEAVING_TELL && !*told)
-        LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: all places are taken, and %llu of them are "
-                 "being cleaned up after those who had them: waiting for one", pool->name,
-                 (unsigned long long)reply->stats.leaving);
-    *told = *told || waited > LEAVING_TELL;
-    nanosleep(&moment, NULL);
-    return true;
-}
-
 static int enter(loco_pool_t *pool)
 {
     struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
@@ -181,7 +101,7 @@ static int enter(loco_pool_t *pool)
 
     do {
         status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
-    } while (status == LOCO_OK && comes_free(pool, &reply, begun, &told));
+    } while (status == LOCO_OK && loci_pool_comes_free(pool, &reply, begun, &told));
     if (status == LOCO_OK && reply.status != LOCO_OK)
         return loci_mistake(pool->rt, reply.status, "loco_pool_open", pool->name, "%s",
                             reply.text);
@@ -190,7 +110,7 @@ static int enter(loco_pool_t *pool)
                             "the agent of this machine counts as on another one, by LOCO_NODE or "
                             "its container");
     if (status == LOCO_OK)
-        status = meet(pool, &pool->own, &reply);
+        status = loci_pool_meet(pool, &pool->own, &reply);
     if (status == LOCO_OK && loci_mem_map(pool->rt, &pool->own.table) == NULL)
         status = loci_mistake(pool->rt, LOCO_ERR_UNSUPPORTED, "loco_pool_open", pool->name,
                               "the agent's memory cannot be mapped here");
@@ -232,7 +152,7 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
 /* The stores first: what they have under way is over then, and the place can be given away. */
 void loco_pool_close(loco_pool_t *pool)
 {
-    struct host *h;
+    struct loci_pool_host *h;
 
     if (pool == NULL)
         return;
@@ -248,10 +168,12 @@ void loco_pool_close(loco_pool_t *pool)
     }
     while ((h = pool->far) != NULL) {
         pool->far = h->next;
-        leave(pool, h);
+        loci_pool_leave_host(pool, h);
         free(h);
     }
-    leave(pool, &pool->own);
+    if (pool->ports)
+        loci_port_detach(pool->rt);
+    loci_pool_leave_host(pool, &pool->own);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->asking);
     free(pool);
@@ -276,108 +198,29 @@ int loco_pool_place(const loco_pool_t *pool)
 
 static void forget(void *ctx)
 {
-    struct opened *o = ctx, **at;
+    struct loci_pool_opened *o = ctx, **at;
 
     pthread_mutex_lock(&o->pool->lock);
     for (at = &o->pool->opened; *at != o; at = &(*at)->next)
         ;
     *at = o->next;
     pthread_mutex_unlock(&o->pool->lock);
+    loci_pool_ungrant(o->pool, o->grant);
     free(o);
 }
 
 /* Under the lock. */
 static bool is_open(const loco_pool_t *pool, const char *name)
 {
-    for (const struct opened *o = pool->opened; o != NULL; o = o->next)
+    for (const struct loci_pool_opened *o = pool->opened; o != NULL; o = o->next)
         if (strcmp(o->name, name) == 0)
             return true;
     return false;
 }
 
-/* ---- agents of other machines ---- */
-
-struct patience {
-    loco_runtime_t *rt;
-    int peer;                   /* of whom an answer is awaited, */
-    int64_t until;              /* or until when */
-};
-
-static bool is_there(void *ctx)
-{
-    const struct patience *p = ctx;
-
-    return loci_peer_alive(p->rt, p->peer);
-}
-
-/* While the place is asked for: it is known soon, or not at all. */
-static bool is_early(void *ctx)
-{
-    const struct patience *p = ctx;
-
-    return loci_now(p->rt) < p->until;
-}
-
-static int enter_far(loco_pool_t *pool, struct host *h, const struct loci_agent_record *agent)
-{
-    struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
-    struct patience early = { .rt = pool->rt,
-                              .until = loci_now(pool->rt) + 2 * LOCI_POOL_PATIENCE };
-    struct loci_pool_reply reply;
-    int64_t begun = loci_now(pool->rt);
-    bool told = false;
-    int status;
-
-    loci_pool_session(&h->session, pool->name, pool->secret);
-    h->fd = loci_pool_dial(pool->rt, LOCO_LOG_ERROR, agent->place, LOCI_TCP_PLACES,
-                           LOCI_POOL_CLIENT, &h->session);
-    if (h->fd < 0)
-        return h->fd;
-    do {
-        status = loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_early,
-                                   &early);
-    } while (status == LOCO_OK && comes_free(pool, &reply, begun, &told));
-    if (status == LOCO_OK && reply.status != LOCO_OK)
-        return loci_mistake(pool->rt, reply.status, "loco_store_open", NULL,
-                            "the agent of %.64s: %s", agent->machine, reply.text);
-    if (status == LOCO_OK && reply.identity != agent->identity)
-        return LOCO_ERR_PEER_DEAD;      /* another one is there since; the directory hears of it */
-    return status == LOCO_OK ? meet(pool, h, &reply) : status;
-}
-
-/* Under `asking`. One that has died is another agent when it is back. */
-static int host_of(loco_pool_t *pool, const struct loci_agent_record *agent, struct host **out)
-{
-    struct host *h = pool->far;
-    int status;
-
-    if (agent->identity == pool->own.identity) {
-        *out = &pool->own;
-        return LOCO_OK;
-    }
-    while (h != NULL && h->identity != agent->identity)
-        h = h->next;
-    if (h == NULL) {
-        h = calloc(1, sizeof *h);
-        if (h == NULL)
-            return LOCO_ERR_NO_MEMORY;
-        h->peer = h->fd = -1;
-        status = enter_far(pool, h, agent);
-        if (status != LOCO_OK) {
-            leave(pool, h);
-            free(h);
-            return status;
-        }
-        h->next = pool->far;
-        pool->far = h;
-    }
-    *out = h;
-    return loci_peer_alive(pool->rt, h->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
-}
-
 /* The agent of that identity; or, with 0, of the machine of that name, or of this one. */
 static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, const char *machine,
-                     struct host **out)
+                     struct loci_pool_host **out)
 {
     struct loci_agent_record agent = { .identity = pool->own.identity };
     int status = LOCO_OK;
@@ -388,7 +231,7 @@ static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, con
         return loci_mistake(pool->rt, status, call, machine,
                             "the pool has no agent on that machine: loco-agent status");
     pthread_mutex_lock(&pool->asking);
-    status = host_of(pool, &agent, out);
+    status = loci_pool_host_of(pool, &agent, out);
     pthread_mutex_unlock(&pool->asking);
     return status != LOCO_ERR_PEER_DEAD ? status
            : loci_mistake(pool->rt, status, call, machine, "the agent of %.64s does not answer",
@@ -405,12 +248,11 @@ struct wanted {
     bool receives;                              /* from a mailbox */
 };
 
-static int ask(loco_pool_t *pool, struct host *h, const char *call, enum loci_pool_ask what,
-               const char *name, const struct wanted *w)
+static int ask(loco_pool_t *pool, struct loci_pool_host *h, const char *call,
+               enum loci_pool_ask what, const char *name, const struct wanted *w)
 {
     const loco_store_options_t *options = w == NULL ? NULL : w->options;
     struct loci_pool_request request = { .ask = what, .kind = w == NULL ? 0 : w->kind };
-    struct patience while_there = { .rt = pool->rt, .peer = h->peer };
     struct loci_pool_reply reply;
     int status;
 
@@ -422,9 +264,7 @@ static int ask(loco_pool_t *pool, struct host *h, const char *call, enum loci_po
         request.threads = (uint64_t)options->threads;
     }
     pthread_mutex_lock(&pool->asking);
-    status = h == &pool->own ? loci_pool_ask(pool->rt, h->fd, &request, &reply)
-             : loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_there,
-                                 &while_there);
+    status = loci_pool_ask_host(pool, h, &request, &reply);
     pthread_mutex_unlock(&pool->asking);
     if (status == LOCO_OK && reply.status != LOCO_OK && reply.status != LOCO_ERR_AGAIN)
         return loci_mistake(pool->rt, reply.status, call, name, "%s", reply.text);
@@ -464,9 +304,9 @@ static int check_options(const loco_pool_t *pool, const struct wanted *w, const 
 /* What the directory says here may be old. What the store's own agent has is right: its table's
  * version of the record, and where that has changed, what it has by that name. */
 static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
-                   struct loci_record *record, struct host **out)
+                   struct loci_record *record, struct loci_pool_host **out)
 {
-    struct host *h = &pool->own;
+    struct loci_pool_host *h = &pool->own;
     int status = LOCO_OK, current = 1;
 
     if (record->lost != 0)
@@ -486,7 +326,7 @@ static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
 
 /* Where programs of this machine find it, and how it is. */
 static int look_up(loco_pool_t *pool, const struct wanted *w, const char *name,
-                   struct loci_record *record, struct host **h)
+                   struct loci_record *record, struct loci_pool_host **h)
 {
     int status = loci_catalog_find(pool->rt, &pool->own.table, name, record);
 
@@ -495,7 +335,7 @@ static int look_up(loco_pool_t *pool, const struct wanted *w, const char *name,
 
 /* Of the agent that was asked: the directory here hears of it later. */
 static int look_up_there(loco_pool_t *pool, const struct wanted *w, const char *name,
-                         struct loci_record *record, struct host **h)
+                         struct loci_record *record, struct loci_pool_host **h)
 {
     int status = loci_catalog_find(pool->rt, &(*h)->table, name, record);
 
@@ -505,10 +345,10 @@ static int look_up_there(loco_pool_t *pool, const struct wanted *w, const char *
 
 /* An agent says that it is there when another makes it, or has just removed it: look again. */
 static int make(loco_pool_t *pool, const struct wanted *w, const char *name,
-                struct loci_record *record, struct host **out)
+                struct loci_record *record, struct loci_pool_host **out)
 {
     int64_t until = loci_now(pool->rt) + MAKING;
-    struct host *maker;
+    struct loci_pool_host *maker;
     int status = find_host(pool, w->call, 0, w->options->host, &maker);
 
     while (status == LOCO_OK) {
@@ -528,7 +368,7 @@ static int make(loco_pool_t *pool, const struct wanted *w, const char *name,
 
 /* The record of what is wanted, which an agent makes if it is not there. */
 static int find(loco_pool_t *pool, const struct wanted *w, const char *name,
-                struct loci_record *record, struct host **h)
+                struct loci_record *record, struct loci_pool_host **h)
 {
     int status = look_up(pool, w, name, record, h);
 
@@ -562,7 +402,7 @@ int loci_pool_group(loco_runtime_t *rt, int agent, int places, int place,
 }
 
 static int use_store(loco_pool_t *pool, const struct loco_group *group, const char *name,
-                     const struct loci_record *record, struct opened *o)
+                     const struct loci_record *record, struct loci_pool_opened *o)
 {
     const int agent = 0;
     loco_store_options_t options = options_of(record);
@@ -585,7 +425,7 @@ static int use_store(loco_pool_t *pool, const struct loco_group *group, const ch
 }
 
 static int use_mailbox(loco_pool_t *pool, const struct loco_group *group, const char *name,
-                       const struct loci_record *record, bool receives, struct opened *o)
+                       const struct loci_record *record, bool receives, struct loci_pool_opened *o)
 {
     const loco_mailbox_options_t options = { .ring_bytes = record->bytes,
                                              .straight = record->bytes };
@@ -606,8 +446,8 @@ static int use_mailbox(loco_pool_t *pool, const struct loco_group *group, const 
     return LOCO_OK;
 }
 
-static int use(loco_pool_t *pool, const struct wanted *w, const struct host *h, const char *name,
-               const struct loci_record *record, struct opened *o)
+static int use(loco_pool_t *pool, const struct wanted *w, const struct loci_pool_host *h,
+               const char *name, const struct loci_record *record, struct loci_pool_opened *o)
 {
     struct loco_group group;
     int status = record->members == (uint64_t)h->places + 1
@@ -623,24 +463,49 @@ static int use(loco_pool_t *pool, const struct wanted *w, const struct host *h, 
     return status;
 }
 
+/* Its record, and that it can be reached: a mailbox by a connection, as that rings. */
+static int find_way(loco_pool_t *pool, const struct wanted *w, const char *name,
+                    struct loci_record *record, struct loci_pool_host **h,
+                    struct loci_pool_grant **grant)
+{
+    int64_t until = loci_now(pool->rt) + MAKING;
+    int status;
+
+    do {
+        status = find(pool, w, name, record, h);
+        if (status == LOCO_OK)
+            status = check_options(pool, w, name, record);
+        if (status != LOCO_OK)
+            return status;
+        status = loci_pool_grant(pool, *h, record, grant);
+        if (status == LOCO_ERR_AGAIN)
+            nanosleep(&(struct timespec){ .tv_nsec = PAUSE }, NULL);
+    } while (status == LOCO_ERR_AGAIN && loci_now(pool->rt) < until);
+    if (status == LOCO_OK && w->kind == LOCI_KEPT_MAILBOX)
+        status = loci_pool_go_straight(pool, *h);
+    return status;
+}
+
 static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name,
-                     struct opened **out)
+                     struct loci_pool_opened **out)
 {
     struct loci_record record;
-    struct opened *o;
-    struct host *h;
+    struct loci_pool_grant *grant = NULL;
+    struct loci_pool_opened *o;
+    struct loci_pool_host *h;
     int status = loci_catalog_check_name(pool->rt, w->call, name);
 
     if (status == LOCO_OK)
-        status = find(pool, w, name, &record, &h);
-    if (status == LOCO_OK)
-        status = check_options(pool, w, name, &record);
+        status = find_way(pool, w, name, &record, &h, &grant);
     if (status != LOCO_OK)
         return status;
     o = calloc(1, sizeof *o);
-    if (o == NULL)
+    if (o == NULL) {
+        loci_pool_ungrant(pool, grant);
         return LOCO_ERR_NO_MEMORY;
+    }
     o->pool = pool;
+    o->grant = grant;
     snprintf(o->name, sizeof o->name, "%s", name);
     pthread_mutex_lock(&pool->lock);
     status = is_open(pool, name)
@@ -652,8 +517,10 @@ static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name
         pool->opened = o;
     }
     pthread_mutex_unlock(&pool->lock);
-    if (status != LOCO_OK)
+    if (status != LOCO_OK) {
+        loci_pool_ungrant(pool, grant);
         free(o);
+    }
     *out = o;
     return status;
 }
@@ -663,7 +530,7 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 {
     const struct wanted w = { .call = "loco_store_open", .kind = LOCI_KEPT_STORE,
                               .options = options };
-    struct opened *o;
+    struct loci_pool_opened *o;
     int status;
 
     if (pool == NULL || store == NULL)
@@ -682,7 +549,7 @@ int loco_mailbox_open(loco_pool_t *pool, const char *name, const loco_mailbox_op
     const struct wanted w = { .call = "loco_mailbox_open", .kind = LOCI_KEPT_MAILBOX,
                               .options = options == NULL ? NULL : &as_made,
                               .receives = (flags & LOCO_MAILBOX_RECEIVE) != 0 };
-    struct opened *o;
+    struct loci_pool_opened *o;
     int status;
 
     if (pool == NULL || box == NULL)
@@ -699,7 +566,7 @@ int loco_mailbox_open(loco_pool_t *pool, const char *name, const loco_mailbox_op
 int loco_pool_remove(loco_pool_t *pool, const char *name)
 {
     struct loci_record record;
-    struct host *h = &pool->own;
+    struct loci_pool_host *h = &pool->own;
     int status = loci_catalog_check_name(pool->rt, "loco_pool_remove", name);
 
     if (status == LOCO_OK)

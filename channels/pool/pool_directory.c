@@ -595,6 +595,11 @@ int loci_directory_hear(struct loci_directory *d, int agent, const struct loci_n
     case LOCI_NEWS_LEAVE: hear_leave(d, agent); return LOCO_OK;
     case LOCI_NEWS_HELLO:
     case LOCI_NEWS_PING:
+    case LOCI_NEWS_KEPT:
+    case LOCI_NEWS_WAY:
+    case LOCI_NEWS_SEAT:
+    case LOCI_NEWS_SEATED:
+    case LOCI_NEWS_LEFT:
         break;
     }
     return LOCO_ERR_PROTOCOL;

@@ -34,7 +34,7 @@
 #include "catalog.h"
 
 #define LOCI_NEWS_MAGIC UINT32_C(0x6c6f636e)
-#define LOCI_NEWS_VERSION 1u
+#define LOCI_NEWS_VERSION 2u
 
 enum loci_news_type {
     LOCI_NEWS_HELLO = 1,    /* the first on a link: who I am; the link's, not heard here */
@@ -46,15 +46,24 @@ enum loci_news_type {
     LOCI_NEWS_FORGET,       /* one of a lost agent is to be forgotten */
     LOCI_NEWS_CLAIM,        /* may I make a store of that name? */
     LOCI_NEWS_GRANT, LOCI_NEWS_REFUSE,
-    LOCI_NEWS_LEAVE         /* I end, and all that I have */
+    LOCI_NEWS_LEAVE,        /* I end, and all that I have */
+    /* Of ports, which are not heard here: agent_ports.c. */
+    LOCI_NEWS_KEPT,         /* one of my processes that has a place; the first on a link */
+    LOCI_NEWS_WAY,          /* these were all; and how my memory is reached */
+    LOCI_NEWS_SEAT,         /* a place, for a process of mine that goes by its ports */
+    LOCI_NEWS_SEATED,       /* it has that place; or why not */
+    LOCI_NEWS_LEFT          /* it has gone, and nothing that it has posted comes any more */
 };
 
 struct loci_news {
     uint32_t magic, version;
     uint32_t type;                      /* enum loci_news_type */
-    int32_t status;                     /* of REFUSE: why */
+    int32_t status;                     /* of REFUSE, SEATED: why; of LEFT: LOCO_OK, it said so */
     uint64_t claim;                     /* number of the asker's */
-    uint64_t unused;
+    int32_t place, places;              /* of SEATED */
+    uint64_t leaving;                   /* of SEATED: places that are vacant soon */
+    struct loci_address address;        /* of WAY and SEAT, its secret masked */
+    struct loci_memkey table;           /* of WAY */
     struct loci_agent_record agent;     /* of HELLO and AGENT */
     struct loci_record record;          /* of RECORD; its name and host, of GONE, FORGET, CLAIM */
 };

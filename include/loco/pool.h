@@ -155,6 +155,10 @@ typedef struct loco_agent_options {
                                  29999 */
     const char *secret;     /**< the file with the secret of a pool of several machines; NULL:
                                  ~/.loco/POOL.secret. Made if it is not there */
+    int ports;              /**< of a pool of several machines: processes of this machine that may
+                                 at a time reach the others by way of this agent, 340 KiB each: 1
+                                 to 1,024; 0: as many as places, but at most 64; -1: none, each
+                                 connects by itself */
 } loco_agent_options_t;
 
 /** Keep a pool: clients may come from when on this returns. Errors: LOCO_ERR_ARG (the options; the
@@ -176,6 +180,10 @@ typedef struct loco_agent_stats {
     uint64_t removed;       /**< stores that were removed, whose memory somebody may still use */
     uint64_t memory;        /**< bytes that stores take, the removed among them */
     uint64_t refused;       /**< connections and requests that were not what they should be */
+    uint64_t ports;         /**< processes that reach other machines by way of this agent */
+    uint64_t port_requests; /**< requests that came by that way */
+    uint64_t port_refused;  /**< of these, the ones that were not allowed or made no sense */
+    uint64_t port_failed;   /**< and those that failed, as when the other machine was lost */
 } loco_agent_stats_t;
 void loco_agent_stats(loco_agent_t *agent, loco_agent_stats_t *stats);
 /** @} */

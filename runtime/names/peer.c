@@ -12,6 +12,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "endpoint.h"
 #include "runtime.h"
@@ -89,7 +90,7 @@ static struct loci_peer *take_place(struct loco_runtime *rt)
 }
 
 static int enter(struct loco_runtime *rt, const struct loci_address *address, unsigned at,
-                 int *index)
+                 bool noted, int *index)
 {
     struct loci_peer *peer = take_place(rt);
 
@@ -98,8 +99,9 @@ static int enter(struct loco_runtime *rt, const struct loci_address *address, un
     peer->address = *address;
     peer->asking = (struct loci_asking){ .at = 0 };
     peer->in_table = true;
+    atomic_store_explicit(&peer->noted, noted, memory_order_relaxed);
     atomic_store_explicit(&peer->silent, false, memory_order_relaxed);
-    atomic_store_explicit(&peer->unwelcome, false, memory_order_relaxed);
+    atomic_store_explicit(&peer->unwelcome, LOCI_WELCOME, memory_order_relaxed);
     atomic_store_explicit(&peer->bells, peer->index == LOCI_SELF ? rt->bells : &rt->no_bells,
                           memory_order_relaxed);
     atomic_store_explicit(&peer->holders, 1, memory_order_relaxed);
@@ -145,7 +147,22 @@ static bool is_known(const struct loco_runtime *rt, const struct loci_address *a
            && rt->peers[rt->peer_hash[at] - 1]->address.label == address->label;
 }
 
-int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
+/* It is here again. */
+static int meet_again(struct loco_runtime *rt, struct loci_peer *peer,
+                      const struct loci_address *address, bool noted)
+{
+    bool connect = !noted && atomic_load_explicit(&peer->noted, memory_order_relaxed);
+
+    if (connect) {
+        /* Nobody has looked at it: who notes a peer may not know it. */
+        memcpy(peer->address.secret, address->secret, sizeof peer->address.secret);
+        atomic_store_explicit(&peer->noted, false, memory_order_release);
+    }
+    return connect || peer->introduced != LOCO_OK ? introduce(rt, peer) : LOCO_OK;
+}
+
+static int meet(struct loco_runtime *rt, const struct loci_address *address, bool noted,
+                int *index)
 {
     unsigned at;
     int status = LOCO_OK, found = LOCI_SELF;
@@ -167,10 +184,9 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
     if (is_known(rt, address, at)) {
         found = rt->peer_hash[at] - 1;
         loci_peers_hold(rt, &found, 1);
-        if (rt->peers[found]->introduced != LOCO_OK)
-            status = introduce(rt, rt->peers[found]);
+        status = meet_again(rt, rt->peers[found], address, noted);
     } else {
-        status = enter(rt, address, at, &found);
+        status = enter(rt, address, at, noted, &found);
     }
     pthread_mutex_unlock(&rt->peers_lock);
     if (status == LOCO_OK)
@@ -178,6 +194,16 @@ int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, 
     else
         loci_peers_let_go(rt, &found, 1);
     return status;
+}
+
+int loci_peer_meet(struct loco_runtime *rt, const struct loci_address *address, int *index)
+{
+    return meet(rt, address, false, index);
+}
+
+int loci_peer_note(struct loco_runtime *rt, const struct loci_address *address, int *index)
+{
+    return meet(rt, address, true, index);
 }
 
 void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
@@ -209,16 +235,55 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
         loci_peer_is_unused(rt, peer);
 }
 
-void loci_peer_cut(struct loco_runtime *rt, int index)
+static void cut(struct loco_runtime *rt, struct loci_peer *peer, enum loci_unwelcome why)
 {
-    struct loci_peer *peer = loci_peer(rt, index);
+    int welcome = LOCI_WELCOME;
 
-    if (peer->address.node == rt->address.node
-        || atomic_exchange_explicit(&peer->unwelcome, true, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&peer->unwelcome, &welcome, (int)why,
+                                                 memory_order_relaxed, memory_order_relaxed))
         return;
     /* Pairs with the exchange of loci_peers_cut(). */
     atomic_store_explicit(&rt->cutting, true, memory_order_release);
     loci_service_tidy(rt);
+}
+
+void loci_peer_cut(struct loco_runtime *rt, int index)
+{
+    struct loci_peer *peer = loci_peer(rt, index);
+
+    if (peer->address.node != rt->address.node)
+        cut(rt, peer, LOCI_STOPPED_TOO_LONG);
+}
+
+void loci_peer_say_gone(struct loco_runtime *rt, int index, bool dead)
+{
+    if (loci_peer_is_noted(rt, index))
+        cut(rt, loci_peer(rt, index), dead ? LOCI_SAID_DEAD : LOCI_SAID_LEFT);
+}
+
+bool loci_peer_goes(struct loco_runtime *rt, int index)
+{
+    return !loci_peer_alive(rt, index)
+           || atomic_load_explicit(&loci_peer(rt, index)->unwelcome, memory_order_relaxed)
+              != LOCI_WELCOME;
+}
+
+static void cut_off(struct loco_runtime *rt, struct loci_peer *peer)
+{
+    switch ((enum loci_unwelcome)atomic_load_explicit(&peer->unwelcome, memory_order_relaxed)) {
+    case LOCI_WELCOME:
+        break;
+    case LOCI_STOPPED_TOO_LONG:
+        loci_peer_gone(rt, peer, LOCI_PEER_DEAD, "it is cut off, since it was stopped for too "
+                       "long");
+        break;
+    case LOCI_SAID_LEFT:
+        loci_peer_gone(rt, peer, LOCI_PEER_LEFT, "as others say, it has left");
+        break;
+    case LOCI_SAID_DEAD:
+        loci_peer_gone(rt, peer, LOCI_PEER_DEAD, "others say so, by whom it was reached");
+        break;
+    }
 }
 
 void loci_peers_cut(struct loco_runtime *rt)
@@ -228,10 +293,8 @@ void loci_peers_cut(struct loco_runtime *rt)
     if (!atomic_exchange_explicit(&rt->cutting, false, memory_order_acquire))
         return;
     for (int i = 0; i < n; i++)
-        if (rt->peers[i] != NULL
-            && atomic_load_explicit(&rt->peers[i]->unwelcome, memory_order_relaxed))
-            loci_peer_gone(rt, rt->peers[i], LOCI_PEER_DEAD, "it is cut off, since it was stopped "
-                           "for too long");
+        if (rt->peers[i] != NULL)
+            cut_off(rt, rt->peers[i]);
 }
 
 void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer)

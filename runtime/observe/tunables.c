@@ -97,6 +97,8 @@ static const struct loci_tunable_row rows[] = {
     { "LOCO_KEY_LEASE", "1s", LOCI_TUNABLE_TIME, 10 * US, 100 * SECOND, NULL, FIELD(key_lease),
       "time for which a process uses keys of another machine's memory before it asks again whether "
       "they hold" },
+    { "LOCO_PORTS", "yes", LOCI_TUNABLE_BOOL, 0, 0, NULL, FIELD(ports),
+      "reach stores of other machines by way of the agent of this one, if it has ports" },
     { "LOCO_LOCK_HANDOVERS", "64", LOCI_TUNABLE_INT, 0, 1000000000, NULL, FIELD(lock_handovers),
       "times in a row that a ticket lock may pass between threads of one process while other "
       "processes wait" },

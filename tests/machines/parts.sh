@@ -347,7 +347,15 @@ says() {
     return 1
 }
 reaches() { says "$1" "\(\"reached\": true.*\)\{$2\}" 15; } # MACHINE AGENTS
-is_empty() { says "$1" '"clients": 0,.*"leaving": 0,' 30; }
+is_empty() { says "$1" '"clients": 0,.*"leaving": 0,.*"ports": 0,' 30; }
+number_of() { agent "$1" status --json | sed "s/.*\"$2\": \([0-9]*\).*/\1/"; } # MACHINE WHAT
+# connections PID: of TCP, that this process has.
+connections() {
+    local inode
+    for inode in $(ls -l "/proc/$1/fd" | sed -n 's/.*socket:\[\([0-9]*\)\].*/\1/p'); do
+        awk -v inode="$inode" '$10 == inode && $4 != "0A"' "/proc/$1/net/tcp" "/proc/$1/net/tcp6"
+    done
+}
 two_meet() {
     begin_agent 1 "$pools/secret" && begin_agent 2 "$pools/secret" && reaches 1 2 && reaches 2 2 || return
     client 1 put p early machine1 100 && client 2 check p early 100 && client 2 put p there machine1 50 \
@@ -376,6 +384,50 @@ by_name() {
         && client 3 put p two machine2 500 && client 2 check p two 500 && client 1 check p two 500 \
         && agent 2 status | grep '^agent .*machine2.* 1 stores' || return
     client 2 remove p two && ! client 1 check p two 1 && client 1 put p two machine3 10 && client 2 check p two 10
+}
+# says_in FILE PID: the program that writes there has begun.
+says_in() { until grep -q in "$1"; do sleep 0.05; kill -0 "$2" || return; done; }
+# A worker reaches another machine, and neither calls it nor is called.
+by_ports() {
+    local stays pid before after way result=0
+    client 2 visit p one 1 && is_empty 2 || return
+    before=$(number_of 2 port_requests)
+    for way in yes no; do
+        LOCO_PORTS=$way on 2 timeout 60 "$builddir/tests/machines/pools" stay p one 2 >"$pools/stays" &
+        stays=$!
+        says_in "$pools/stays" $stays || return
+        pid=$(sed -n 's/^in //p' "$pools/stays")
+        echo "right: ports $way, $(connections "$pid" | wc -l) connections, $(number_of 2 ports) with ports"
+        [ $way = no ] || [ "$(connections "$pid" | wc -l)" -eq 0 ] || result=1
+        [ $way = no ] || [ "$(number_of 2 ports)" -eq 1 ] || result=1
+        [ $way = yes ] || [ "$(connections "$pid" | wc -l)" -gt 0 ] || result=1
+        wait $stays || result=1
+        sed 's/^/right: /' "$pools/stays"
+        after=$(number_of 2 port_requests)
+        echo "right: $((after - before)) requests by ports"
+        [ $way = no ] || [ $((after - before)) -gt 100 ] || result=1
+        [ $way = yes ] || [ "$after" -eq "$before" ] || result=1
+        before=$after
+    done
+    is_empty 1 && is_empty 2 && [ $result -eq 0 ]
+}
+# The agent by whose ports it goes is killed, or stopped: it is told, and the other agent gives its place away.
+own_agent_ends() {
+    local how held pid status
+    for how in STOP KILL; do
+        on 2 "$builddir/tests/machines/pools" hold p one 60 >"$pools/held" &
+        held=$!
+        says_in "$pools/held" $held || return
+        pid=$(pid_of 2)
+        kill -$how "$pid"
+        wait $held
+        status=$?
+        cat "$pools/held"
+        [ $how = KILL ] || kill -CONT "$pid"
+        [ $status -eq 0 ] || return
+        [ $how = STOP ] || begin_agent 2 "$pools/secret" || return
+        reaches 1 3 && reaches 2 3 && is_empty 1 && is_empty 2 && client 2 check p one 1000 || return
+    done
 }
 come_and_go() {
     local i fds
@@ -453,7 +505,7 @@ killed_comers() {
 pid_of() { agent "$1" status | sed -n 's/.*pid //p' | head -n 1; }
 stopped_agent() {
     local looks held pid status
-    on 2 "$builddir/tests/machines/pools" look p one 8 >"$pools/looks" &
+    LOCO_PORTS=no on 2 "$builddir/tests/machines/pools" look p one 8 >"$pools/looks" &
     looks=$!
     until grep -q in "$pools/looks"; do sleep 0.05; kill -0 $looks || return; done
     pid=$(pid_of 2)
@@ -494,24 +546,29 @@ cut_off_agent() {
     on 2 ip link set eth0 up
     reaches 1 3 && reaches 2 3 && client 1 check p three 5 && client 2 check p one 1000
 }
+# row NAME LIMIT FUNCTION: unless $ROWS names others.
+row() { case " ${ROWS:-$3} " in *" $3 "*) check_function "$@" ;; esac; }
 part_pools() {
     export LOCO_PEER_TIMEOUT=3s XDG_RUNTIME_DIR=/dev/shm/tmp pools
     pools=$(mktemp -d "$builddir/tests/machines/pools.XXXXXX")
-    export -f client agent begin_agent says reaches is_empty two_meet third_joins other_secret by_name \
+    export -f client agent begin_agent says reaches is_empty number_of connections says_in by_ports own_agent_ends two_meet third_joins other_secret by_name \
         come_and_go many_at_once mailboxes killed_clients killed_comers pid_of stopped_agent killed_agent cut_off_agent
     check_function 'agents of two machines meet, and share what they keep' 60 two_meet
     check_function 'a third joins later, and all find each other by one of them' 60 third_joins
-    check_function 'an agent with another secret is refused, and both say so' 90 other_secret
+    row 'an agent with another secret is refused, and both say so' 90 other_secret
     check_function 'what one machine puts into a store the others find by its name' 120 by_name
-    check_function 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
-    check_function 'many come at once while one stays, and no call fails' 120 many_at_once
-    check_function 'eight processes of three machines send to one' 120 mailboxes
-    check_function 'clients of two machines are killed' 200 killed_clients
-    check_function 'clients are killed while they come' 120 killed_comers
-    check_function 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \
+    row 'a worker reaches another machine by its agent, without a connection' 60 by_ports
+    row 'clients of two machines come and go, and leave nothing behind' 300 come_and_go
+    row 'many come at once while one stays, and no call fails' 120 many_at_once
+    row 'eight processes of three machines send to one' 120 mailboxes
+    row 'clients of two machines are killed' 200 killed_clients
+    row 'clients are killed while they come' 120 killed_comers
+    row 'an agent is stopped: its machine looks up, who needs it is told, and it is back' 120 \
         stopped_agent
-    check_function 'an agent is killed: its clients are told, the others go on, another one comes' 120 killed_agent
-    check_function 'an agent is cut off, goes on alone, and is back' 120 cut_off_agent
+    row 'an agent is killed: its clients are told, the others go on, another one comes' 120 killed_agent
+    row 'the agent by whose ports a client goes is stopped, and killed: it is told, and its place is given away' 120 \
+        own_agent_ends
+    row 'an agent is cut off, goes on alone, and is back' 120 cut_off_agent
     cat "$pools"/log.* | cut -c -200 | tail -n 30 | sed 's/^/# /'
     for i in 1 2 3; do agent $i stop >/dev/null; done
     rm -rf "$pools"

@@ -9,8 +9,8 @@
  *     pools visit POOL STORE KEY         puts a key, gets it and deletes it
  *     pools hold POOL STORE SECONDS      puts one key again and again, says "in" once it has, and
  *                                        how it ended: that should be LOCO_ERR_PEER_DEAD, soon
- *     pools stay POOL STORE SECONDS      puts the same keys again and again, says "in" once it has
- *                                        one, and how many it could
+ *     pools stay POOL STORE SECONDS      puts the same keys again and again, says "in" and its pid
+ *                                        once it has one, and how many it could
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
  *     pools mail POOL BOX N              sends N messages of mixed lengths to the mailbox
@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <loco/loco.h>
 
@@ -167,7 +168,7 @@ static int hold(struct client *c, uint64_t seconds)
     uint64_t calls = 0;
     int status = visit(c, 7) == 0 ? LOCO_OK : LOCO_ERR_STATE;
 
-    printf("in\n");
+    printf("in %d\n", (int)getpid());
     fflush(stdout);
     while (status == LOCO_OK && run_now() - begun < (int64_t)seconds * 1000000000) {
         last = run_now();
@@ -190,7 +191,7 @@ static int stay(struct client *c, uint64_t seconds)
 
         status = loco_tree_put(c->tree, loco_key64(i, room), loco_bytes(&i, sizeof i));
         if (calls++ == 0) {
-            printf("in\n");
+            printf("in %d\n", (int)getpid());
             fflush(stdout);
         }
     }

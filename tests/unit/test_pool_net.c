@@ -192,6 +192,8 @@ Test(pool_net, a_machine_is_named_as_documented)
 
 #define PORT (20000 + (int)(getpid() % 5000) * 2)
 
+static int goers;                       /* option `ports` of agents that are started */
+
 struct machine {
     loco_runtime_t *rt;
     loco_agent_t *agent;
@@ -199,7 +201,8 @@ struct machine {
 
 static int start(struct machine *m, const char *name, int port, const char *secret)
 {
-    loco_agent_options_t o = { .pool = "net", .places = 4, .port = port, .secret = secret };
+    loco_agent_options_t o = { .pool = "net", .places = 4, .port = port, .secret = secret,
+                               .ports = goers };
     char join[32];
 
     snprintf(join, sizeof join, "127.0.0.1:%d", PORT);
@@ -301,6 +304,136 @@ Test(pool_net, a_store_is_found_from_another_machine)
     loco_store_destroy(store);
     cr_assert_eq(loco_pool_remove(far.pool, "s"), LOCO_OK);
     cr_assert_eq(loco_store_open(near.pool, "s", NULL, &store), LOCO_ERR_NOT_FOUND);
+    leave(&far);
+    leave(&near);
+    cr_assert(becomes_empty(&a));
+    cr_assert(becomes_empty(&b));
+    stop(&b);
+    stop(&a);
+}
+
+/* ---- ports ---- */
+
+static loco_agent_stats_t stats_of(const struct machine *m)
+{
+    loco_agent_stats_t stats;
+
+    loco_agent_stats(m->agent, &stats);
+    return stats;
+}
+
+/* The peer of that identity in the client's runtime. */
+static int peer_of(const struct client *c, const struct machine *m)
+{
+    return loci_peer_find(c->rt, m->rt->address.identity);
+}
+
+static void start_two(struct machine *a, struct machine *b)
+{
+    cr_assert_eq(start(a, "a", PORT, NULL), LOCO_OK);
+    cr_assert_eq(start(b, "b", PORT + 1, NULL), LOCO_OK);
+}
+
+Test(pool_net, a_client_goes_by_ports_and_knows_nobody)
+{
+    struct machine a, b;
+    struct client near, far;
+    loco_store_t *store, *there;
+
+    start_two(&a, &b);
+    come(&near, "a");
+    cr_assert_eq(loco_store_open(near.pool, "s", &small, &store), LOCO_OK);
+    come(&far, "b");
+    for (uint64_t i = 1; i <= 5; i++) {         /* from the second time on without a question */
+        cr_assert_eq(open_in_time(&far, "s", &there), LOCO_OK);
+        cr_assert_eq(add_to_root(there, 1), i);
+        loco_store_destroy(there);
+    }
+    cr_assert_gt(stats_of(&b).port_requests, 0);
+    cr_assert_eq(stats_of(&b).ports, 1);
+    cr_assert_eq(stats_of(&b).port_refused, 0);
+    cr_assert_eq(stats_of(&a).clients, 2);
+    cr_assert(loci_peer_is_noted(far.rt, peer_of(&far, &a)));
+    cr_assert(loci_peer_is_noted(a.rt, loci_peer_find(a.rt, far.rt->address.identity)));
+    loco_store_destroy(store);
+    leave(&far);
+    leave(&near);
+    cr_assert(becomes_empty(&a));
+    cr_assert(becomes_empty(&b));
+    cr_assert_eq(stats_of(&b).ports, 0);
+    stop(&b);
+    stop(&a);
+}
+
+/* One has the only ports; with a mailbox, it has connections, too. */
+Test(pool_net, who_has_no_ports_connects_and_who_opens_a_mailbox_does)
+{
+    const loco_mailbox_options_t ring = { .ring_bytes = 4096 };
+    struct machine a, b;
+    struct client near, far, other;
+    loco_mailbox_t *in, *out;
+    loco_store_t *store, *there, *too;
+    unsigned char letter[16];
+    int from;
+    size_t bytes;
+
+    goers = 1;
+    start_two(&a, &b);
+    come(&near, "a");
+    cr_assert_eq(loco_store_open(near.pool, "s", &small, &store), LOCO_OK);
+    cr_assert_eq(loco_mailbox_open(near.pool, "m", &ring, LOCO_MAILBOX_RECEIVE, &in), LOCO_OK);
+    come(&far, "b");
+    come(&other, "b");
+    cr_assert_eq(open_in_time(&far, "s", &there), LOCO_OK);
+    cr_assert_eq(open_in_time(&other, "s", &too), LOCO_OK);
+    cr_assert_eq(add_to_root(too, 1), 1);
+    cr_assert_eq(add_to_root(there, 1), 2);
+    cr_assert(loci_peer_is_noted(far.rt, peer_of(&far, &a)));
+    cr_assert(!loci_peer_is_noted(other.rt, peer_of(&other, &a)));
+    cr_assert_eq(loco_mailbox_open(far.pool, "m", NULL, 0, &out), LOCO_OK);
+    cr_assert(!loci_peer_is_noted(far.rt, peer_of(&far, &a)));
+    cr_assert_eq(loco_mailbox_send(out, "hello", 6), LOCO_OK);
+    cr_assert_eq(loco_mailbox_receive(in, RUN_PATIENCE, letter, sizeof letter, &from, &bytes),
+                 LOCO_OK);
+    cr_assert_eq(memcmp(letter, "hello", 6), 0);
+    bytes = (size_t)stats_of(&b).port_requests;
+    for (uint64_t i = 3; i < 10; i++)
+        cr_assert_eq(add_to_root(there, 1), i);
+    cr_assert_eq(stats_of(&b).port_requests, bytes, "its lane has moved");
+    loco_mailbox_destroy(out);
+    loco_mailbox_destroy(in);
+    loco_store_destroy(store);
+    loco_store_destroy(there);
+    loco_store_destroy(too);
+    leave(&other);
+    leave(&far);
+    leave(&near);
+    cr_assert(becomes_empty(&a));
+    cr_assert(becomes_empty(&b));
+    stop(&b);
+    stop(&a);
+}
+
+/* A runtime that stays has ports of the pool that it opens next, and its places at others. */
+Test(pool_net, a_pool_is_opened_again_on_the_same_runtime)
+{
+    struct machine a, b;
+    struct client near, far;
+    loco_store_t *store, *there;
+
+    start_two(&a, &b);
+    come(&near, "a");
+    cr_assert_eq(loco_store_open(near.pool, "s", &small, &store), LOCO_OK);
+    come(&far, "b");
+    for (uint64_t i = 1; i <= 20; i++) {
+        cr_assert_eq(open_in_time(&far, "s", &there), LOCO_OK);
+        cr_assert_eq(add_to_root(there, 1), i);
+        cr_assert_eq(stats_of(&b).ports, 1);
+        loco_store_destroy(there);
+        loco_pool_close(far.pool);
+        cr_assert_eq(loco_pool_open(far.rt, "net", &far.pool), LOCO_OK);
+    }
+    loco_store_destroy(store);
     leave(&far);
     leave(&near);
     cr_assert(becomes_empty(&a));

@@ -87,6 +87,8 @@ void loci_port_free_client(struct loci_ports *ports, struct port_client *c)
     loci_peers_end_use(ports->rt, &c->peer, 1);
     ports->stats.leaving--;
     atomic_store_explicit(&c->state, PORT_FREE, memory_order_release);
+    if (ports->freed != NULL)
+        ports->freed(ports->freed_ctx);
 }
 
 /* Not when the one before leaves: if that is attached still, as clients of an agent that is stopped
@@ -137,6 +139,12 @@ void loci_ports_leave(struct loci_ports *ports, int client)
     atomic_store_explicit(&ports->client[client].state, PORT_LEAVING, memory_order_release);
     pthread_mutex_unlock(&ports->lock);
     loci_polled_call(ports->polled);
+}
+
+bool loci_ports_is_free(const struct loci_ports *ports, int client)
+{
+    /* Pairs with the release of the poller. */
+    return atomic_load_explicit(&ports->client[client].state, memory_order_acquire) == PORT_FREE;
 }
 
 void loci_ports_stats(struct loci_ports *ports, struct loci_port_stats *stats)
@@ -197,6 +205,8 @@ int loci_ports_open(struct loco_runtime *rt, const struct loci_port_options *o,
     ports->rt = rt;
     ports->clients = o->clients;
     ports->room = o->room;
+    ports->freed = o->freed;
+    ports->freed_ctx = o->freed_ctx;
     ports->shape = (struct loci_port_welcome){ .ports = o->ports, .depth = o->depth,
                                                .arena = o->arena, .label = rt->address.label };
     status = make_all(ports);

@@ -39,15 +39,17 @@ static int check_word(const struct port_grant *g, const struct loci_port_request
     return (g->mem.key.base + r->offset) % sizeof(uint64_t) == 0 ? LOCO_OK : LOCO_ERR_ARG;
 }
 
-/* The grant, or NULL. */
-static struct port_grant *grant_of(struct port_client *c, const struct loci_port_request *r)
+static int check_grant(struct port_client *c, const struct loci_port_request *r,
+                       struct port_grant **grant)
 {
     struct port_grant *g;
 
     if (r->grant >= c->grants)
-        return NULL;
+        return LOCO_ERR_RANGE;
     g = &c->grant[r->grant];
-    return g->target != NULL && g->may != 0 ? g : NULL;
+    *grant = g;
+    return g->lost ? LOCO_ERR_PEER_DEAD
+           : g->target != NULL && g->may != 0 ? LOCO_OK : LOCO_ERR_RANGE;
 }
 
 static int check_range(const struct loci_ports *ports, const struct port_grant *g,
@@ -67,14 +69,13 @@ int loci_port_check(const struct loci_ports *ports, struct port *port,
                     const struct loci_port_request *r, struct loci_op *op,
                     struct port_grant **grant)
 {
-    struct port_grant *g = grant_of(port->client, r);
-    int status = LOCO_OK;
+    struct port_grant *g = NULL;
+    int status;
 
     if (r->kind > LOCI_PLACE)
         return LOCO_ERR_ARG;
-    if (g == NULL)
-        return LOCO_ERR_RANGE;
-    if (r->kind != LOCI_PLACE)
+    status = check_grant(port->client, r, &g);
+    if (status == LOCO_OK && r->kind != LOCI_PLACE)
         status = check_range(ports, g, r);
     if (status != LOCO_OK)
         return status;

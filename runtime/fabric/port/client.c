@@ -17,11 +17,13 @@ static struct port_client *client_of(struct loci_fabric *fabric)
 
 bool loci_port_agent_lives(struct port_client *c)
 {
-    if (loci_peer_alive(c->rt, c->agent))
+    if (loci_peer_alive(c->rt, c->agent)
+        && !atomic_load_explicit(&c->stuck, memory_order_relaxed))
         return true;
     if (!atomic_exchange(&c->mourned, true))
-        LOCI_LOG(c->rt, LOCO_LOG_ERROR, "the agent of this machine has ended: what was reached by "
-                 "way of it fails from now on. Start it again, and attach anew");
+        LOCI_LOG(c->rt, LOCO_LOG_ERROR, "the agent of this machine has ended, or is stopped: "
+                 "what was reached by way of it fails from now on. Start it again, and attach "
+                 "anew");
     return false;
 }
 
@@ -79,7 +81,9 @@ void loci_port_give(struct port_client *c, const struct port_lane *l)
 
 static bool is_of(const struct port_told *t, const struct loci_mem *mem)
 {
-    return t->peer == mem->peer && t->extent == mem->key.extent && t->kind == mem->key.kind;
+    /* Pairs with the release of who has filled it in. */
+    return atomic_load_explicit(&t->peer, memory_order_acquire) == mem->peer
+           && t->extent == mem->key.extent && t->kind == mem->key.kind;
 }
 
 /* How far the operation's bytes are from those that were granted. */
@@ -107,23 +111,68 @@ uint32_t loci_port_grant_of(struct port_client *c, const struct loci_op *op)
     return best;
 }
 
+/* Under the lock. */
+static bool is_straight(const struct port_client *c, int peer)
+{
+    uint32_t n = atomic_load_explicit(&c->tolds, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (atomic_load_explicit(&c->told[i].peer, memory_order_relaxed) == peer)
+            return atomic_load_explicit(&c->told[i].straight, memory_order_relaxed);
+    return false;
+}
+
 int loci_port_granted(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                       uint64_t base, uint64_t len, uint32_t grant)
 {
     const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
     struct port_client *c = client_of(detour->way.fabric);
-    uint32_t n;
+    uint32_t n = 0, tolds;
 
     pthread_mutex_lock(&c->lock);
-    n = atomic_load_explicit(&c->tolds, memory_order_relaxed);
+    tolds = atomic_load_explicit(&c->tolds, memory_order_relaxed);
+    while (n < tolds && atomic_load_explicit(&c->told[n].peer, memory_order_relaxed) >= 0)
+        n++;
     if (n < LOCI_PORT_GRANTS) {
-        c->told[n] = (struct port_told){ .peer = peer, .extent = key->extent, .kind = key->kind,
-                                         .key_base = key->base, .base = base, .len = len,
-                                         .grant = grant };
-        atomic_store_explicit(&c->tolds, n + 1, memory_order_release);
+        struct port_told *t = &c->told[n];
+
+        t->extent = key->extent;
+        t->kind = key->kind;
+        t->key_base = key->base;
+        t->base = base;
+        t->len = len;
+        t->grant = grant;
+        atomic_store_explicit(&t->straight, is_straight(c, peer), memory_order_relaxed);
+        atomic_store_explicit(&t->peer, peer, memory_order_release);
+        if (n == tolds)
+            atomic_store_explicit(&c->tolds, n + 1, memory_order_release);
     }
     pthread_mutex_unlock(&c->lock);
     return n < LOCI_PORT_GRANTS ? LOCO_OK : LOCO_ERR_FULL;
+}
+
+void loci_port_ungranted(struct loco_runtime *rt, int peer, uint32_t grant)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    struct port_client *c;
+
+    if (detour == NULL)
+        return;
+    c = client_of(detour->way.fabric);
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < atomic_load_explicit(&c->tolds, memory_order_relaxed); i++)
+        if (atomic_load_explicit(&c->told[i].peer, memory_order_relaxed) == peer
+            && (grant == LOCI_PORT_ALL_GRANTS || c->told[i].grant == grant))
+            atomic_store_explicit(&c->told[i].peer, -1, memory_order_relaxed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool loci_port_is_attached(struct loco_runtime *rt)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+
+    return detour != NULL
+           && !atomic_load_explicit(&client_of(detour->way.fabric)->left, memory_order_acquire);
 }
 
 /* ---- life ---- */
@@ -134,8 +183,9 @@ static bool takes(struct loci_fabric *fabric, const struct loci_peer *peer)
     uint32_t n = atomic_load_explicit(&c->tolds, memory_order_acquire);
 
     for (uint32_t i = 0; i < n; i++)
-        if (c->told[i].peer == peer->index)
-            return true;
+        if (atomic_load_explicit(&c->told[i].peer, memory_order_acquire) == peer->index)
+            return !atomic_load_explicit(&c->left, memory_order_acquire)
+                   && !atomic_load_explicit(&c->told[i].straight, memory_order_acquire);
     return false;
 }
 
@@ -180,6 +230,34 @@ int loci_port_move_over(struct loco_runtime *rt, uint64_t many)
     for (; detour != NULL && t != NULL; t = t->next)
         moved += move_thread(t, &detour->way, many);
     return moved;
+}
+
+/* All that are told before, so that lanes which are opened from now on go by themselves. */
+static void set_straight(struct port_client *c, int peer)
+{
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t i = 0; i < atomic_load_explicit(&c->tolds, memory_order_relaxed); i++)
+        if (atomic_load_explicit(&c->told[i].peer, memory_order_relaxed) == peer)
+            atomic_store_explicit(&c->told[i].straight, true, memory_order_release);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void loci_port_leave_peer(struct loco_runtime *rt, int peer)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+
+    if (detour == NULL)
+        return;
+    set_straight(client_of(detour->way.fabric), peer);
+    for (; t != NULL; t = t->next) {
+        struct loci_lane *lane = NULL;
+
+        if (peer < atomic_load_explicit(&t->lane_peers, memory_order_acquire))
+            lane = atomic_load_explicit(&t->lanes[peer], memory_order_acquire);
+        if (lane != NULL && loci_lane_way(lane) == &detour->way)
+            (void)loci_lane_move(lane, &rt->way);
+    }
 }
 
 /* ---- leaving ---- */
@@ -249,10 +327,15 @@ static void close_client(struct loci_fabric *fabric)
 {
     struct port_client *c = client_of(fabric);
 
-    loci_peers_end_use(c->rt, &c->agent, 1);
-    pthread_mutex_destroy(&c->lock);
-    free(c->mine);
-    free(c);
+    while (c != NULL) {
+        struct port_client *before = c->before;
+
+        loci_peers_end_use(c->rt, &c->agent, 1);
+        pthread_mutex_destroy(&c->lock);
+        free(c->mine);
+        free(c);
+        c = before;
+    }
 }
 
 const struct loci_fabric_ops loci_fabric_port = {
@@ -280,12 +363,13 @@ static int map_slab(struct port_client *c)
 
 int loci_port_attach(struct loco_runtime *rt, int agent, const struct loci_port_welcome *welcome)
 {
+    const struct loci_detour *before = atomic_load_explicit(&rt->detour, memory_order_relaxed);
     struct port_client *c;
     int status;
 
     if (rt->ops->synchronous)
         return LOCO_ERR_UNSUPPORTED;    /* it never looks for what is under way */
-    if (atomic_load_explicit(&rt->detour, memory_order_relaxed) != NULL)
+    if (loci_port_is_attached(rt))
         return LOCO_ERR_STATE;
     c = calloc(1, sizeof *c);
     if (c == NULL)
@@ -302,6 +386,7 @@ int loci_port_attach(struct loco_runtime *rt, int agent, const struct loci_port_
         close_client((struct loci_fabric *)(void *)c);
         return status;
     }
+    c->before = before != NULL ? client_of(before->way.fabric) : NULL;
     atomic_store_explicit(&rt->detour, &c->detour, memory_order_release);
     return LOCO_OK;
 }

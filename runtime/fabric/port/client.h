@@ -6,13 +6,15 @@
 
 #include "port.h"
 
-/* What the agent has granted; filled in before it is counted, and not changed any more. */
+/* What the agent has granted; filled in before its peer is. One of a peer that is used is not
+ * changed. */
 struct port_told {
-    int peer;
+    _Atomic int peer;               /* -1: it is nobody's any more, and is filled in anew */
     uint64_t extent, kind;          /* of the key */
     uint64_t key_base;
     uint64_t base, len;             /* in the memory of the key */
     uint32_t grant;
+    _Atomic bool straight;          /* lanes to the peer go by themselves from now on */
 };
 
 /* Whose port it is: nobody's, or a lane's. One that was given back may have requests under way. */
@@ -31,10 +33,12 @@ struct port_client {
     pthread_mutex_t lock;           /* of ports, and of who adds to `told` */
     struct port_mine *mine;
     uint32_t opened;
-    bool left;                      /* no lane takes a port any more */
+    _Atomic bool left;              /* no lane takes a port any more; set under the lock */
+    struct port_client *before;     /* that was left before this one came: lanes may refer to it */
     struct port_told told[LOCI_PORT_GRANTS];
     _Atomic uint32_t tolds;
-    _Atomic bool mourned;           /* the log has said that the agent is gone */
+    _Atomic bool mourned;           /* the log has said that the agent is gone, */
+    _Atomic bool stuck;             /* or counts as gone, for it does not look */
 };
 
 /* A request that is posted, and not told. */
@@ -56,6 +60,9 @@ struct port_lane {
     uint64_t arena_from, arena_to;  /* bytes in use, in turn */
     uint32_t grant;                 /* of the last request; NO_GRANT: nothing was posted */
     uint16_t epoch;
+    uint64_t turns;                 /* of the agent's, when something last came, */
+    int64_t patience, looked_at;    /* for how long none has been seen since; and the last look */
+    unsigned looks;
     bool broken, lost;              /* something failed; what was told done is not */
     bool going;                     /* `op` has not been posted whole, */
     uint64_t gone;                  /* but so many bytes of it */

@@ -10,12 +10,19 @@
 #include "ports.h"
 #include "memory/memory.h"
 
-static struct port_target *target_of(struct loci_ports *ports, int peer)
+static struct port_target *find_target(const struct loci_ports *ports, int peer)
 {
     struct port_target *t = ports->targets;
 
-    while (t != NULL && t->peer != peer)
+    while (t != NULL && (t->peer != peer || t->lost))
         t = t->next;
+    return t;
+}
+
+static struct port_target *target_of(struct loci_ports *ports, int peer)
+{
+    struct port_target *t = find_target(ports, peer);
+
     if (t != NULL)
         return t;
     t = calloc(1, sizeof *t);
@@ -33,13 +40,15 @@ static void drop(struct loci_ports *ports, struct port_grant *g)
     if (g->target == NULL)
         return;
     loci_mem_drop(ports->rt, &g->mem);
-    *g = (struct port_grant){ .target = NULL };
+    *g = (struct port_grant){ .target = NULL, .lost = g->lost };
 }
 
 void loci_port_drop_grants(struct loci_ports *ports, struct port_client *c)
 {
     for (uint32_t i = 0; i < c->grants; i++)
         drop(ports, &c->grant[i]);
+    for (uint32_t i = 0; i < c->grants; i++)
+        c->grant[i].lost = false;
     c->grants = 0;
 }
 
@@ -54,11 +63,97 @@ void loci_port_drop_targets(struct loci_ports *ports)
     }
 }
 
+/* ---- targets that are lost ---- */
+
+static bool is_granted(const struct loci_ports *ports, const struct port_target *t)
+{
+    for (int i = 0; i < ports->clients; i++)
+        for (uint32_t k = 0; k < ports->client[i].grants; k++)
+            if (ports->client[i].grant[k].target == t)
+                return true;
+    return false;
+}
+
+static void drop_lost_grants(struct loci_ports *ports, const struct port_target *t)
+{
+    for (int i = 0; i < ports->clients; i++)
+        for (uint32_t k = 0; k < ports->client[i].grants; k++) {
+            struct port_grant *g = &ports->client[i].grant[k];
+
+            if (g->target == t && g->under_way == 0)
+                drop(ports, g);
+        }
+}
+
+static void unbind(struct loci_ports *ports, const struct port_target *t)
+{
+    for (int i = 0; i < ports->clients; i++)
+        for (uint32_t j = 0; j < ports->shape.ports; j++)
+            if (ports->client[i].port[j].target == t)
+                ports->client[i].port[j].target = NULL;
+}
+
+void loci_port_drop_lost(struct loci_ports *ports)
+{
+    struct port_target **at = &ports->targets, *t;
+
+    while ((t = *at) != NULL) {
+        if (t->lost)
+            drop_lost_grants(ports, t);
+        if (!t->lost || t->from != t->to || is_granted(ports, t)) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        unbind(ports, t);
+        loci_peers_end_use(ports->rt, &t->peer, 1);
+        free(t);
+    }
+}
+
+int loci_ports_reach(struct loci_ports *ports, int peer)
+{
+    struct port_target *t;
+
+    pthread_mutex_lock(&ports->lock);
+    t = target_of(ports, peer);
+    if (t != NULL)
+        t->early = ports->later = true;
+    pthread_mutex_unlock(&ports->lock);
+    if (t != NULL)
+        loci_polled_call(ports->polled);
+    return t != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+}
+
+void loci_ports_lose(struct loci_ports *ports, int peer)
+{
+    struct port_target *t;
+
+    pthread_mutex_lock(&ports->lock);
+    t = find_target(ports, peer);
+    for (int i = 0; t != NULL && i < ports->clients; i++)
+        for (uint32_t k = 0; k < ports->client[i].grants; k++) {
+            struct port_grant *g = &ports->client[i].grant[k];
+
+            if (g->target != t)
+                continue;
+            g->may = 0;
+            g->lost = true;
+        }
+    if (t != NULL)
+        t->lost = ports->later = true;
+    pthread_mutex_unlock(&ports->lock);
+    if (t != NULL)
+        loci_polled_call(ports->polled);
+}
+
+/* ---- granting ---- */
+
 /* A number that is free, or -1. One that was revoked is free when nothing uses it. */
 static int free_grant(struct loci_ports *ports, struct port_client *c)
 {
     for (uint32_t i = 0; i < c->grants; i++)
-        if (c->grant[i].target == NULL)
+        if (c->grant[i].target == NULL && !c->grant[i].lost)
             return (int)i;
     (void)ports;
     return c->grants < LOCI_PORT_GRANTS ? (int)c->grants++ : -1;

@@ -74,6 +74,8 @@ static void tell(struct port_lane *l, const struct loci_port_completion *complet
         l->broken = true;
         l->lost = l->lost || p->kind == LOCI_WRITE || (told & LOCI_PORT_LOST) != 0;
         fail_lane(l->lane, status);     /* also where nobody waits for it */
+        if (status == LOCO_ERR_PEER_DEAD)
+            loci_peer_say_gone(l->client->rt, l->lane->peer->index, true);
     } else if (p->to != NULL && p->kind == LOCI_READ) {
         loci_copy_out(p->to, l->at.arena + p->arena, p->len);
     } else if (p->to != NULL) {
@@ -310,6 +312,31 @@ int loci_port_write(struct loci_fabric *fabric, struct loci_lane *lane, struct l
     return loci_port_post(fabric, lane, op, 1, &posted);
 }
 
+#define LOOK_EVERY 16           /* polls that find nothing */
+#define LOOK_MOST INT64_C(1000000000)   /* ns: more between two looks is this process's own pause */
+
+/* Something is awaited, and nothing has come: is the agent at work? */
+static void look_at_agent(struct port_lane *l)
+{
+    struct port_client *c = l->client;
+    const struct loci_port_header *h = (const struct loci_port_header *)(const void *)c->base;
+    int64_t now, limit = c->rt->tunables.peer_timeout;
+    uint64_t turns;
+
+    if (limit == LOCI_INFINITE || ++l->looks % LOOK_EVERY != 0)
+        return;
+    now = loci_now(c->rt);
+    turns = atomic_load_explicit(&h->turns, memory_order_relaxed);
+    if (turns != l->turns)
+        l->patience = 0;
+    else
+        l->patience += now - l->looked_at < LOOK_MOST ? now - l->looked_at : LOOK_MOST;
+    l->turns = turns;
+    l->looked_at = now;
+    if (l->patience > limit)
+        atomic_store_explicit(&c->stuck, true, memory_order_relaxed);
+}
+
 int loci_port_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct port_lane *l = lane->fabric_data;
@@ -322,6 +349,8 @@ int loci_port_poll(struct loci_fabric *fabric, struct loci_lane *lane)
     n = retire(l);
     go_on(l);
     publish(l);
+    if (n == 0)
+        look_at_agent(l);
     return n;
 }
 

@@ -20,6 +20,7 @@
  *
  *   word            written by   says
  *   header.asleep   agent        not 0: ring its poller for this; it sleeps, or is about to
+ *   header.turns    agent        grows whenever it has looked at the client's ports
  *   header.opened   client       ports from this number on were never used
  *   port.posted     client       so many requests are there; only grows
  *   port.finished   agent        so many are finished, in the order of their posts; only grows
@@ -62,8 +63,12 @@
  *     not taken any more. What is under way uses its arena: the slab is given to another client
  *     when that is finished.
  *   - The agent dies, at any step: what is not finished ends with LOCO_ERR_PEER_DEAD, and so does
- *     all that is posted later; the log says once what to do. Writes may be placed, or not.
- *   - A target dies: the same for those who use it.
+ *     all that is posted later; the log says once what to do. Writes may be placed, or not. It is
+ *     the same when the agent is stopped, and has not looked at what a client waits for in the time
+ *     that another machine may be silent (LOCO_PEER_TIMEOUT).
+ *   - A target dies: the same for those who use it. It may come back, as the same process whose
+ *     connection has broken: so what was granted of it is lost then (loci_ports_lose), and its
+ *     requests are refused with LOCO_ERR_PEER_DEAD whatever becomes of it.
  *
  * Trust. Client and agent are of one user. The checks keep a client's mistakes, and its forged
  * requests, from others; but it maps the agent's memory, as it does for stores of its own machine,
@@ -83,6 +88,7 @@ enum loci_port_may { LOCI_PORT_MAY_READ = 1, LOCI_PORT_MAY_WRITE = 2, LOCI_PORT_
 
 struct loci_port_header {
     _Alignas(LOCI_CACHE_LINE) _Atomic uint64_t asleep;
+    _Alignas(LOCI_CACHE_LINE) _Atomic uint64_t turns;
     _Alignas(LOCI_CACHE_LINE) _Atomic uint64_t opened;
 };
 
@@ -159,22 +165,33 @@ static inline struct loci_port_at loci_port_at(const struct loci_port_welcome *w
 
 /* Lanes of `rt` that are opened from now on to the peers of loci_port_granted() go by the agent, an
  * index of this runtime's table that the caller uses (loci_peers_use) until the runtime closes. One
- * agent for each runtime. LOCO_ERR_STATE: it has one. LOCO_ERR_SHARED: its memory cannot be mapped.
- * LOCO_ERR_UNSUPPORTED: the runtime's fabric is of one node alone. */
+ * agent at a time for each runtime. LOCO_ERR_STATE: it has one. LOCO_ERR_SHARED: its memory cannot
+ * be mapped. LOCO_ERR_UNSUPPORTED: the runtime's fabric is of one node alone. */
 int loci_port_attach(struct loco_runtime *rt, int agent, const struct loci_port_welcome *welcome);
 /* What the agent has granted, under that number: a part of the memory of that key, of `peer`, of
  * whose table this process is a user as above. LOCO_ERR_FULL. Any thread. */
 int loci_port_granted(struct loco_runtime *rt, int peer, const struct loci_memkey *key,
                       uint64_t base, uint64_t len, uint32_t grant);
 
+/* That grant of that peer's memory, or each, is not used any more, before the caller ends its use
+ * of the peer or gives the grant back. Any thread. */
+#define LOCI_PORT_ALL_GRANTS UINT32_MAX
+void loci_port_ungranted(struct loco_runtime *rt, int peer, uint32_t grant);
+/* Whether there is an agent to go by. */
+bool loci_port_is_attached(struct loco_runtime *rt);
+
 /* Whoever goes on is to have connections of its own: lanes that have posted at least `many`
  * requests since the call before move over to those of the runtime (loci_lane_move), of which each
  * makes its thread wait for as long as one is made. To be called now and then, by one thread at a
  * time, which may be any. Returns how many have moved. */
 int loci_port_move_over(struct loco_runtime *rt, uint64_t many);
+/* The same of all lanes to that peer, which this process has met; none goes there by the agent any
+ * more from now on. */
+void loci_port_leave_peer(struct loco_runtime *rt, int peer);
 /* Go by it no more, so that the client may tell the agent that it leaves: what lanes have posted is
  * finished, for as long as the agent lives, and within loci_grace(); then they are closed, and what
- * is posted on them fails with LOCO_ERR_STATE, as does another attach. A runtime that closes does
+ * is posted on them fails with LOCO_ERR_STATE. Another attach is possible then; the lanes that were
+ * closed stay so until their peers have gone. A runtime that closes does
  * it by itself. Whoever wants to know that writes are placed fences first. Any thread. */
 void loci_port_detach(struct loco_runtime *rt);
 
@@ -189,6 +206,9 @@ struct loci_port_options {
     uint32_t ports, depth, arena;   /* of each, as in the welcome */
     uint32_t room;                  /* requests under way to one target, LOCI_PORT_ROOM_MOST at
                                      * most */
+    void (*freed)(void *ctx);       /* nullable: a client's slab is free; by the poller, which holds
+                                     * a lock: it calls nothing of this file */
+    void *freed_ctx;
 };
 
 struct loci_port_stats {
@@ -209,6 +229,14 @@ int loci_ports_enter(struct loci_ports *ports, int peer, int *client,
                      struct loci_port_welcome *welcome);
 /* It has left, or died: nothing more of it is taken. */
 void loci_ports_leave(struct loci_ports *ports, int client);
+/* Whether what it had under way is over, too, and its slab is free: of who has left, before the
+ * next one enters. */
+bool loci_ports_is_free(const struct loci_ports *ports, int client);
+/* Have a lane to that peer, of which the caller is a user, before anybody wants it: soon. And no
+ * more: what was granted of its memory is lost. The peer is used until that is over.
+ * LOCO_ERR_NO_MEMORY. */
+int loci_ports_reach(struct loci_ports *ports, int peer);
+void loci_ports_lose(struct loci_ports *ports, int peer);
 /* It may do that (enum loci_port_may) to [base, base + len) of the memory of that key, of `peer`.
  * LOCO_ERR_RANGE: it is not in it; LOCO_ERR_FULL; LOCO_ERR_NO_MEMORY. */
 int loci_ports_grant(struct loci_ports *ports, int client, int peer,

@@ -24,6 +24,8 @@ struct port_entry {
 struct port_target {
     struct port_target *next;
     int peer;                       /* of which this is a user */
+    bool early;                     /* it is to have a lane before anybody posts */
+    bool lost;                      /* nothing is posted any more; freed when all is over */
     struct loci_lane *lane;         /* the poller's thread's; NULL: not yet */
     struct port_entry entry[LOCI_PORT_ROOM_MOST];    /* in the order of their posts: */
     uint64_t from, to;
@@ -34,7 +36,8 @@ struct port_grant {
     struct port_target *target;     /* NULL: there is none */
     struct loci_mem mem;
     uint64_t base, len;             /* in the memory of the key */
-    unsigned may;                   /* enum loci_port_may; 0: revoked */
+    unsigned may;                   /* enum loci_port_may; 0: revoked, */
+    bool lost;                      /* since its target is lost: the number is not used again */
     unsigned under_way;             /* requests */
 };
 
@@ -76,6 +79,8 @@ struct loci_ports {
     struct port_target *targets;
     uint32_t turn;                  /* which client, and port, is first in the next one */
     uint64_t under_way;             /* entries of all targets */
+    void (*freed)(void *ctx);
+    void *freed_ctx;
     bool later;                     /* something waits for room, or for a lane to be mended */
     bool dozes;                     /* announced to all clients */
     struct loci_port_stats stats;
@@ -103,6 +108,8 @@ int loci_port_check(const struct loci_ports *ports, struct port *port,
 /* grant.c */
 void loci_port_drop_grants(struct loci_ports *ports, struct port_client *client);
 void loci_port_drop_targets(struct loci_ports *ports);
+/* Of targets that are lost: what is not under way any more. */
+void loci_port_drop_lost(struct loci_ports *ports);
 
 /* serve.c: for the poller. */
 enum loci_served loci_port_serve(struct loci_ports *ports);

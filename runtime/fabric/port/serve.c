@@ -118,21 +118,6 @@ static void look_after_lane(struct loci_ports *ports, struct port_target *t)
     ports->later = ports->later || status == LOCO_ERR_AGAIN || t->from != t->to;
 }
 
-static void poll_targets(struct loci_ports *ports)
-{
-    for (struct port_target *t = ports->targets; t != NULL; t = t->next) {
-        if (t->lane == NULL)
-            continue;
-        if (t->from != t->to) {
-            loci_lane_poll(t->lane);
-            collect(ports, t);
-        }
-        look_after_lane(ports, t);
-    }
-}
-
-/* ---- posting ---- */
-
 static int open_lane(struct loci_ports *ports, struct port_target *t)
 {
     struct loci_thread *self = loci_self(ports->rt);
@@ -142,6 +127,27 @@ static int open_lane(struct loci_ports *ports, struct port_target *t)
         t->lane = loci_lane(self, t->peer, &status);
     return t->lane != NULL ? LOCO_OK : status;
 }
+
+static void poll_targets(struct loci_ports *ports)
+{
+    for (struct port_target *t = ports->targets; t != NULL; t = t->next) {
+        if (t->early && !t->lost)
+            (void)open_lane(ports, t);  /* if it cannot be now, whoever posts hears why */
+        t->early = false;
+        if (t->lane == NULL)
+            continue;
+        if (t->from != t->to) {
+            loci_lane_poll(t->lane);
+            collect(ports, t);
+        }
+        look_after_lane(ports, t);
+        if (t->lost)
+            fail_unplaced(ports, t, LOCO_ERR_PEER_DEAD);
+    }
+    loci_port_drop_lost(ports);
+}
+
+/* ---- posting ---- */
 
 static struct port_entry *fill_entry(struct port_target *t, struct port *p, struct port_grant *g,
                                      struct loci_op *op)
@@ -294,6 +300,7 @@ static int serve_client(struct loci_ports *ports, struct port_client *c)
 
     for (uint32_t i = 0; i < opened; i++)
         n += serve_port(ports, &c->port[(i + ports->turn) % opened]);
+    atomic_fetch_add_explicit(&port_header(c)->turns, 1, memory_order_relaxed);
     return n;
 }
 

@@ -752,7 +752,7 @@ static void peer_gone(struct loci_fabric *fabric, struct loci_peer *peer)
         if (w->lanes[i]->from == gone && w->lanes[i]->to == here && (gone->stopped || gone->left))
             forget(w->lanes[i], true);
     if (!gone->stopped && !gone->left
-        && atomic_load_explicit(&peer->unwelcome, memory_order_relaxed))
+        && atomic_load_explicit(&peer->unwelcome, memory_order_relaxed) == LOCI_STOPPED_TOO_LONG)
         cut_off(here, gone, peer->address.label);
     loci_peer_silent(here->rt, peer);
 }

@@ -59,6 +59,8 @@ int loci_tcp_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
     lane->synchronous = p == NULL;      /* shm's, or our own */
     if (p == NULL)
         return LOCO_OK;
+    if (loci_peer_is_noted(f->rt, lane->peer->index))
+        return LOCO_ERR_UNSUPPORTED;
     c = loci_tcp_conn(p);
     l = calloc(1, sizeof *l);
     if (l != NULL)

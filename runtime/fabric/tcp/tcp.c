@@ -338,7 +338,8 @@ static int tcp_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
     p->fabric = f;
     p->peer = peer;
     peer->device_data = p;      /* its calls may be here already */
-    return loci_tcp_link_add(f, peer, &p->link);
+    return loci_peer_is_noted(f->rt, peer->index) ? LOCO_OK
+           : loci_tcp_link_add(f, peer, &p->link);
 }
 
 /* This process's memory is given back next: who still asks for it hears that its owner has left,

@@ -599,7 +599,8 @@ static int open_ways(struct verbs_fabric *f, struct loci_lane *lane, struct verb
 int loci_verbs_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct verbs_lane *l;
-    int status = open_ways(verbs_of(fabric), lane, NULL, &l);
+    int status = loci_peer_is_noted(verbs_of(fabric)->rt, lane->peer->index)
+                 ? LOCO_ERR_UNSUPPORTED : open_ways(verbs_of(fabric), lane, NULL, &l);
 
     lane->acks_place = verbs_of(fabric)->rt->tunables.rdma_place == LOCI_RDMA_PLACE_ACK;
     if (status == LOCO_OK)

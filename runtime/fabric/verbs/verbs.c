@@ -262,6 +262,8 @@ static int verbs_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
         return LOCO_ERR_NO_MEMORY;
     p->peer = peer;
     peer->device_data = p;      /* its messages may be here already */
+    if (loci_peer_is_noted(f->rt, peer->index))
+        return LOCO_OK;
     if (peer->address.kernel != f->rt->address.kernel)
         return loci_verbs_link_add(f, peer, &p->link);
     return loci_fabric_shm.peer_add(verbs_shm(fabric), peer);
@@ -306,6 +308,8 @@ static int verbs_control_send(struct loci_fabric *fabric, struct loci_peer *peer
 
     if (p != NULL && p->link != NULL)
         return loci_link_send(p->link, LINK_CONTROL, message, len);
+    if (peer->fabric_data == NULL)
+        return LOCO_ERR_UNSUPPORTED;
     return loci_fabric_shm.control_send(verbs_shm(fabric), peer, message, len);
 }
 
@@ -315,6 +319,8 @@ int loci_verbs_tell(struct loci_peer *peer, const void *message, size_t len)
 
     if (p != NULL && p->link != NULL)
         return loci_link_send(p->link, LINK_DEVICE, message, len);
+    if (peer->fabric_data == NULL)
+        return LOCO_ERR_UNSUPPORTED;
     return loci_shm_device_send(peer, message, len);
 }
 

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* See pool_ways.h. */
+
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "move/rma.h"
+#include "observe/mistake.h"
+#include "pool_ways.h"
+#include "runtime.h"
+#include "wait.h"
+
+#define LEAVING_LOOK 5000000            /* ns */
+#define LEAVING_TELL INT64_C(1000000000)
+#define LEAVING_PATIENCE INT64_C(10000000000)
+#define CONNECTING INT64_C(2000000000)  /* that agents may take to connect to each other */
+#define PAUSE 1000000
+#define GRANTS_KEPT 16                  /* stores at an agent that are closed, and can be opened
+                                         * again without a question */
+
+/* ---- places ---- */
+
+/* As one that was here before it may be about to be forgotten. */
+static int note(loco_runtime_t *rt, const struct loci_address *address, int *peer)
+{
+    int64_t begun = loci_now(rt);
+    int status;
+
+    while ((status = loci_peer_note(rt, address, peer)) == LOCO_OK && loci_peer_goes(rt, *peer)) {
+        loci_peers_let_go(rt, peer, 1);
+        if (loci_now(rt) - begun > CONNECTING)
+            return LOCO_ERR_PEER_DEAD;
+        nanosleep(&(struct timespec){ .tv_nsec = PAUSE }, NULL);
+    }
+    return status;
+}
+
+int loci_pool_meet(loco_pool_t *pool, struct loci_pool_host *h,
+                   const struct loci_pool_reply *reply)
+{
+    loco_runtime_t *rt = pool->rt;
+    int status = h->by_port ? note(rt, &reply->address, &h->peer)
+                 : loci_peer_meet(rt, &reply->address, &h->peer);
+
+    if (status != LOCO_OK) {
+        h->peer = -1;
+        return status;
+    }
+    loci_peers_use(rt, &h->peer, 1);
+    h->identity = h->by_port ? h->agent.identity : reply->identity;
+    h->place = reply->place;
+    h->places = reply->places;
+    return reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
+           : loci_mem_import(rt, h->peer, &reply->directory, &h->table);
+}
+
+static void free_grants(struct loci_pool_host *h)
+{
+    struct loci_pool_grant *g;
+
+    while ((g = h->grants) != NULL) {
+        h->grants = g->next;
+        free(g);
+    }
+}
+
+void loci_pool_leave_host(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    /* What was written is there before others have the place. */
+    if (h->peer >= 0 && h != &pool->own && loci_peer_alive(pool->rt, h->peer))
+        (void)loci_fence_peer(pool->rt, LOCO_FENCE_PROCESS, h->peer);
+    if (h->peer >= 0) {
+        loci_mem_drop(pool->rt, &h->table);
+        if (h->by_port)
+            loci_port_ungranted(pool->rt, h->peer, LOCI_PORT_ALL_GRANTS);
+        /* Nobody else has to do with it: when it is met again, all begins anew. */
+        loci_peer_say_gone(pool->rt, h->peer, false);
+        loci_peers_end_use(pool->rt, &h->peer, 1);
+        loci_peers_let_go(pool->rt, &h->peer, 1);
+    }
+    free_grants(h);
+    if (h->fd < 0)
+        return;
+    /* Of another machine the end of the connection says it, in order behind what was asked. */
+    loci_pool_leave(h->fd);
+    close(h->fd);
+}
+
+bool loci_pool_comes_free(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun,
+                          bool *told)
+{
+    const struct timespec moment = { .tv_nsec = LEAVING_LOOK };
+    int64_t waited = loci_now(pool->rt) - begun;
+
+    if (reply->status != LOCO_ERR_FULL || reply->stats.leaving == 0 || waited > LEAVING_PATIENCE)
+        return false;
+    if (waited > LEAVING_TELL && !*told)
+        LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: all places are taken, and %llu of them are "
+                 "being cleaned up after those who had them: waiting for one", pool->name,
+                 (unsigned long long)reply->stats.leaving);
+    *told = *told || waited > LEAVING_TELL;
+    nanosleep(&moment, NULL);
+    return true;
+}
+
+/* ---- agents of other machines ---- */
+
+struct patience {
+    loco_runtime_t *rt;
+    int peer;                   /* of whom an answer is awaited, */
+    int64_t until;              /* or until when */
+};
+
+static bool is_there(void *ctx)
+{
+    const struct patience *p = ctx;
+
+    return loci_peer_alive(p->rt, p->peer);
+}
+
+/* While the place is asked for: it is known soon, or not at all. */
+static bool is_early(void *ctx)
+{
+    const struct patience *p = ctx;
+
+    return loci_now(p->rt) < p->until;
+}
+
+/* A connection to it, over which questions are asked. */
+static int call(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    loci_pool_session(&h->session, pool->name, pool->secret);
+    return loci_pool_dial(pool->rt, LOCO_LOG_ERROR, h->agent.place, LOCI_TCP_PLACES,
+                          LOCI_POOL_CLIENT, &h->session);
+}
+
+static int refused(loco_pool_t *pool, const struct loci_pool_host *h,
+                   const struct loci_pool_reply *reply)
+{
+    return loci_mistake(pool->rt, reply->status, "loco_store_open", NULL,
+                        "the agent of %.64s: %s", h->agent.machine, reply->text);
+}
+
+static int enter_straight(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_ENTER, .address = pool->rt->address };
+    struct patience early = { .rt = pool->rt,
+                              .until = loci_now(pool->rt) + 2 * LOCI_POOL_PATIENCE };
+    struct loci_pool_reply reply;
+    int64_t begun = loci_now(pool->rt);
+    bool told = false;
+    int status;
+
+    h->fd = call(pool, h);
+    if (h->fd < 0)
+        return h->fd;
+    do {
+        status = loci_pool_ask_far(pool->rt, h->fd, &h->session, &request, &reply, is_early,
+                                   &early);
+    } while (status == LOCO_OK && loci_pool_comes_free(pool, &reply, begun, &told));
+    if (status == LOCO_OK && reply.status != LOCO_OK)
+        return refused(pool, h, &reply);
+    if (status == LOCO_OK && reply.identity != h->agent.identity)
+        return LOCO_ERR_PEER_DEAD;      /* another one is there since; the directory hears of it */
+    return status == LOCO_OK ? loci_pool_meet(pool, h, &reply) : status;
+}
+
+/* ---- ports ---- */
+
+/* Whether the agents are about to connect to each other. Waits a moment. */
+static bool comes_soon(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun)
+{
+    if (reply->status != LOCO_ERR_AGAIN || loci_now(pool->rt) - begun > CONNECTING)
+        return false;
+    nanosleep(&(struct timespec){ .tv_nsec = PAUSE }, NULL);
+    return true;
+}
+
+/* The runtime has one agent's ports at a time. */
+static int take_ports(loco_pool_t *pool, const struct loci_port_welcome *welcome)
+{
+    int status = pool->ports ? LOCO_OK : loci_port_attach(pool->rt, pool->own.peer, welcome);
+
+    pool->ports = pool->ports || status == LOCO_OK;
+    return status;
+}
+
+static int use_ports(loco_pool_t *pool, struct loci_pool_host *h,
+                     const struct loci_pool_reply *reply)
+{
+    int status = loci_pool_meet(pool, h, reply);
+
+    if (status == LOCO_OK)
+        status = take_ports(pool, &reply->ports);
+    return status != LOCO_OK ? status
+           : loci_port_granted(pool->rt, h->peer, &reply->directory, 0, reply->directory.len,
+                               reply->grant[0]);
+}
+
+/* LOCO_ERR_UNSUPPORTED: it has to go there by itself. */
+static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_REACH, .bytes = h->agent.identity };
+    struct loci_pool_reply reply;
+    int64_t begun = loci_now(pool->rt);
+    bool told = false;
+    int status;
+
+    if (!pool->rt->tunables.ports || pool->rt->ops->synchronous
+        || (!pool->ports && loci_port_is_attached(pool->rt)))
+        return LOCO_ERR_UNSUPPORTED;
+    do {
+        status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
+    } while (status == LOCO_OK && (loci_pool_comes_free(pool, &reply, begun, &told)
+                                   || comes_soon(pool, &reply, begun)));
+    if (status != LOCO_OK)
+        return status;
+    if (reply.status == LOCO_ERR_UNSUPPORTED || reply.status == LOCO_ERR_AGAIN) {
+        LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: this process connects to the agent of %.64s by "
+                 "itself: %s", pool->name, h->agent.machine, reply.text);
+        return LOCO_ERR_UNSUPPORTED;
+    }
+    if (reply.status != LOCO_OK)
+        return refused(pool, h, &reply);
+    h->by_port = true;
+    return use_ports(pool, h, &reply);
+}
+
+static int enter(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    int status = enter_by_port(pool, h);
+
+    return status == LOCO_ERR_UNSUPPORTED && !h->by_port ? enter_straight(pool, h) : status;
+}
+
+/* One that has died is another agent when it is back. */
+int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
+                      struct loci_pool_host **out)
+{
+    struct loci_pool_host *h = pool->far;
+    int status;
+
+    if (agent->identity == pool->own.identity) {
+        *out = &pool->own;
+        return LOCO_OK;
+    }
+    while (h != NULL && h->identity != agent->identity)
+        h = h->next;
+    if (h == NULL) {
+        h = calloc(1, sizeof *h);
+        if (h == NULL)
+            return LOCO_ERR_NO_MEMORY;
+        h->peer = h->fd = -1;
+        h->agent = *agent;
+        status = enter(pool, h);
+        if (status != LOCO_OK) {
+            loci_pool_leave_host(pool, h);
+            free(h);
+            return status;
+        }
+        h->next = pool->far;
+        pool->far = h;
+    }
+    *out = h;
+    return loci_peer_alive(pool->rt, h->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
+}
+
+int loci_pool_ask_host(loco_pool_t *pool, struct loci_pool_host *h,
+                       struct loci_pool_request *request, struct loci_pool_reply *reply)
+{
+    struct patience while_there = { .rt = pool->rt, .peer = h->peer };
+    int fd = h->fd, status;
+
+    if (h == &pool->own)
+        return loci_pool_ask(pool->rt, fd, request, reply);
+    if (fd < 0)
+        fd = call(pool, h);
+    if (fd < 0)
+        return fd;
+    status = loci_pool_ask_far(pool->rt, fd, &h->session, request, reply, is_there, &while_there);
+    if (fd != h->fd)
+        close(fd);
+    return status;
+}
+
+/* ---- grants ---- */
+
+/* One of a store that is not open, if there are many; out of the list. */
+static struct loci_pool_grant *take_idle(struct loci_pool_host *h)
+{
+    struct loci_pool_grant **at = &h->grants, *g;
+
+    while ((g = *at) != NULL && (g->users > 0 || h->ngrants < GRANTS_KEPT))
+        at = &g->next;
+    if (g != NULL) {
+        *at = g->next;
+        h->ngrants--;
+    }
+    return g;
+}
+
+/* It is given back with the next question. */
+static void give_back(loco_pool_t *pool, struct loci_pool_host *h,
+                      struct loci_pool_request *request)
+{
+    struct loci_pool_grant *g = take_idle(h);
+
+    if (g == NULL)
+        return;
+    memcpy(request->give, g->grant, sizeof request->give);
+    for (int i = 0; i < LOCI_REGIONS_MAX; i++)
+        if (g->grant[i] != 0)
+            loci_port_ungranted(pool->rt, h->peer, g->grant[i] - 1);
+    free(g);
+}
+
+static int ask_for(loco_pool_t *pool, struct loci_pool_host *h, const struct loci_record *record,
+                   struct loci_pool_grant *g)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_GRANT, .bytes = record->host,
+                                         .objects = record->number };
+    struct loci_pool_reply reply;
+    int status;
+
+    memcpy(request.name, record->name, sizeof request.name);
+    give_back(pool, h, &request);
+    status = loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
+    if (status == LOCO_OK && reply.status != LOCO_OK && reply.status != LOCO_ERR_AGAIN)
+        return loci_mistake(pool->rt, reply.status, "loco_store_open", record->name, "%s",
+                            reply.text);
+    if (status == LOCO_OK)
+        status = reply.status;
+    for (int i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++) {
+        if (record->key[i].kind == LOCI_MEM_NONE)
+            continue;
+        g->grant[i] = reply.grant[i] + 1;
+        status = loci_port_granted(pool->rt, h->peer, &record->key[i], 0, record->key[i].len,
+                                   reply.grant[i]);
+    }
+    return status;
+}
+
+static int new_grant(loco_pool_t *pool, struct loci_pool_host *h,
+                     const struct loci_record *record, struct loci_pool_grant **out)
+{
+    struct loci_pool_grant *g = calloc(1, sizeof *g);
+    int status = g != NULL ? ask_for(pool, h, record, g) : LOCO_ERR_NO_MEMORY;
+
+    if (status != LOCO_OK) {
+        free(g);
+        return status;
+    }
+    g->number = record->number;
+    g->next = h->grants;
+    h->grants = *out = g;
+    h->ngrants++;
+    return LOCO_OK;
+}
+
+int loci_pool_grant(loco_pool_t *pool, struct loci_pool_host *h, const struct loci_record *record,
+                    struct loci_pool_grant **grant)
+{
+    struct loci_pool_grant *g;
+    int status = LOCO_OK;
+
+    *grant = NULL;
+    if (!h->by_port)
+        return LOCO_OK;
+    pthread_mutex_lock(&pool->asking);
+    g = h->grants;
+    while (g != NULL && g->number != record->number)
+        g = g->next;
+    if (g == NULL)
+        status = new_grant(pool, h, record, &g);
+    if (status == LOCO_OK) {
+        g->users++;
+        *grant = g;
+    }
+    pthread_mutex_unlock(&pool->asking);
+    return status;
+}
+
+void loci_pool_ungrant(loco_pool_t *pool, struct loci_pool_grant *grant)
+{
+    if (grant == NULL)
+        return;
+    pthread_mutex_lock(&pool->asking);
+    grant->users--;
+    pthread_mutex_unlock(&pool->asking);
+}
+
+/* ---- connections of its own ---- */
+
+/* The other agent meets this process, of which it has only heard. */
+static int be_met(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_MEET, .address = pool->rt->address };
+    struct loci_pool_reply reply;
+    int status = loci_pool_ask_host(pool, h, &request, &reply), peer;
+
+    if (status == LOCO_OK && reply.status != LOCO_OK)
+        return refused(pool, h, &reply);
+    if (status == LOCO_OK)
+        status = loci_peer_meet(pool->rt, &loci_peer(pool->rt, h->peer)->address, &peer);
+    if (status == LOCO_OK)
+        loci_peers_let_go(pool->rt, &peer, 1);      /* it is held already */
+    return status;
+}
+
+int loci_pool_go_straight(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&pool->asking);
+    if (h->by_port && loci_peer_is_noted(pool->rt, h->peer))
+        status = be_met(pool, h);
+    pthread_mutex_unlock(&pool->asking);
+    if (status == LOCO_OK && h->by_port)
+        loci_port_leave_peer(pool->rt, h->peer);
+    return status;
+}
