@@ -111,7 +111,7 @@ int loci_ports_enter(struct loci_ports *ports, int peer, int *client,
 {
     int n = -1;
 
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     for (int i = 0; i < ports->clients && n < 0; i++)
         if (atomic_load_explicit(&ports->client[i].state, memory_order_acquire) == PORT_FREE)
             n = i;
@@ -133,7 +133,7 @@ int loci_ports_enter(struct loci_ports *ports, int peer, int *client,
 
 void loci_ports_leave(struct loci_ports *ports, int client)
 {
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     ports->stats.clients--;
     ports->stats.leaving++;
     atomic_store_explicit(&ports->client[client].state, PORT_LEAVING, memory_order_release);
@@ -149,7 +149,7 @@ bool loci_ports_is_free(const struct loci_ports *ports, int client)
 
 void loci_ports_stats(struct loci_ports *ports, struct loci_port_stats *stats)
 {
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     *stats = ports->stats;
     pthread_mutex_unlock(&ports->lock);
 }

@@ -115,7 +115,7 @@ int loci_ports_reach(struct loci_ports *ports, int peer)
 {
     struct port_target *t;
 
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     t = target_of(ports, peer);
     if (t != NULL)
         t->early = ports->later = true;
@@ -129,7 +129,7 @@ void loci_ports_lose(struct loci_ports *ports, int peer)
 {
     struct port_target *t;
 
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     t = find_target(ports, peer);
     for (int i = 0; t != NULL && i < ports->clients; i++)
         for (uint32_t k = 0; k < ports->client[i].grants; k++) {
@@ -206,7 +206,7 @@ int loci_ports_grant(struct loci_ports *ports, int client, int peer,
         return LOCO_ERR_UNSUPPORTED;
     if (base > key->len || len > key->len - base)
         return LOCO_ERR_RANGE;
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     status = grant(ports, &ports->client[client], peer, key, &what, number);
     pthread_mutex_unlock(&ports->lock);
     return status;
@@ -218,7 +218,7 @@ int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t number)
     struct port_client *c = &ports->client[client];
     int status = LOCO_ERR_RANGE;
 
-    pthread_mutex_lock(&ports->lock);
+    port_lock(ports);
     if (number < c->grants && c->grant[number].target != NULL) {
         c->grant[number].may = 0;
         status = c->grant[number].under_way > 0 ? LOCO_ERR_AGAIN : LOCO_OK;

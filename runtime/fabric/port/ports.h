@@ -3,7 +3,11 @@
 #define LOCI_PORTS_H
 
 /* Ports at the agent, for its own files alone. All of it is under `lock`. The poller alone changes
- * ports, entries, `later` and the posts of targets, so it looks at those without. */
+ * ports, entries, `later` and the posts of targets, so it looks at those without.
+ *
+ * The poller takes the lock again and again, and a mutex is not fair. So whoever else wants it is
+ * counted in `waiting` first: the poller lets it go between targets and between ports, and takes it
+ * when nobody waits. */
 
 #include "move/access.h"
 #include "port.h"
@@ -72,6 +76,7 @@ struct loci_ports {
     struct loco_runtime *rt;
     struct loci_polled *polled;
     pthread_mutex_t lock;
+    _Atomic int waiting;            /* threads that want it, besides the poller */
     struct loci_port_welcome shape; /* of all slabs */
     uint32_t room;                  /* of each target */
     struct port_client *client;
@@ -85,6 +90,13 @@ struct loci_ports {
     bool dozes;                     /* announced to all clients */
     struct loci_port_stats stats;
 };
+
+static inline void port_lock(struct loci_ports *ports)
+{
+    atomic_fetch_add_explicit(&ports->waiting, 1, memory_order_relaxed);
+    pthread_mutex_lock(&ports->lock);
+    atomic_fetch_sub_explicit(&ports->waiting, 1, memory_order_relaxed);
+}
 
 static inline struct loci_port_header *port_header(const struct port_client *c)
 {

@@ -11,6 +11,21 @@
 #define AT_ONCE 16              /* requests of a port in one turn */
 #define REST_MOST 256           /* turns that a port rests which posts nothing but bad requests */
 
+/* ---- the lock ---- */
+
+/* Between targets and between ports, so that whoever comes waits for one at most. */
+static void let_others(struct loci_ports *ports)
+{
+    unsigned rounds = 0;
+
+    if (atomic_load_explicit(&ports->waiting, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_unlock(&ports->lock);
+    while (atomic_load_explicit(&ports->waiting, memory_order_relaxed) > 0)
+        loci_wait_round(ports->rt, &rounds);
+    pthread_mutex_lock(&ports->lock);
+}
+
 /* ---- telling ---- */
 
 static bool is_done(const struct port *p, uint64_t number, uint32_t depth)
@@ -143,6 +158,7 @@ static void poll_targets(struct loci_ports *ports)
         look_after_lane(ports, t);
         if (t->lost)
             fail_unplaced(ports, t, LOCO_ERR_PEER_DEAD);
+        let_others(ports);
     }
     loci_port_drop_lost(ports);
 }
@@ -293,13 +309,21 @@ static int serve_port(struct loci_ports *ports, struct port *p)
     return n;
 }
 
+static bool is_here(const struct port_client *c)
+{
+    return atomic_load_explicit(&c->state, memory_order_acquire) == PORT_HERE;
+}
+
+/* It may leave meanwhile; its place is another one's only when this thread has freed it. */
 static int serve_client(struct loci_ports *ports, struct port_client *c)
 {
     uint32_t opened = port_opened(ports, c);
     int n = 0;
 
-    for (uint32_t i = 0; i < opened; i++)
+    for (uint32_t i = 0; i < opened && is_here(c); i++) {
         n += serve_port(ports, &c->port[(i + ports->turn) % opened]);
+        let_others(ports);
+    }
     atomic_fetch_add_explicit(&port_header(c)->turns, 1, memory_order_relaxed);
     return n;
 }
