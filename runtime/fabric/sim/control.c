@@ -27,6 +27,7 @@ static void append(struct sim_process *to, uint64_t label, int from, uint64_t se
         abort();
     *letter = (struct sim_letter){
         .kind = kind, .from = from, .label = sender, .to = label, .len = len,
+        .at = loci_sim_time_arrival(to->world),
     };
     if (len > 0)
         memcpy(letter->bytes, bytes, len);
@@ -181,6 +182,7 @@ void loci_sim_serve(void *arg)
             break;
         struct sim_letter *letter = take_letter(p);
 
+        loci_sim_time_letter(p->world, letter->at);
         handle(p, letter);
         free(letter);
     }
@@ -292,6 +294,7 @@ int loci_sim_fabric_open(struct loco_runtime *rt, struct loci_address *mine,
     struct sim_process *p = rt->host.ctx;
 
     mine->node = p->node;
+    p->context_at = 0;
     p->left = false;                    /* another runtime of it may have */
     *fabric = &p->fabric;
     if (bounds_outstanding(&rt->tunables))
@@ -355,6 +358,7 @@ int loci_sim_control_send(struct loci_fabric *fabric, struct loci_peer *peer, co
     struct sim_process *p = sim_process_of(fabric);
 
     loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
+    loci_sim_time_call(p->world);
     if (!loci_peer_alive(p->rt, peer->index))
         return LOCO_ERR_PEER_DEAD;
     p->counts.messages++;
@@ -369,6 +373,7 @@ int loci_sim_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t n
     struct sim_process *p = sim_process_of(fabric);
 
     loci_sim_step(LOCI_SIM_STORE, peer, sizeof *peer);
+    loci_sim_time_call(p->world);
     p->counts.messages++;
     loci_sim_send_letter(sim_peer_process(p, peer), peer->address.label, p->rank, SIM_RING,
                          &number, sizeof number);

@@ -44,7 +44,27 @@
  *      (figure 3, a queue pair for each thread)
  *   E  atomic, queue_pair, doorbell, fetch, place, complete: as of ib100
  *   M  read_misses, write_misses: the fall of figure 4 beyond some 1000 requests. The vendor does
- *      not say how many a device keeps. Requests count, not bytes */
+ *      not say how many a device keeps. Requests count, not bytes
+ *
+ * Setups: what a connection takes on ib100's machines (KRCore, sections 2.3 and 5). The paper's own
+ * numbers do not fit one device: it says that a node makes 712 connections a second (8a), and 240
+ * workers on 10 machines, 5184 queue pairs of other machines for each device, are all connected in
+ * 2.7 s (8b). So there are two:
+ *
+ * krcore: as the text says.
+ *   M  context, pair: one client's connect is 15.7 ms, 2 ms where the driver is loaded (figure 8a)
+ *   M  pair_device: 712 connections a second of a node, "bottlenecked by the RNIC": 1404 us
+ *   M  handshake: 2.4 % of 15.7 ms (figure 3)
+ *   E  context_device: figure 16 has 180 new workers at work after 1.4 s with verbs, 1.0 s where
+ *      the driver is loaded. With 90 of them on each of 2 machines, and a connection to each of the
+ *      other 8, a device makes 720: 1.01 s. So 0.4 s are left for 90 contexts. The paper does not
+ *      say on how many machines they were
+ *   E  memory: some 50 us, and 0.4 us for a page of 4 KiB
+ *   M  handle: 11.8 times fewer look-ups by messages through one thread than 22 million by reads
+ *      (figure 9a), 535 ns each, of which the answer's post and poll are 120
+ *   M  call: 1 us (section 5.2)
+ *   E  wake: 3 us, a futex of another core
+ * krcore_mesh: the same, but with as much of the device as fits figure 8b: create_qp (413 us). */
 
 #include "config.h"
 
@@ -75,6 +95,26 @@ const struct loci_sim_cost loci_sim_costs[] = {
       .read_misses = { 1088, 4, INT64_MAX }, .write_misses = { 900, 8, 4900 } },
     { .name = NULL },
 };
+
+const struct loci_sim_setup loci_sim_setups[] = {
+    { .name = "krcore", .about = "connections of ib100 (KRCore, figures 3, 8a and 16)",
+      .context = 13700000, .context_device = 4400000,
+      .pair = 2000000, .pair_device = 1404000, .handshake = 377000,
+      .memory = 50000, .memory_ps = 100, .handle = 415, .call = 1000, .wake = 3000 },
+    { .name = "krcore_mesh", .about = "the same, less of the device (KRCore, figure 8b)",
+      .context = 13700000, .context_device = 4400000,
+      .pair = 2000000, .pair_device = 413000, .handshake = 377000,
+      .memory = 50000, .memory_ps = 100, .handle = 415, .call = 1000, .wake = 3000 },
+    { .name = NULL },
+};
+
+const struct loci_sim_setup *loci_sim_setup_named(const char *name)
+{
+    for (const struct loci_sim_setup *s = loci_sim_setups; s->name != NULL; s++)
+        if (strcmp(s->name, name) == 0)
+            return s;
+    return NULL;
+}
 
 const struct loci_sim_cost *loci_sim_cost_named(const char *name)
 {

@@ -54,6 +54,26 @@ struct loci_sim_cost {
     int64_t message;            /* a control message until it is handled, one way */
 };
 
+/* What it takes until operations can be, in nanoseconds. */
+struct loci_sim_setup {
+    const char *name, *about;
+    int64_t context;            /* a process opens its device; */
+    int64_t context_device;     /* those of one device wait for each other for so much of it */
+    int64_t pair;               /* a connection, where nobody else makes one; */
+    int64_t pair_device;        /* at each end its queue pair takes the device for so long, one
+                                 * after the other, both ends at once; */
+    int64_t handshake;          /* and they speak to each other: there and back */
+    int64_t memory, memory_ps;  /* memory is registered: each time; picoseconds for each byte */
+    int64_t handle;             /* a control message, by the service thread, one at a time */
+    int64_t call;               /* a system call: a message is sent, memory of another process is
+                                 * mapped, somebody who sleeps is woken */
+    int64_t wake;               /* until that one runs */
+};
+
+/* The same; there is no default. */
+extern const struct loci_sim_setup loci_sim_setups[];
+const struct loci_sim_setup *loci_sim_setup_named(const char *name);
+
 /* Ended by one without a name. The first is the default. */
 extern const struct loci_sim_cost loci_sim_costs[];
 const struct loci_sim_cost *loci_sim_cost_named(const char *name);

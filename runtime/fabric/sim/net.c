@@ -51,6 +51,36 @@ void loci_sim_give_memory(unsigned char *base, size_t len, size_t touched)
     kept[kept_count++] = (struct kept){ base, len };
 }
 
+static void add_span(struct sim_world *w, const void *base, size_t len)
+{
+    int i = w->span_count;
+
+    if (!w->config->machines)
+        return;
+    w->spans = realloc(w->spans, (size_t)(i + 1) * sizeof w->spans[0]);
+    if (w->spans == NULL)
+        abort();
+    for (; i > 0 && w->spans[i - 1].base > (uintptr_t)base; i--)
+        w->spans[i] = w->spans[i - 1];
+    w->spans[i] = (struct sim_span){ (uintptr_t)base, len };
+    w->span_count++;
+}
+
+bool loci_sim_is_shared(const struct sim_world *w, const void *at)
+{
+    int from = 0, to = w->span_count;       /* the last that begins there or before is among them */
+
+    while (to - from > 1) {
+        int middle = from + (to - from) / 2;
+
+        if (w->spans[middle].base <= (uintptr_t)at)
+            from = middle;
+        else
+            to = middle;
+    }
+    return to > from && (uintptr_t)at - w->spans[from].base < w->spans[from].len;
+}
+
 static unsigned char *add_extent(struct sim_process *p, uint64_t number, size_t len)
 {
     struct sim_extent *more;
@@ -65,13 +95,19 @@ static unsigned char *add_extent(struct sim_process *p, uint64_t number, size_t 
     }
     p->extents = more;
     more[p->extent_count++] = (struct sim_extent){ .number = number, .base = base, .len = len };
+    add_span(p->world, base, len);
     return base;
 }
 
 static int extent_create(struct loci_fabric *fabric, struct loci_extent *extent)
 {
-    extent->base = add_extent(sim_process_of(fabric), extent->number, extent->len);
-    return extent->base != NULL ? LOCO_OK : LOCO_ERR_NO_MEMORY;
+    struct sim_process *p = sim_process_of(fabric);
+
+    extent->base = add_extent(p, extent->number, extent->len);
+    if (extent->base == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    loci_sim_time_memory(p, extent->len);
+    return LOCO_OK;
 }
 
 static int extent_grow(struct loci_fabric *fabric, struct loci_extent *extent, size_t from,
@@ -135,6 +171,8 @@ static int user_add(struct loci_fabric *fabric, void *base, size_t len, struct l
     p->users = more;
     more[p->user_count++] = (struct sim_user){ (uintptr_t)base, len, true };
     key->extent = (uint32_t)p->user_count;
+    add_span(p->world, base, len);
+    loci_sim_time_memory(p, len);
     return LOCO_OK;
 }
 
@@ -515,7 +553,7 @@ static int post_one(struct sim_lane *lane, const struct loci_op *op)
     *lane->last = p;
     lane->last = &p->next;
     lane->depth++;
-    lane->from->outstanding++;
+    lane->from->nic->outstanding++;
     loci_credit_take(lane->lane->thread, op->len, true);
     count(lane->from, op);
     trace_op(lane, p, "posted");
@@ -573,7 +611,7 @@ static int poll_one(struct loci_fabric *fabric, struct loci_lane *lane)
             told++;
             if (from->world->strategy == LOCI_SIM_TIMED)
                 loci_sim_time_cpu(from->world, from->world->config->cost->poll);
-            from->outstanding--;
+            from->nic->outstanding--;
             loci_credit_give(lane->thread, p->op.len, true, false);
         }
         if (p->op.kind == LOCI_WRITE && p->left != 0 && !l->to->stopped && !l->to->left && !dead) {
@@ -636,8 +674,11 @@ static int lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     struct sim_process *p = sim_process_of(fabric);
     struct sim_world *w = p->world;
-    struct sim_lane *l = calloc(1, sizeof *l);
+    struct sim_lane *l;
 
+    if (p->rt->ops->map == no_map || !sim_is_near(p, sim_peer_process(p, lane->peer)))
+        loci_sim_time_pair(p, sim_peer_process(p, lane->peer));
+    l = calloc(1, sizeof *l);
     if (w->lane_count == w->lane_room) {
         w->lane_room = w->lane_room * 2 + 16;
         w->lanes = realloc(w->lanes, (size_t)w->lane_room * sizeof w->lanes[0]);
@@ -669,7 +710,7 @@ static void lost(const struct sim_lane *lane, const struct sim_op *p)
 
     if (p->told)
         return;
-    lane->from->outstanding--;
+    lane->from->nic->outstanding--;
     if (lane->lane == NULL || lane->from->stopped || lane->from->left)
         return;
     w->quiet = true;            /* no step: the lane's list is in between */
@@ -796,6 +837,7 @@ static unsigned char *map(struct loci_fabric *fabric, const struct loci_mem *mem
 {
     struct sim_process *p = sim_process_of(fabric);
 
+    loci_sim_time_call(p->world);
     return resolve(sim_peer_process(p, loci_peer(p->rt, mem->peer)), &mem->key, 0,
                    mem->key.len);
 }

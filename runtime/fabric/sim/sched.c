@@ -386,6 +386,8 @@ void loci_sim_step(enum loci_sim_access kind, const void *at, size_t len)
     }
     if (w->strategy == LOCI_SIM_TIMED)
         loci_sim_time_cpu(w, w->config->cost->step);
+    if (kind != LOCI_SIM_LOAD && w->config->machines && loci_sim_is_shared(w, at))
+        loci_sim_timed_order(w);
     if (sim_traced(w))
         loci_sim_trace_access(w, kind, at, len);
     if (w->run_left != 0 && --w->run_left == 0)
@@ -401,8 +403,11 @@ void loci_sim_changed(const void *at)
 {
     struct sim_world *w = loci_sim_world;
 
-    (void)at;
-    if (w != NULL && !w->over && w->current != NULL)
+    if (w == NULL || w->over || w->current == NULL)
+        return;
+    if (w->config->machines && !loci_sim_is_shared(w, at))
+        sim_changed(w->current->process);
+    else
         loci_sim_memory_changed(w->current->process);
 }
 

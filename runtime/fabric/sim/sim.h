@@ -70,6 +70,7 @@ struct loci_sim_faults {
 
 struct loci_mem;
 struct loci_sim_cost;
+struct loci_sim_setup;
 struct loci_sim_event;
 
 /* What the runtimes of a process asked of the network, in numbers. */
@@ -93,6 +94,10 @@ struct loci_sim_config {
     const char *const *settings;        /* tunables, as in struct loco_bootstrap */
     uint64_t step_limit;        /* 0: a million */
     const struct loci_sim_cost *cost;   /* of TIMED; cost.h */
+    const struct loci_sim_setup *setup; /* of TIMED: what connections cost, cost.h; NULL: nothing */
+    bool machines;              /* of TIMED: processes of one node share a device, and what they
+                                   store in each other's memory is seen in the order of time; else
+                                   each has its own, and may see it before its time */
     int64_t look_every;         /* of TIMED: who polls in vain looks again after so many ns; 0: when
                                    nothing happens anywhere for a while */
     uint32_t stall_one_in;      /* of TIMED: each so many times that a thread goes on, on average,
@@ -157,6 +162,10 @@ uint32_t loci_sim_draw(uint32_t n);
 void loci_sim_pause(void);
 /* Let virtual time pass. */
 void loci_sim_sleep(int64_t ns);
+/* TIMED: the CPU of this thread does something for so long; what comes before goes first. */
+void loci_sim_work(int64_t ns);
+/* Process `rank` looks again at what it waits for: something outside of network memory is there. */
+void loci_sim_tell(int rank);
 /* The process closes its runtime and opens another, alone, in its place: to the others it is one
  * that leaves, and one that comes. It has no other thread, and makes no collective exchange of the
  * world's. */

@@ -152,6 +152,12 @@ void loci_sim_timed_block(struct sim_fiber *f)
     }
 }
 
+void loci_sim_timed_order(struct sim_world *w)
+{
+    if (w->agenda->count > 0 && w->agenda->event[0].at < w->current->clock)
+        loci_sim_block(SIM_READY);
+}
+
 void loci_sim_timed_poke(struct sim_process *p, int64_t delay)
 {
     int64_t now = loci_sim_clock(p->world) + delay;
@@ -283,9 +289,9 @@ void loci_sim_time_ring(struct sim_lane *lane, int made)
 static int64_t device_ns(struct sim_process *from, const struct sim_op *p)
 {
     int64_t ps = loci_sim_cost_device_ps(from->world->config->cost, p->op.kind == LOCI_WRITE,
-                                         from->outstanding) + from->nic_ps;
+                                         from->nic->outstanding) + from->nic->ps;
 
-    from->nic_ps = ps % 1000;
+    from->nic->ps = ps % 1000;
     return ps / 1000;
 }
 
@@ -301,13 +307,13 @@ static void posted(struct sim_lane *lane, const struct sim_op *p)
 static void has_turn(struct sim_lane *lane, struct sim_op *p)
 {
     const struct loci_sim_cost *c = lane->from->world->config->cost;
-    int64_t begin = later(lane->from->world->time, lane->from->nic_free);
+    int64_t begin = later(lane->from->world->time, lane->from->nic->free);
 
-    lane->from->nic_free = begin + later(device_ns(lane->from, p),
+    lane->from->nic->free = begin + later(device_ns(lane->from, p),
                                          loci_sim_cost_wire(c, payload_out(p)));
     if (p->op.kind != LOCI_WRITE)
         p->stage = SIM_SENT;
-    at_stage(lane, p, ARRIVED, lane->from->nic_free + way(lane, c));
+    at_stage(lane, p, ARRIVED, lane->from->nic->free + way(lane, c));
 }
 
 /* Where nobody else sends to it, the receiving port is as fast as the sending one, and costs
@@ -316,11 +322,11 @@ static void arrived(struct sim_lane *lane, const struct sim_op *p)
 {
     const struct loci_sim_cost *c = lane->from->world->config->cost;
     int64_t now = lane->from->world->time;
-    int64_t in = later(now, lane->to->nic_in_free
+    int64_t in = later(now, lane->to->nic->in_free
                             + later(c->device_in, loci_sim_cost_wire(c, payload_out(p))));
     int64_t done = later(in, lane->last_placed);
 
-    lane->to->nic_in_free = in;
+    lane->to->nic->in_free = in;
     if (p->op.kind == LOCI_WRITE) {
         lane->last_placed = later(lane->last_placed, in + c->place);
         lane->last_done = later(lane->last_done, in + way(lane, c) + c->complete);
@@ -330,7 +336,7 @@ static void arrived(struct sim_lane *lane, const struct sim_op *p)
     }
     /* A device has the fetches of several reads under way, and answers them in order. */
     if (is_atomic(p))
-        done = lane->to->atomic_free = later(done, lane->to->atomic_free) + c->atomic;
+        done = lane->to->nic->atomic_free = later(done, lane->to->nic->atomic_free) + c->atomic;
     else if (p->op.kind == LOCI_READ && p->op.len > 0)
         done += c->fetch;
     done = lane->last_executed = later(done, lane->last_executed);
@@ -340,12 +346,12 @@ static void arrived(struct sim_lane *lane, const struct sim_op *p)
 static void executed(struct sim_lane *lane, const struct sim_op *p)
 {
     const struct loci_sim_cost *c = lane->from->world->config->cost;
-    int64_t sent = later(lane->from->world->time, lane->to->nic_free)
+    int64_t sent = later(lane->from->world->time, lane->to->nic->free)
                    + loci_sim_cost_wire(c, payload_back(p));
 
     while (p->stage < SIM_EXECUTED)
         loci_sim_lane_event(lane, SIM_EXECUTE);
-    lane->to->nic_free = sent;
+    lane->to->nic->free = sent;
     lane->last_done = later(lane->last_done, sent + way(lane, c) + c->complete);
     at_stage(lane, p, COMPLETE, lane->last_done);
 }

@@ -68,7 +68,7 @@ static void host_wake(void *ctx, _Atomic uint32_t *word)
 
         if (f->state == SIM_FUTEX && f->futex == word) {
             f->woken = true;
-            sim_poke(f->process, 0);
+            sim_poke(f->process, loci_sim_time_wake(w));
         }
     }
     w->barren = w->without_effect = 0;
@@ -319,6 +319,18 @@ static void place_processes(struct sim_world *w)
                              : 1 + (spread ? loci_sim_random(w, 1) % nodes : (uint64_t)i);
 }
 
+static void share_devices(struct sim_world *w)
+{
+    for (int i = 0; i < w->count; i++) {
+        int first = i;
+
+        for (int j = 0; j < i && first == i && w->config->machines; j++)
+            if (w->process[j].node == w->process[i].node)
+                first = j;
+        w->process[i].nic = &w->process[first].own_nic;
+    }
+}
+
 static void begin(struct sim_world *w)
 {
     static const int run_means[] = { 1, 2, 4, 16, 64 };
@@ -340,6 +352,7 @@ static void begin(struct sim_world *w)
     w->quiet = true;
     w->unfinished = w->open = w->count;
     place_processes(w);
+    share_devices(w);
     for (int i = 0; i < w->count; i++) {
         struct sim_process *p = &w->process[i];
 
@@ -394,6 +407,7 @@ static void end(struct sim_world *w)
     loci_sim_timed_close(w);
     free(w->gathered);
     free(w->given);
+    free(w->spans);
     free(w->process);
 }
 
@@ -470,6 +484,19 @@ int loci_sim_fail(const char *format, ...)
     SIM_TRACE(w, w->current->process->rank, w->current->thread, "FAILS", 0, -1, "%s",
               w->result->text);
     loci_sim_end(LOCI_SIM_FAILED);
+}
+
+void loci_sim_work(int64_t ns)
+{
+    if (loci_sim_world->strategy != LOCI_SIM_TIMED)
+        return;
+    loci_sim_time_cpu(loci_sim_world, ns);
+    loci_sim_block(SIM_READY);
+}
+
+void loci_sim_tell(int rank)
+{
+    sim_changed(&loci_sim_world->process[rank]);
 }
 
 uint32_t loci_sim_draw(uint32_t n)

@@ -139,6 +139,14 @@ struct loci_fabric {                    /* struct sim_process by another name */
     int unused;
 };
 
+/* A device, TIMED: when parts of it are free. */
+struct sim_nic {
+    int64_t free, in_free, atomic_free;
+    int64_t ps;                         /* picoseconds that `free` is behind */
+    int64_t makes_free;                 /* for what is made of contexts and queue pairs */
+    int outstanding;                    /* posted, and their completions not taken */
+};
+
 struct sim_process {
     struct loci_fabric fabric;          /* first */
     struct sim_world *world;
@@ -159,9 +167,8 @@ struct sim_process {
     struct sim_letter *letters, **last_letter;
     const struct sim_op *device;        /* the atomic that its device is at */
     struct loci_sim_counts counts;
-    /* TIMED. When these of its device are free; picoseconds that `nic_free` is behind. */
-    int64_t nic_free, nic_in_free, atomic_free, nic_ps;
-    int outstanding;                    /* posted, and their completions not taken */
+    struct sim_nic own_nic, *nic;       /* TIMED; `nic` is its machine's where these are shared */
+    int64_t context_at;                 /* when it has opened its device; 0: it has not */
     struct sim_register {
         int64_t free_at;
         int threads;                    /* that have lanes on it */
@@ -213,6 +220,11 @@ struct sim_world {
     int given_count, given_room;
     char giving[96];                    /* what it is that is given back next */
     struct sim_agenda *agenda;          /* TIMED */
+    struct sim_span {                   /* config.machines: network memory, by its address */
+        uintptr_t base;
+        size_t len;
+    } *spans;
+    int span_count;
 };
 
 extern _Thread_local struct sim_world *loci_sim_world;
@@ -244,6 +256,8 @@ void loci_sim_timed_run(struct sim_fiber *f, int64_t at);
 /* It has given way: it goes on when its state says that it can. */
 void loci_sim_timed_block(struct sim_fiber *f);
 void loci_sim_timed_poke(struct sim_process *p, int64_t delay);
+/* What comes before the running fiber's time goes first. */
+void loci_sim_timed_order(struct sim_world *w);
 /* The CPU of the running fiber does something that takes `ns`. */
 void loci_sim_time_cpu(struct sim_world *w, int64_t ns);
 /* Something on the lane is complete. */
@@ -252,6 +266,18 @@ void loci_sim_lane_changed(const struct sim_lane *lane);
 void loci_sim_time_op(struct sim_lane *lane);
 /* Of all that were made on the lane since the last ring, `made` of them. */
 void loci_sim_time_ring(struct sim_lane *lane, int made);
+/* setup.c: what comes before operations can be; nothing unless config.setup says what that costs.
+ * The running fiber waits for it. */
+void loci_sim_time_pair(struct sim_process *from, struct sim_process *to);
+void loci_sim_time_memory(struct sim_process *p, size_t len);
+/* Its CPU is in a system call. */
+void loci_sim_time_call(struct sim_world *w);
+/* When a letter that is sent now arrives; who takes it waits for that, and handles it. */
+int64_t loci_sim_time_arrival(const struct sim_world *w);
+void loci_sim_time_letter(struct sim_world *w, int64_t arrival);
+/* From a wake until who was asleep goes on. */
+int64_t loci_sim_time_wake(struct sim_world *w);
+
 /* The network does what comes before the next fiber; NULL: nothing is left. */
 struct sim_fiber *loci_sim_timed_next(struct sim_world *w);
 
@@ -267,6 +293,8 @@ static inline void sim_poke(struct sim_process *p, int64_t delay)
     if (p->waiters != NULL)
         loci_sim_timed_poke(p, delay);
 }
+/* net.c: whether a process of its node may look there; only where config.machines is set. */
+bool loci_sim_is_shared(const struct sim_world *w, const void *at);
 /* Something that waiters of this process may see. */
 static inline void sim_changed(struct sim_process *p)
 {
