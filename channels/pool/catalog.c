@@ -35,10 +35,12 @@ bool loci_catalog_is_before(const struct loci_record *a, const struct loci_recor
 
 /* ---- stores ---- */
 
-int loci_catalog_read(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
-                      struct loci_record *record)
+/* And the version in the place behind it. */
+static int read_store(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
+                      struct loci_record *record, uint64_t *next)
 {
-    int status = loci_published_read(rt, table, loci_catalog_store_at(i), record, sizeof *record);
+    int status = loci_published_read_and(rt, table, loci_catalog_store_at(i), record,
+                                         sizeof *record, loci_catalog_store_at(i + 1), next);
 
     if (status != LOCO_OK)
         return status == LOCO_ERR_NOT_FOUND ? LOCO_ERR_RANGE : status;
@@ -46,15 +48,24 @@ int loci_catalog_read(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
     return record->number == 0 ? LOCO_ERR_NOT_FOUND : LOCO_OK;
 }
 
+int loci_catalog_read(loco_runtime_t *rt, struct loci_mem *table, uint64_t i,
+                      struct loci_record *record)
+{
+    uint64_t next;
+
+    return read_store(rt, table, i, record, &next);
+}
+
+/* A search ends at a place that was never used, which is found out with the one before it. */
 int loci_catalog_find(loco_runtime_t *rt, struct loci_mem *table, const char *name,
                       struct loci_record *record)
 {
-    uint64_t first = loci_catalog_hash(name);
+    uint64_t first = loci_catalog_hash(name), behind = 1;
     int found = LOCO_ERR_NOT_FOUND;
 
-    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS; i++) {
+    for (uint64_t i = 0; i < LOCI_CATALOG_RECORDS && behind != 0; i++) {
         struct loci_record next;
-        int status = loci_catalog_read(rt, table, first + i, &next);
+        int status = read_store(rt, table, first + i, &next, &behind);
 
         if (status == LOCO_ERR_RANGE)
             break;

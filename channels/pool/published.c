@@ -33,10 +33,15 @@ static uint64_t sum_of(uint64_t version, const void *record, size_t len)
     return loci_sum_end(&sum);
 }
 
+static size_t copy_at(uint64_t version, size_t len)
+{
+    return LOCI_PUBLISHED_HEAD + (version + 1) % 2 * len;
+}
+
 uint64_t loci_publish(unsigned char *place, const void *record, size_t len)
 {
     uint64_t version = loci_load64(place) + 1;
-    unsigned char *copy = place + LOCI_PUBLISHED_HEAD + version % 2 * len;
+    unsigned char *copy = place + copy_at(version, len);
     unsigned char *sum = place + offsetof(struct head, sum) + 8 * (version % 2);
 
     loci_copy_in_raced(copy, record, len);
@@ -49,7 +54,8 @@ uint64_t loci_publish(unsigned char *place, const void *record, size_t len)
 struct reading {
     struct loco_runtime *rt;
     struct loci_mem *mem;
-    uint64_t at;
+    uint64_t at, next;              /* UINT64_MAX: no other place's version is wanted */
+    uint64_t version;               /* of that */
     size_t len;
     unsigned char image[LOCI_PUBLISHED(LOCI_PUBLISHED_MOST)];
 };
@@ -64,7 +70,24 @@ static uint64_t version_of(const struct reading *r)
 
 static const unsigned char *copy_of(const struct reading *r)
 {
-    return r->image + LOCI_PUBLISHED_HEAD + version_of(r) % 2 * r->len;
+    return r->image + copy_at(version_of(r), r->len);
+}
+
+/* Both reads are under way together. */
+static int fetch(struct reading *r)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status, ended = LOCO_OK;
+
+    status = loci_read(r->rt, r->mem, r->at, r->image, LOCI_PUBLISHED_HEAD + r->len, &ack);
+    if (status >= 0 && r->next != UINT64_MAX)
+        status = loci_read64(r->rt, r->mem, r->next, &r->version, &ack);
+    ended = loco_ack_wait(r->rt, &ack);         /* on errors, too: what comes is ours */
+    if (status < 0 || ended < 0)
+        return status < 0 ? status : ended;
+    if (version_of(r) % 2 == 1 || version_of(r) == 0)
+        return LOCO_OK;
+    return loci_read(r->rt, r->mem, r->at, r->image, LOCI_PUBLISHED(r->len), NULL);
 }
 
 /* 1: it is whole; 0: it was being written; or an error. */
@@ -75,10 +98,12 @@ static int is_whole(void *arg)
     struct head head;
     int status = LOCO_OK;
 
-    if (p != NULL)
+    if (p != NULL) {
         loci_copy_out_raced(r->image, p + r->at, LOCI_PUBLISHED(r->len));
-    else
-        status = loci_read(r->rt, r->mem, r->at, r->image, LOCI_PUBLISHED(r->len), NULL);
+        r->version = r->next != UINT64_MAX ? loci_load64(p + r->next) : 0;
+    } else {
+        status = fetch(r);
+    }
     if (status != LOCO_OK)
         return status;
     memcpy(&head, r->image, sizeof head);
@@ -86,10 +111,10 @@ static int is_whole(void *arg)
            || head.version == 0;
 }
 
-int loci_published_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at, void *record,
-                        size_t len)
+int loci_published_read_and(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at,
+                            void *record, size_t len, uint64_t next, uint64_t *version)
 {
-    struct reading r = { .rt = rt, .mem = mem, .at = at, .len = len };
+    struct reading r = { .rt = rt, .mem = mem, .at = at, .next = next, .len = len };
     const struct loci_reason why = {
         .what = "a record of the pool's directory", .at = mem, .peer = mem->peer,
         .timeout_ns = LOCO_FOREVER,
@@ -98,10 +123,19 @@ int loci_published_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t 
 
     if (status < 0)
         return status;
+    *version = r.version;
     if (version_of(&r) == 0)
         return LOCO_ERR_NOT_FOUND;
     memcpy(record, copy_of(&r), len);
     return LOCO_OK;
+}
+
+int loci_published_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at, void *record,
+                        size_t len)
+{
+    uint64_t version;
+
+    return loci_published_read_and(rt, mem, at, record, len, UINT64_MAX, &version);
 }
 
 int loci_published_version(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at,

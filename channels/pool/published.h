@@ -5,12 +5,14 @@
 /* A record that one process writes in its own network memory, and everybody reads there, whatever
  * becomes of the writer.
  *
- * Two copies and a version: version v has its copy in place v % 2, with a checksum of both. The
- * writer fills in the other copy, its checksum, and then the version. So the copy of the current
- * version is never written to: a writer that is stopped or killed at any step leaves the record as
- * it was before, or as it is after, and no reader waits for it. A reader takes version, copies and
- * checksums by one read, in any order; where they do not fit it reads again, which only a writer
- * that has published twice meanwhile can cause. Version 0: nothing was ever published. */
+ * Two copies and a version: odd versions have their copy in the first place, even ones in the
+ * second, with a checksum of both. The writer fills in the other copy, its checksum, and then the
+ * version. So the copy of the current version is never written to: a writer that is stopped or
+ * killed at any step leaves the record as it was before, or as it is after, and no reader waits for
+ * it. A reader takes version, checksums and copy by one read, in any order; where they do not fit
+ * it reads again, which only a writer that has published twice meanwhile can cause. Of another
+ * machine it reads no further than the first copy, and all again where the version is even: most
+ * records are published once. Version 0: nothing was ever published. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +30,9 @@ uint64_t loci_publish(unsigned char *place, const void *record, size_t len);
  * one. */
 int loci_published_read(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at, void *record,
                         size_t len);
+/* The same, and meanwhile the current version in the place `next`. */
+int loci_published_read_and(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at,
+                            void *record, size_t len, uint64_t next, uint64_t *version);
 /* The current version alone: one read of a word. */
 int loci_published_version(struct loco_runtime *rt, struct loci_mem *mem, uint64_t at,
                            uint64_t *version);
