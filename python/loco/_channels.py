@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Barriers, locks, queues, regions and variables."""
+import ctypes
+import weakref
+from ctypes import byref, c_int, c_uint64, c_void_p
+
+from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Closed, Fence, Source, check, loco, loco_mpi,
+                       nanoseconds, result_of)
+from ._runtime import Channel, Handle, _mpi_handle
+
+_WORD = 1 << 64
+
+
+class Barrier(Channel):
+    """A barrier of a group's processes."""
+    _kind = 'barrier'
+
+    def __init__(self, runtime, name, group=None, parent=None):
+        super().__init__(runtime, name, group, parent)
+
+    def wait(self, timeout=None):
+        """Wait until all members have called it as often as this one; one thread of each calls. Writes from
+        before are visible to all after it. After Timeout, call it again to wait for the same round."""
+        self._call('wait_timed', nanoseconds(timeout))
+
+
+class TicketLock(Channel):
+    """A fair lock, whose word is in the memory of rank `host`. It belongs to the thread that acquired it.
+
+        with lock:
+            ...                 # what was written is visible to whoever holds it next
+    """
+    _kind = 'ticket_lock'
+
+    def __init__(self, runtime, name, host=0, group=None, parent=None):
+        super().__init__(runtime, name, group, parent, host)
+
+    def acquire(self, blocking=True, timeout=None):
+        """Hold it, after a wait of `timeout` seconds at most; whether it is held, as of threading.Lock."""
+        if not blocking:
+            try:
+                self._call('try_acquire')
+            except Again:
+                return False
+            return True
+        if timeout is None or timeout == -1:
+            self._call('acquire')
+            return True
+        status = loco.loco_ticket_lock_acquire_timed(self._h, nanoseconds(timeout))
+        return status != -23 and check(status, self._what) >= 0
+
+    def release(self, scope=Fence.PROCESS, peer=ALL_PEERS):
+        """Fence, as runtime.fence, then hand it on."""
+        self._call('release', scope, peer)
+
+    def holder(self):
+        """The rank that holds it at this moment, or -1. Again: it changes hands too fast to tell."""
+        rank = c_int()
+        self._call('holder', byref(rank))
+        return rank.value
+
+    def __enter__(self):
+        self.acquire()
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+
+class Queue(Channel):
+    """A queue of entries of `entry_bytes` bytes, first in, first out, with `capacity` places.
+
+    With fence=True, who pops an entry sees all that its pusher had written before. A queue is iterable: its
+    entries, until it is shut down and empty.
+    """
+    _kind = 'queue'
+
+    def __init__(self, runtime, name, entry_bytes, capacity, fence=False, group=None, parent=None):
+        self.entry_bytes, self.capacity = entry_bytes, capacity
+        super().__init__(runtime, name, group, parent, entry_bytes, capacity, QUEUE_FENCE if fence else 0)
+
+    def _entry(self, entry):
+        source = Source(entry)
+        if source.len != self.entry_bytes:
+            raise ValueError('%s: an entry of %d bytes, and it is for %d' % (self._what, source.len,
+                                                                             self.entry_bytes))
+        return source
+
+    def push(self, entry, timeout=None):
+        """Put an entry in, waiting for room, for `timeout` seconds at most."""
+        source = self._entry(entry)
+        if timeout is None:
+            self._call('push', source.address)
+        else:
+            self._call('push_timed', source.address, nanoseconds(timeout))
+
+    def try_push(self, entry):
+        """The same without waiting: whether there was room."""
+        source = self._entry(entry)
+        try:
+            self._call('try_push', source.address)
+        except Again:
+            return False
+        return True
+
+    def pop(self, timeout=None, out=None):
+        """Take the first entry out, waiting for one, for `timeout` seconds at most. As bytes; or into the
+        buffer `out`, which is returned."""
+        if timeout is None:
+            return self._popped('pop', out)
+        return self._popped('pop_timed', out, nanoseconds(timeout))
+
+    def try_pop(self, out=None):
+        """The same without waiting; None where it is empty."""
+        try:
+            return self._popped('try_pop', out)
+        except Again:
+            return None
+
+    def _popped(self, function, out, *timeout):
+        room = ctypes.create_string_buffer(self.entry_bytes) if out is None else out
+        result = result_of(room)
+        if result.len != self.entry_bytes:
+            raise ValueError('%s: room for %d bytes, and an entry has %d' % (self._what, result.len,
+                                                                             self.entry_bytes))
+        self._call(function, result.address, *timeout)
+        return room.raw if out is None else out
+
+    def shutdown(self):
+        """Let nothing more in: later pushes raise Closed, pops once it is empty. By any member."""
+        self._call('close')
+
+    def __len__(self):
+        """About how many entries are in it."""
+        entries = c_uint64()
+        self._call('size', byref(entries))
+        return entries.value
+
+    def __bool__(self):
+        return True
+
+    def __iter__(self):
+        while True:
+            try:
+                entry = self.pop()
+            except Closed:
+                return
+            yield entry
+
+
+class Region(Channel):
+    """Memory with a part of `bytes` bytes at each member, which all read and write by rank and offset."""
+    _kind = 'region'
+
+    def __init__(self, runtime, name, bytes, group=None, parent=None):
+        super().__init__(runtime, name, group, parent, bytes)
+        self._look()
+
+    @classmethod
+    def from_window(cls, runtime, win):
+        """A region over the memory of a window (MPI.Win) that the loco component serves: close it before the
+        window is freed. It has a part for each member of the window, and needs no epoch."""
+        self = cls.__new__(cls)
+        self._destroy = 'loco_region_destroy'
+        self.runtime, self.name, self.group = runtime, 'window', None
+        address = c_void_p()
+        check(loco_mpi().loco_win_region(_mpi_handle(win), byref(address)), 'Region.from_window')
+        Handle.__init__(self, runtime, address.value, 'Region of a window')
+        self._look()
+        return self
+
+    def _look(self):
+        """All that shows this process's part refers to one object, so that close() sees whether there is such."""
+        length = loco.loco_region_len(self._h)
+        self._part = (ctypes.c_char * length).from_address(loco.loco_region_local(self._h) or 0)
+
+    @property
+    def local(self):
+        """One's own part, a writable memoryview of bytes: the memory itself. As array()."""
+        self._h
+        return memoryview(self._part).cast('B')
+
+    def __len__(self):
+        return loco.loco_region_len(self._h)
+
+    def array(self, dtype='uint8', offset=0, count=-1):
+        """One's own part, from byte `offset` on, as an array of numpy: the memory itself, no copy. The region
+        cannot be closed (BufferError) while the array is there. Words that others change while they are
+        polled have to be read by read64."""
+        import numpy
+        return numpy.frombuffer(self.local, dtype, count, offset)
+
+    def _before_destroy(self):
+        seen = weakref.ref(self._part)
+        self._part = None
+        if seen() is not None:
+            self._part = seen()
+            raise BufferError('%s has arrays that show its memory: delete them before it is closed' % self._what)
+
+    def _give_up_views(self):
+        self._before_destroy = lambda: None
+
+    def write(self, rank, offset, source):
+        """Copy a buffer (bytes, an array...) to `rank`'s part. When it returns, the buffer may be changed;
+        others see what was written after a fence."""
+        source = Source(source)
+        self._call('write', rank, offset, source.address, source.len)
+
+    def read(self, rank, offset, length=None, out=None):
+        """Copy from `rank`'s part: `length` bytes, as bytes; or into the buffer `out`, which is returned."""
+        room = ctypes.create_string_buffer(length) if out is None else out
+        result = result_of(room)
+        self._call('read', rank, offset, result.address, result.len)
+        return room.raw if out is None else out
+
+    def write64(self, rank, offset, value):
+        """Write a word of 8 bytes; `offset` is a multiple of 8. As write."""
+        self._call('write64', rank, offset, value % _WORD)
+
+    def read64(self, rank, offset):
+        """Read a word, never a torn one."""
+        return self._word('read64', rank, offset)
+
+    def fetch_add(self, rank, offset, add):
+        """Add to a word, atomically, modulo 2**64: its value before."""
+        return self._word('fetch_add', rank, offset, add % _WORD)
+
+    def compare_swap(self, rank, offset, expected, desired):
+        """Put `desired` in a word's place if it was `expected`, atomically: its value before."""
+        return self._word('compare_swap', rank, offset, expected % _WORD, desired % _WORD)
+
+    def _word(self, function, *arguments):
+        value = c_uint64()
+        self._call(function, *arguments, byref(value))
+        return value.value
+
+
+class AtomicVar(Channel):
+    """A number from 0 to 2**64 - 1, at first 0, in the memory of rank `host`, that all change atomically."""
+    _kind = 'atomic_var'
+
+    def __init__(self, runtime, name, host=0, group=None, parent=None):
+        super().__init__(runtime, name, group, parent, host)
+
+    def load(self):
+        """Its value."""
+        return self._old('load')
+
+    def store(self, value):
+        """Give it a value."""
+        self._call('store', value % _WORD)
+
+    def fetch_add(self, add=1):
+        """Add to it, modulo 2**64: its value before."""
+        return self._old('fetch_add', add % _WORD)
+
+    def exchange(self, value):
+        """Give it a value: the one before."""
+        return self._old('exchange', value % _WORD)
+
+    def compare_swap(self, expected, desired):
+        """Give it the value `desired` if it has the value `expected`: the value before."""
+        return self._old('compare_swap', expected % _WORD, desired % _WORD)
+
+    def _old(self, function, *arguments):
+        value = c_uint64()
+        self._call(function, *arguments, byref(value))
+        return value.value
