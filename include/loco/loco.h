@@ -55,6 +55,7 @@
 #include <loco/status.h>
 #include <loco/store.h>
 #include <loco/ticket_lock.h>
+#include <loco/topic.h>
 #include <loco/tree.h>
 #include <loco/tx.h>
 #include <loco/window.h>

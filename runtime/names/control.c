@@ -235,6 +235,24 @@ static bool region_differs(const struct loci_entry *e, const struct loci_control
     return true;
 }
 
+static bool property_fits(const struct loci_property *mine, uint64_t theirs)
+{
+    return mine->fits != NULL ? mine->fits(mine->value, theirs) : mine->value == theirs;
+}
+
+static void say_property(const struct loci_property *p, uint64_t theirs, int here, int there,
+                         char *text, size_t len)
+{
+    const char *name = p->name != NULL ? p->name : "a property";
+
+    if (p->words != NULL)
+        snprintf(text, len, "%s is %s at rank %d (here) and %s at rank %d", name,
+                 p->words(p->value), here, p->words(theirs), there);
+    else
+        snprintf(text, len, "%s is %lld at rank %d (here) and %lld at rank %d", name,
+                 (long long)p->value, here, (long long)theirs, there);
+}
+
 /* Of two channels of one type the properties have the same names. */
 static bool channel_differs(const struct loci_entry *e, const struct loci_control *m, char *text,
                             size_t len)
@@ -248,11 +266,8 @@ static bool channel_differs(const struct loci_entry *e, const struct loci_contro
         return true;
     }
     for (int i = 0; i < LOCI_PROPERTIES_MAX; i++)
-        if (m->property[i] != spec->property[i].value) {
-            snprintf(text, len, "%s is %lld at rank %d (here) and %lld at rank %d",
-                     spec->property[i].name != NULL ? spec->property[i].name : "a property",
-                     (long long)spec->property[i].value, here, (long long)m->property[i],
-                     m->rank);
+        if (!property_fits(&spec->property[i], m->property[i])) {
+            say_property(&spec->property[i], m->property[i], here, m->rank, text, len);
             return true;
         }
     return false;

@@ -38,10 +38,14 @@ struct loci_region_spec {
     int from;                   /* rank of the only member that provides it, or ALL, SOME */
 };
 
-/* A parameter of the channel that must be the same at all members. */
+/* A parameter of the channel that must be the same at all members, or fit that of each. */
 struct loci_property {
     const char *name;           /* as in the public header: "capacity"; NULL: no more of them */
     uint64_t value;             /* a negative one as its two's complement */
+    /* Nullable, at all alike: whether two members' values fit, whichever comes first; and what
+     * a value is in words, also one that no member should have. */
+    bool (*fits)(uint64_t mine, uint64_t theirs);
+    const char *(*words)(uint64_t value);
 };
 
 struct loci_endpoint;
