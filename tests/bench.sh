@@ -102,6 +102,17 @@ status 0 "a hash table whose updates contend, simulated" '^4 threads .* 1\.[0-9]
     "$builddir/bench/hash_sim" --threads 4 --keys 1000 --time 0.5
 status 1 "a simulated update that is lost" 'updates, .* found' \
     "$builddir/bench/hash_sim" --threads 1 --tasks 1 --keys 100 --time 0.1 --lose
+status 0 "workers that connect by their agents, simulated" '^mesh by ports.* heard after .* \(2\|3\)[0-9]\.' \
+    "$builddir/bench/connect_sim" --workers 12 --ports
+status 0 "the same, each by itself" '^mesh by verbs.* heard after .* [1-9][0-9][0-9][0-9][0-9]\.' \
+    "$builddir/bench/connect_sim" --workers 12
+status 2 "ports where connections are there" "not of that work" \
+    "$builddir/bench/connect_sim" --work look-up --ports
+status 2 "no such setup" "not a value" "$builddir/bench/connect_sim" --setup krcor
+status 0 "figures of workers that connect" '^on 2 machines, 8 keep the table *[1-9]' \
+    "$srcdir/bench/krcore_figures" --build "$builddir" --workers 2,12 --new 8 --time 100 \
+    --think-us 2000
+status 2 "no such figure of them" "figures" "$srcdir/bench/krcore_figures" --figures 10
 status 0 "a simulated multicast, all parts" '^4 members: [1-9]' \
     "$builddir/bench/multicast_sim" --members 4 --messages 600
 status 0 "the same without its parts" '^4 members: [1-9]' \
