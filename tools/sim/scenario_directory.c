@@ -13,7 +13,7 @@
  *   - as long as all agents reach each other, no two of them have stores of one name
  *   - what an agent hears of others never leads it back to an earlier address of theirs
  *   - when all is quiet, every agent's table says what the agents that live have, and that of
- *     those that have stopped as lost */
+ *     those that have stopped as lost; and each of that is found by its name */
 
 #include "config.h"
 
@@ -598,6 +598,17 @@ static bool has_lost_host(const struct agent *a, int host)
 }
 
 /* The last look: at its own table, as anybody reads it. */
+/* Whoever looks for its name finds it, or one that is before it. */
+static int check_found(struct agent *a, struct loci_mem *table, const struct loci_record *r)
+{
+    struct loci_record found;
+    int status = loci_catalog_find(a->rt, table, r->name, &found);
+
+    WANT(status == LOCO_OK && !loci_catalog_is_before(r, &found),
+         "p%d does not find %s of p%d by its name", a->rank, r->name, (int)r->host);
+    return SIM_FINE;
+}
+
 static int check_table(struct agent *a)
 {
     struct directory_state *s = a->s;
@@ -612,6 +623,7 @@ static int check_table(struct agent *a)
         TRY(a->run, status);
         store = store_of(s, &r);
         WANT(store >= 0, "p%d has a record of no store at the end", a->rank);
+        PASS(check_found(a, &a->mem[s->life[a->rank]], &r));
         WANT((r.lost != 0) == has_lost_host(a, s->store[store].host),
              "p%d has store %d of p%d as %s", a->rank, store, s->store[store].host,
              r.lost != 0 ? "lost" : "there");
