@@ -30,7 +30,8 @@ static bool look(void *channel)
 {
     const struct loci_ports *ports = channel;
 
-    if (ports->under_way > 0 || ports->later)
+    if (ports->under_way > 0 || ports->later
+        || atomic_load_explicit(&ports->asked, memory_order_acquire))
         return true;
     for (int i = 0; i < ports->clients; i++) {
         const struct port_client *c = &ports->client[i];

@@ -117,8 +117,11 @@ int loci_ports_reach(struct loci_ports *ports, int peer)
 
     port_lock(ports);
     t = target_of(ports, peer);
-    if (t != NULL)
-        t->early = ports->later = true;
+    if (t != NULL) {
+        t->early = true;
+        /* Release, as the next: pairs with the poller's look, which takes no lock. */
+        atomic_store_explicit(&ports->asked, true, memory_order_release);
+    }
     pthread_mutex_unlock(&ports->lock);
     if (t != NULL)
         loci_polled_call(ports->polled);
@@ -140,8 +143,10 @@ void loci_ports_lose(struct loci_ports *ports, int peer)
             g->may = 0;
             g->lost = true;
         }
-    if (t != NULL)
-        t->lost = ports->later = true;
+    if (t != NULL) {
+        t->lost = true;
+        atomic_store_explicit(&ports->asked, true, memory_order_release);
+    }
     pthread_mutex_unlock(&ports->lock);
     if (t != NULL)
         loci_polled_call(ports->polled);

@@ -86,6 +86,7 @@ struct loci_ports {
     uint64_t under_way;             /* entries of all targets */
     void (*freed)(void *ctx);
     void *freed_ctx;
+    _Atomic bool asked;             /* a target is to be reached, or is lost: by any thread */
     bool later;                     /* something waits for room, or for a lane to be mended */
     bool dozes;                     /* announced to all clients */
     struct loci_port_stats stats;

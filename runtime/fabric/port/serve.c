@@ -379,6 +379,7 @@ enum loci_served loci_port_serve(struct loci_ports *ports)
 
     pthread_mutex_lock(&ports->lock);
     ports->later = false;
+    atomic_store_explicit(&ports->asked, false, memory_order_relaxed);
     poll_targets(ports);
     some = serve_clients(ports);
     some += tell_clients(ports);
