@@ -310,10 +310,13 @@ static struct pace pace_now(void)
     return p;
 }
 
-/* By the processors' time, since all share few; *wall by the clock. */
-static double pace_since(struct pace begun, double *wall)
+/* By the processors' time, since all share few; *wall by the clock; *share of all processors. */
+static double pace_since(struct pace begun, double *wall, double *share)
 {
     struct pace now = pace_now();
+    double all = (double)(now.at - begun.at) * (double)sysconf(_SC_NPROCESSORS_ONLN);
+
+    *share = (double)(now.busy - begun.busy) / all;
 
     *wall = (double)(now.calls - begun.calls) * 1e9 / (double)(now.at - begun.at);
     return (double)(now.calls - begun.calls) * 1e9 / (double)(now.busy - begun.busy);
@@ -358,7 +361,7 @@ static bool is_as_before(const struct held *before, const struct held *after)
 
 static int many_come(int visitors)
 {
-    double alone_wall, alone, wall, pace;
+    double alone_wall, alone, wall, pace, share;
     struct held before, after;
     pid_t stayer[STAYERS];
     struct pace begun;
@@ -375,11 +378,11 @@ static int many_come(int visitors)
     before = held_by(stayer);
     begun = pace_now();
     rest(ALONE);
-    alone = pace_since(begun, &alone_wall);
+    alone = pace_since(begun, &alone_wall, &share);
     begun = pace_now();
     came = run_now();
     wrong += keep_coming(visitors, AT_ONCE);
-    pace = pace_since(begun, &wall);
+    pace = pace_since(begun, &wall, &share);
     came = run_now() - came;
     rest(SECOND / 2);
     (void)has_descriptors(before.fds[0]);
@@ -392,6 +395,9 @@ static int many_come(int visitors)
            "processors: %.0f alone, %.0f then (%.0f %%); a second of the clock: %.0f, %.0f\n",
            visitors, (double)came / 1e9, AT_ONCE, STAYERS, alone, pace, 100 * pace / alone,
            alone_wall, wall);
+    printf("# they had %.1f %% of the processors then; %d of %d processes by turns have %.1f %%\n",
+           100 * share, STAYERS, STAYERS + 1 + AT_ONCE,
+           100.0 * STAYERS / (STAYERS + 1 + AT_ONCE));
     wrong += ok(wrong == 0 && atomic_load(&shared->failed) == 0,
                 "many come while some stay, and no call of anybody fails");
     wrong += ok(is_as_before(&before, &after) && is_empty(),
