@@ -27,6 +27,7 @@ const char *loco_strerror(int status)
     case LOCO_ERR_CONFLICT: return "another transaction was in the way";
     case LOCO_ERR_CLOSED: return "it was closed";
     case LOCO_ERR_PEER_DEAD: return "a process that the call needs has ended";
+    case LOCO_ERR_PARTITIONED: return "cut off from most members of the view";
     case LOCO_ERR_PROTOCOL: return "a peer sent what this version does not understand";
     default: return status < 0 ? "unknown error" : "unknown status";
     }

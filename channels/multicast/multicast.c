@@ -175,12 +175,12 @@ static int alloc_tables(struct loco_multicast *m)
     return m->copies == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
 }
 
-/* Everything begins with number `first`: memory that is zero is older than that. */
+/* Counts begin with `first`, numbers with `base`: memory that is zero is older than that. */
 static void init_counts(struct loco_multicast *m)
 {
-    uint64_t place = loci_mc_is_ordered(m) ? m->first * (uint64_t)m->nsenders : m->first;
+    uint64_t place = loci_mc_is_ordered(m) ? m->base * (uint64_t)m->nsenders : m->base;
 
-    m->given = m->last = m->target = m->planned = m->first;
+    m->given = m->last = m->target = m->planned = m->base;
     m->done = m->posted = m->first;
     m->posts[0].messages = m->posts[1].messages = m->first;
     m->silent = true;
@@ -191,15 +191,15 @@ static void init_counts(struct loco_multicast *m)
     atomic_init(&m->deliverable, place);
     atomic_init(&m->shown, place);
     atomic_init(&m->shown_end, place);
-    m->round = m->first;
+    m->round = m->base;
     for (int i = 0; i < m->nsenders; i++) {
-        atomic_init(&m->sender[i].next, m->first);
+        atomic_init(&m->sender[i].next, m->base);
         atomic_init(&m->delivered[i], place);
     }
     for (int rank = 0; rank <= m->size; rank++)
         for (int word = 0; word < m->words; word++)
             atomic_init(&m->seen[rank * m->words + word],
-                        word <= LOCI_MC_LAST ? m->first
+                        word <= LOCI_MC_LAST ? m->base
                         : word == LOCI_MC_RECEIVED && !loci_mc_is_ordered(m) ? 0 : place);
 }
 
@@ -210,11 +210,12 @@ static void note_connected(struct loci_endpoint *ep, int rank, void *ctx)
     (void)rank;
     atomic_thread_fence(memory_order_seq_cst);
     loci_mc_wake_waiters(ctx);
+    loci_mc_tell_view(ctx);
 }
 
 static void destroy_forgotten(void *m)
 {
-    loco_multicast_destroy(m);
+    loci_mc_destroy(m);
 }
 
 static int open_endpoint(struct loco_multicast *m, const char *parent, const char *name,
@@ -252,10 +253,14 @@ static int open_endpoint(struct loco_multicast *m, const char *parent, const cha
 }
 
 static int open_parts(struct loco_multicast *m, const char *parent, const char *name,
-                      const loco_group_t *group, const loco_multicast_options_t *o, int direct)
+                      const loco_group_t *group, const loco_multicast_options_t *o,
+                      const struct loci_multicast_tuning *tuning)
 {
+    int direct = tuning->direct == 0 ? LOCI_MC_DIRECT : tuning->direct;
     int status = alloc_tables(m);
 
+    if (status == LOCO_OK && tuning->view != NULL)
+        status = loci_mc_epochs_open(m, tuning);
     if (status == LOCO_OK)
         status = take_senders(m, name, o);
     if (status != LOCO_OK)
@@ -297,14 +302,14 @@ int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
         .rt = rt, .size = loco_group_size(group), .rank = loco_group_rank(group),
         .nsenders = o.nsenders, .slots = (uint64_t)o.slots, .slot_bytes = o.slot_bytes,
         .stride = (LOCI_MC_HEADER + o.slot_bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN,
-        .flags = o.flags, .first = tuning->first, .handler = o.handler, .handler_arg = o.arg,
+        .flags = o.flags, .first = tuning->first, .base = tuning->first, .handler = o.handler,
+        .handler_arg = o.arg,
         .images_most = (uint64_t)(tuning->images == 0 ? LOCI_MC_IMAGES : tuning->images),
     };
     m->words = loci_mc_is_ordered(m) ? LOCI_MC_WORDS : LOCI_MC_DELIVERED + m->nsenders;
-    status = open_parts(m, parent, name, group, &o,
-                        tuning->direct == 0 ? LOCI_MC_DIRECT : tuning->direct);
+    status = open_parts(m, parent, name, group, &o, tuning);
     if (status != LOCO_OK) {
-        loco_multicast_destroy(m);
+        loci_mc_destroy(m);
         return status;
     }
     *out = m;
@@ -339,6 +344,8 @@ int loco_multicast_delivered_by(const loco_multicast_t *m, int rank, int sender,
 
     if (rank < 0 || rank >= m->size || column < 0 || column >= m->nsenders)
         return LOCO_ERR_ARG;
+    if (loci_mc_is_gone(m, rank))
+        return LOCO_ERR_PEER_DEAD;
     *number = rank == m->rank
               ? atomic_load_explicit(&m->delivered[column], memory_order_relaxed)
               : loci_mc_seen(m, m->relay == NULL ? rank : m->size, LOCI_MC_DELIVERED + column);
@@ -381,7 +388,17 @@ static void report(struct loco_multicast *m)
                  stats.slowest);
 }
 
+/* A view's is destroyed with it. */
 void loco_multicast_destroy(loco_multicast_t *m)
+{
+    if (m == NULL || m->epochs == NULL)
+        loci_mc_destroy(m);
+    else
+        (void)loci_mistake(m->rt, LOCO_ERR_STATE, "loco_multicast_destroy", m->ep->name,
+                           "it is a view's; destroy the view");
+}
+
+void loci_mc_destroy(struct loco_multicast *m)
 {
     if (m == NULL)
         return;
@@ -397,6 +414,7 @@ void loco_multicast_destroy(loco_multicast_t *m)
     free(m->made);
     loci_mc_look_close(m);
     loci_mc_relay_close(m);
+    loci_mc_epochs_close(m);
     free((void *)m->seen);
     free((void *)m->ready);
     free(m->sender);

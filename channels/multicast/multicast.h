@@ -9,6 +9,7 @@
 
 #include "move/asymmetric.h"
 #include "move/rma.h"
+#include "multicast_epoch.h"
 #include "multicast_parts.h"
 #include "names/endpoint.h"
 #include "observe/counters.h"
@@ -22,6 +23,10 @@ enum {
     LOCI_MC_DELIVERED,      /* the same, delivered; unordered: a word for each sender, numbers */
     LOCI_MC_WORDS           /* of an ordered multicast */
 };
+
+/* A status: of a view whose members are about to change, nothing is given or seen meanwhile
+ * (multicast_epoch.c). No call returns it. */
+#define LOCI_MC_WEDGED 1
 
 enum { LOCI_MC_ROWS, LOCI_MC_RING };        /* regions */
 
@@ -72,6 +77,7 @@ struct loci_mc_source {
 #define LOCI_MC_ENDING ((struct loci_thread *)2)    /* and until the first knows */
 
 struct loci_mc_relay;               /* multicast_relay.c */
+struct loci_mc_epochs;              /* multicast_epoch.c */
 
 /* What this process did. Each is written by one thread at a time. */
 struct loci_mc_counts {
@@ -94,7 +100,8 @@ struct loco_multicast {
     bool in_place;                  /* all members map all memory */
     bool fences;                    /* and this process can make all of them fence */
     bool *is_sender;                /* by rank */
-    uint64_t first;                 /* number of each sender's first message: 0, but for tests */
+    uint64_t first;                 /* number of each sender's first message: 0, but for tests, */
+    uint64_t base;                  /* and of its first in this epoch: the same, but for views */
     uint64_t images_most;           /* LOCI_MC_IMAGES, but for tests */
     int words;                      /* of a row */
     loco_multicast_handler_t *handler;
@@ -107,8 +114,9 @@ struct loco_multicast {
     int *tells;                     /* ranks of those that this member writes to, */
     int ntells;                     /* so many */
     struct loci_mc_relay *relay;    /* NULL: every member writes to all others */
+    struct loci_mc_epochs *epochs;  /* NULL: it is no view's, and ends with a member */
     _Atomic bool started;           /* all members are known, and what can be mapped is */
-    _Atomic int failed;             /* a status: it has ended */
+    _Atomic int failed;             /* a status: it has ended; or LOCI_MC_WEDGED */
 
     /* Threads that send. */
     unsigned char *own;             /* this process's ring */
@@ -182,6 +190,14 @@ static inline uint64_t loci_mc_seen(const struct loco_multicast *m, int rank, in
 static inline int loci_mc_status(const struct loco_multicast *m)
 {
     return atomic_load_explicit(&m->failed, memory_order_acquire);
+}
+
+/* Why it has ended, if it has. */
+static inline int loci_mc_error(const struct loco_multicast *m)
+{
+    int status = loci_mc_status(m);
+
+    return status < 0 ? status : LOCO_OK;
 }
 
 /* ---- memory ---- */
@@ -403,6 +419,11 @@ void loci_mc_ring_all(struct loco_multicast *m);
 
 /* ---- multicast_deliver.c ---- */
 
+/* Of an ordered one: up to that place. The next message of a sender, if it has that number. */
+int loci_mc_collect_range(struct loco_multicast *m, uint64_t end, loco_delivery_t *messages,
+                          int max);
+bool loci_mc_take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t number,
+                  loco_delivery_t *message);
 /* Up to `max` messages, in order, from where the last call ended. */
 int loci_mc_collect(struct loco_multicast *m, loco_delivery_t *messages, int max);
 /* What was handed out is delivered. */
@@ -410,6 +431,33 @@ void loci_mc_release(struct loco_multicast *m);
 /* Whether this process has something to deliver, or to release; from any thread. */
 bool loci_mc_is_behind(const struct loco_multicast *m);
 extern const struct loci_polled_ops loci_mc_polled_ops;
+
+/* ---- multicast_epoch.c ---- */
+
+/* The ring of those who are gone. */
+extern const unsigned char loci_mc_no_ring[LOCI_MC_HEADER];
+int loci_mc_epochs_open(struct loco_multicast *m, const struct loci_multicast_tuning *tuning);
+void loci_mc_epochs_close(struct loco_multicast *m);
+/* Whether that member is not one any more. */
+bool loci_mc_is_out(const struct loco_multicast *m, int rank);
+/* As loci_mc_collect(). */
+int loci_mc_collect_epochs(struct loco_multicast *m, loco_delivery_t *messages, int max);
+/* The view has a look. */
+void loci_mc_tell_view(struct loco_multicast *m);
+/* The handler has returned from all that it was given. */
+void loci_mc_note_handled(struct loco_multicast *m);
+/* Of a wait, whose argument begins with the multicast: why it cannot go on. */
+int loci_mc_broken(void *arg);
+/* What a wait needs alive: the group; of a view whatever it says. */
+static inline const struct loco_group *loci_mc_needs(const struct loco_multicast *m)
+{
+    return m->epochs == NULL ? &m->ep->group : NULL;
+}
+
+static inline bool loci_mc_is_gone(const struct loco_multicast *m, int rank)
+{
+    return m->epochs != NULL && loci_mc_is_out(m, rank);
+}
 
 /* ---- multicast_sleep.c ---- */
 

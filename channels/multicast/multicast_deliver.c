@@ -42,9 +42,8 @@ static void fetch_ahead(const struct loco_multicast *m, const struct loci_mc_sen
     __builtin_prefetch(slot + SLOT_LINE);
 }
 
-/* The next message of a sender, if it has that number. */
-static bool take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t number,
-                 loco_delivery_t *message)
+bool loci_mc_take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t number,
+                  loco_delivery_t *message)
 {
     const unsigned char *slot = s->ring + s->at * m->stride;
     uint64_t bytes;
@@ -60,17 +59,16 @@ static bool take(struct loco_multicast *m, struct loci_mc_sender *s, uint64_t nu
 }
 
 /* Places whose sender has no message of that number are nulls. */
-static int collect_ordered(struct loco_multicast *m, loco_delivery_t *messages, int max)
+int loci_mc_collect_range(struct loco_multicast *m, uint64_t end, loco_delivery_t *messages,
+                          int max)
 {
-    /* Acquire: pairs with the release of the pass that saw that all have received them. */
-    uint64_t end = atomic_load_explicit(&m->deliverable, memory_order_acquire);
     uint64_t at = relaxed(&m->shown);
     int n = 0;
 
-    if (end - at > WALK)
+    if (end > at + WALK)
         end = at + WALK;
     for (; at < end && n < max; at++) {
-        if (take(m, &m->sender[m->turn], m->round, &messages[n]))
+        if (loci_mc_take(m, &m->sender[m->turn], m->round, &messages[n]))
             messages[n++].number = at;
         if (++m->turn == m->nsenders) {
             m->turn = 0;
@@ -83,6 +81,15 @@ static int collect_ordered(struct loco_multicast *m, loco_delivery_t *messages, 
     return n;
 }
 
+static int collect_ordered(struct loco_multicast *m, loco_delivery_t *messages, int max)
+{
+    if (m->epochs != NULL)
+        return loci_mc_collect_epochs(m, messages, max);
+    /* Acquire: pairs with the release of the pass that saw that all have received them. */
+    return loci_mc_collect_range(m, atomic_load_explicit(&m->deliverable, memory_order_acquire),
+                                 messages, max);
+}
+
 static int collect_unordered(struct loco_multicast *m, loco_delivery_t *messages, int max)
 {
     int n = 0;
@@ -91,7 +98,7 @@ static int collect_unordered(struct loco_multicast *m, loco_delivery_t *messages
         struct loci_mc_sender *s = &m->sender[i];
         uint64_t end = loci_mc_seen(m, s->rank, LOCI_MC_COMMITTED), next = relaxed(&s->next);
 
-        for (; next < end && n < max && take(m, s, next, &messages[n]); n++)
+        for (; next < end && n < max && loci_mc_take(m, s, next, &messages[n]); n++)
             messages[n].number = next++;
         atomic_store_explicit(&s->next, next, memory_order_relaxed);
     }
@@ -174,7 +181,7 @@ static bool look(void *arg)
 {
     struct loco_multicast *m = arg;
 
-    if (loci_mc_status(m) != LOCO_OK)
+    if (loci_mc_error(m) != LOCO_OK)
         return !m->told;
     return loci_mc_has_news(m) || (m->handler != NULL && has_deliverable(m));
 }
@@ -196,6 +203,7 @@ static bool deliver(struct loco_multicast *m)
     if (traced)
         loci_mc_trace_delivered(m);
     loci_mc_release(m);
+    loci_mc_note_handled(m);
     return true;
 }
 
@@ -204,13 +212,13 @@ static enum loci_served serve(void *arg)
     struct loco_multicast *m = arg;
     bool some = false;
 
-    for (int i = 0; i < TURN && loci_mc_status(m) == LOCO_OK; i++) {
+    for (int i = 0; i < TURN && loci_mc_error(m) == LOCO_OK; i++) {
         some = loci_mc_advance(m, false) >= LOCI_MC_SOME || some;
-        if (loci_mc_status(m) != LOCO_OK || !deliver(m))
+        if (loci_mc_error(m) != LOCO_OK || !deliver(m))
             break;
         some = true;
     }
-    if (loci_mc_status(m) != LOCO_OK && !m->told) {
+    if (loci_mc_error(m) != LOCO_OK && !m->told) {
         m->told = true;
         if (m->handler != NULL)
             m->handler(m->handler_arg, NULL, 0);
@@ -250,14 +258,14 @@ static int poll_once(struct loco_multicast *m, loco_delivery_t *messages, int ma
     if ((m->flags & LOCO_MULTICAST_COPY) == 0)
         loci_mc_release(m);
     tell(m);
-    status = loci_mc_status(m);
+    status = loci_mc_error(m);
     if (status != LOCO_OK)
         return status;
     found = loci_mc_collect(m, messages, max);
     if (m->polled != NULL)          /* copies are delivered now */
         tell(m);
     if (found == 0)
-        return has_deliverable(m) ? LOCO_IN_PROGRESS : loci_mc_status(m);
+        return has_deliverable(m) ? LOCO_IN_PROGRESS : loci_mc_error(m);
     *n = found;
     return LOCO_OK;
 }
@@ -320,8 +328,9 @@ int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t
                         int max, int *n)
 {
     const struct loci_reason why = {
-        .what = m->ep->name, .group = &m->ep->group, .timeout_ns = timeout_ns,
+        .what = m->ep->name, .group = loci_mc_needs(m), .peer = -1, .timeout_ns = timeout_ns,
         .kind = LOCI_WAIT_SYNC, .announce = announce_poll,
+        .broken = m->epochs == NULL ? NULL : loci_mc_broken,
     };
     struct poll_wait wait = { m, messages, max, 0 };
     int status = check_poll(m, max);

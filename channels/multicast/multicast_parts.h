@@ -48,6 +48,7 @@ struct loci_multicast_tuning {
     int direct;             /* of so many members every one writes to all others; of more they
                                relay; 0: LOCI_MC_DIRECT */
     int images;             /* rows under way at a time; 0: LOCI_MC_IMAGES. The same at all */
+    const struct loci_mc_of_view *view;     /* multicast_epoch.h; NULL: of none */
 };
 
 #define LOCI_MC_DIRECT 64

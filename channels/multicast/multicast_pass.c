@@ -16,7 +16,7 @@ unsigned loci_multicast_parts = LOCI_MC_ALL;
 bool loci_mc_knows_all(const struct loco_multicast *m)
 {
     for (int rank = 0; rank < m->size; rank++)
-        if (!loci_endpoint_knows(m->ep, rank))
+        if (!loci_endpoint_knows(m->ep, rank) && !loci_mc_is_gone(m, rank))
             return false;
     return true;
 }
@@ -26,7 +26,7 @@ bool loci_mc_knows_all(const struct loco_multicast *m)
  * each other would have no order. */
 static bool map_member(struct loco_multicast *m, int rank)
 {
-    if (rank == m->rank)
+    if (rank == m->rank || loci_mc_is_gone(m, rank))
         return true;
     if (loci_mem_map_soon(m->rt, loci_mc_rows(m, rank)) == NULL && m->in_place)
         return false;
@@ -38,6 +38,8 @@ static const unsigned char *ring_of(struct loco_multicast *m, int i)
 {
     const struct loci_mem *rows = loci_mc_rows(m, m->rank);
 
+    if (loci_mc_is_gone(m, m->sender[i].rank))
+        return loci_mc_no_ring;
     return m->in_place
            ? loci_mem_ptr(loci_endpoint_mem(m->ep, m->sender[i].rank, LOCI_MC_RING))
            : loci_mem_ptr(rows) + loci_mc_ring_at(m, i);
@@ -71,7 +73,7 @@ static int check_members(struct loco_multicast *m)
 
     if (deaths == atomic_load_explicit(&m->deaths, memory_order_relaxed))
         return LOCO_OK;
-    for (int rank = 0; rank < m->size; rank++)
+    for (int rank = 0; rank < m->size && m->epochs == NULL; rank++)
         if (!loci_peer_alive(m->rt, m->ep->group.peer[rank]))
             return LOCO_ERR_PEER_DEAD;
     atomic_store_explicit(&m->deaths, deaths, memory_order_relaxed);
@@ -112,8 +114,10 @@ static bool free_slots(struct loco_multicast *m)
     uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed);
     uint64_t stable = atomic_load_explicit(&m->stable, memory_order_relaxed), was = stable, free;
     uint64_t end = least(m, LOCI_MC_DELIVERED + (loci_mc_is_ordered(m) ? 0 : m->mine));
+    uint64_t begin = loci_mc_is_ordered(m) ? m->base * (uint64_t)m->nsenders : m->base;
 
-    while (stable < committed && is_before(m, stable, end))
+    /* Who has not delivered all of the epoch before is before this one's first place. */
+    while (stable < committed && end >= begin && is_before(m, stable, end))
         stable++;
     atomic_store_explicit(&m->stable, stable, memory_order_release);
     free = m->in_place || stable < m->done ? stable : m->done;
@@ -186,7 +190,7 @@ static void plan_nulls(struct loco_multicast *m)
 
     for (int i = 0; i < m->nsenders; i++) {
         uint64_t last = loci_mc_seen(m, m->sender[i].rank, LOCI_MC_LAST);
-        uint64_t before = m->mine < i || last == m->first ? last : last - 1;
+        uint64_t before = m->mine < i || last == m->base ? last : last - 1;
 
         if (i == m->mine)
             continue;
@@ -231,10 +235,10 @@ static uint64_t received(const struct loco_multicast *m, const uint64_t *row)
 
         if (given * senders + (uint64_t)i < end)
             end = given * senders + (uint64_t)i;
-        if (after > m->first && (after - 1) * senders + (uint64_t)i + 1 > last)
+        if (after > m->base && (after - 1) * senders + (uint64_t)i + 1 > last)
             last = (after - 1) * senders + (uint64_t)i + 1;
     }
-    last = last > m->first * senders ? last : m->first * senders;
+    last = last > m->base * senders ? last : m->base * senders;
     return end < last ? end : last;
 }
 
@@ -267,8 +271,15 @@ static int push_row(struct loco_multicast *m)
 
 /* ---- a pass ---- */
 
+/* A view goes on without the dead, once its members agree on that. */
 static void fail(struct loco_multicast *m, int status)
 {
+    int going = LOCO_OK;
+
+    if (m->epochs != NULL && status == LOCO_ERR_PEER_DEAD) {
+        atomic_compare_exchange_strong(&m->failed, &going, LOCI_MC_WEDGED);
+        return;
+    }
     atomic_store_explicit(&m->failed, status, memory_order_release);
     loci_mc_trace_mark(m, "ended", "status", status);
 }
@@ -279,6 +290,9 @@ static void set_deliverable(struct loco_multicast *m)
     uint64_t end = m->in_place ? loci_mc_seen(m, m->rank, LOCI_MC_RECEIVED)
                                : least(m, LOCI_MC_RECEIVED);
 
+    /* Others may not have begun the epoch, all places before which may be delivered. */
+    if (end < atomic_load_explicit(&m->deliverable, memory_order_relaxed))
+        return;
     /* Release: who delivers sees the messages. */
     atomic_store_explicit(&m->deliverable, end, memory_order_release);
 }

@@ -13,6 +13,19 @@
 
 /* ---- posts that are under way ---- */
 
+/* All that this process has written to the others is placed. */
+static int fence_members(struct loco_multicast *m)
+{
+    int status = LOCO_OK;
+
+    if (m->epochs == NULL)
+        return loci_fence_process(m->rt, -1, &m->ep->group);
+    for (int i = 0; i < m->ntells && status == LOCO_OK; i++)
+        if (!loci_mc_is_gone(m, m->tells[i]))
+            status = loci_fence_process(m->rt, m->ep->group.peer[m->tells[i]], &m->ep->group);
+    return status;
+}
+
 int loci_mc_take_posting(struct loco_multicast *m)
 {
     struct loci_thread *self = loci_self(m->rt);
@@ -26,7 +39,7 @@ int loci_mc_take_posting(struct loco_multicast *m)
     if (m->poster != NULL) {
         status = loci_mc_finish(m);
         if (status == LOCO_OK)
-            status = loci_fence_process(m->rt, -1, &m->ep->group);
+            status = fence_members(m);
     }
     m->poster = self;
     return status;
@@ -196,7 +209,8 @@ static int post_all(struct loco_multicast *m, const uint64_t *row)
 
     loci_mc_store_words(image, row, m->words);
     for (int i = 0; i < m->ntells && status == LOCO_OK; i++)
-        status = post_to(m, m->tells[i], end, image);
+        if (!loci_mc_is_gone(m, m->tells[i]))
+            status = post_to(m, m->tells[i], end, image);
     return status;
 }
 
@@ -239,7 +253,7 @@ void loci_mc_ring_all(struct loco_multicast *m)
 {
     for (int i = 0; i < m->ntells; i++) {
         int rank = m->tells[i];
-        uint64_t word = word_of_sleep(m, rank);
+        uint64_t word = loci_mc_is_gone(m, rank) ? 0 : word_of_sleep(m, rank);
 
         if ((word & LOCI_MC_SLEEPS) != 0)
             loci_ring_for(m->rt, m->ep->group.peer[rank], (uint32_t)word);

@@ -31,7 +31,7 @@ static bool must_not_wait(struct loco_multicast *m)
 
 static int check_sender(const struct loco_multicast *m)
 {
-    return m->mine < 0 ? LOCO_ERR_STATE : loci_mc_status(m);
+    return m->mine < 0 ? LOCO_ERR_STATE : loci_mc_error(m);
 }
 
 /* ---- slots ---- */
@@ -99,7 +99,7 @@ static int try_take(struct loco_multicast *m, uint64_t *count)
     if (status == LOCO_OK || !passes_here(m))
         return status;
     loci_mc_advance(m, true);
-    status = loci_mc_status(m);
+    status = loci_mc_error(m);
     return status == LOCO_OK ? take_slot(m, count) : status;
 }
 
@@ -129,8 +129,9 @@ static int wait_for(struct send_wait *wait, loci_ready_fn *ready)
 {
     struct loco_multicast *m = wait->m;
     const struct loci_reason why = {
-        .what = m->ep->name, .group = &m->ep->group, .timeout_ns = LOCO_FOREVER,
+        .what = m->ep->name, .group = loci_mc_needs(m), .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_SYNC, .announce = announce,
+        .broken = m->epochs == NULL ? NULL : loci_mc_broken,
     };
 
     return loci_wait(m->rt, &why, ready, wait);
@@ -277,7 +278,7 @@ static int look_if_stable(struct loco_multicast *m, uint64_t number)
 {
     if (!is_stable(m, number) && passes_here(m))
         loci_mc_advance(m, true);
-    return is_stable(m, number) ? 1 : loci_mc_status(m);
+    return is_stable(m, number) ? 1 : loci_mc_error(m);
 }
 
 static int has_become_stable(void *arg)

@@ -9,7 +9,7 @@
 
 static bool is_alive(const struct loco_multicast *m, int rank)
 {
-    return loci_peer_alive(m->rt, m->ep->group.peer[rank]);
+    return !loci_mc_is_gone(m, rank) && loci_peer_alive(m->rt, m->ep->group.peer[rank]);
 }
 
 /* ---- telling the others ---- */
@@ -70,7 +70,7 @@ static bool is_behind(const struct loco_multicast *m)
 static bool all_are_alive(const struct loco_multicast *m)
 {
     for (int rank = 0; rank < m->size; rank++)
-        if (!is_alive(m, rank))
+        if (!is_alive(m, rank) && !loci_mc_is_gone(m, rank))
             return false;
     return loci_mc_status(m) == LOCO_OK;
 }

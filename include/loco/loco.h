@@ -58,6 +58,7 @@
 #include <loco/topic.h>
 #include <loco/tree.h>
 #include <loco/tx.h>
+#include <loco/view.h>
 #include <loco/window.h>
 
 #endif

@@ -48,7 +48,9 @@ enum loco_status {
 
     /* A peer is lost; what needs it fails, the rest goes on. */
     LOCO_ERR_PEER_DEAD = -40,       /**< a process that the call needs has ended */
-    LOCO_ERR_PROTOCOL = -41         /**< a peer sent what this version does not understand */
+    LOCO_ERR_PROTOCOL = -41,        /**< a peer sent what this version does not understand */
+    LOCO_ERR_PARTITIONED = -42      /**< this process is cut off from most of its view, or was
+                                         taken for dead by it */
 };
 
 /** A static text for a status, for example "a process that the call needs has ended".

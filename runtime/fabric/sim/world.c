@@ -279,8 +279,10 @@ void loci_sim_stop(struct sim_process *p)
     /* Waiters that poll give the dead some hundred milliseconds: not in steps of nanoseconds. */
     w->time_mask |= AFTER_STOP_MASK;
     for (int i = 0; i < w->fiber_count; i++)
-        if (w->fibers[i]->process == p)
+        if (w->fibers[i]->process == p) {
             w->fibers[i]->state = SIM_DONE;
+            loci_sim_drain(w->fibers[i]);       /* as a CPU does with what it has executed */
+        }
     loci_sim_lanes_stop(p);
     w->open--;
     if (!p->finished && --w->unfinished == 0)

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Views: their life, and what programs ask. How they work:
+ *
+ * Each member has a row of words that only grow, and data that these words say are there
+ * (view_row.c). Each view has a thread, which sleeps until somebody rings it; it does what the
+ * first rule says that holds (view_member.c), one after the other, and all that a view is has one
+ * writer at each member. A change, in the order in which rules come to hold:
+ *
+ *   suspect  a member has gone, as the runtime says; or another member suspects it. From then on
+ *            this one does not look at its row: the row is frozen. Never taken back
+ *   wedge    somebody in the view is suspected: multicasts stop to give and to see numbers
+ *   count    all who live have wedged: what this member has of each sender is final, and is told
+ *   propose  the lowest living member, the leader: who goes, and of each sender the least that
+ *            any living one has, the trim. But if a leader before it may have been heard by
+ *            anybody, its proposal is taken, the newest that a living member has echoed
+ *   echo     the others: the leader's proposal, as their own data
+ *   cut      all who live have echoed the same: it is decided. Multicasts deliver up to the trim
+ *   install  handlers have been given all that: the next view; what was cut is sent again
+ *
+ * Living are members of the view that this process does not suspect. "All who live have" means the
+ * rows of these, and is looked at again when one is suspected: nobody waits for the dead.
+ *
+ * One decision a view. Let some member cut by a proposal P of leader L: all that it does not
+ * suspect have echoed P. A later leader L' waits until all its living members suspect all before
+ * it. A member echoes the proposal of the lowest one that it does not suspect alone, so from then
+ * on none of them echoes anything older than what L' proposes. What they have echoed until then L'
+ * sees, for each writes that it suspects after it has written its echo, and L' reads these words in
+ * the other order. If L' and the one that has cut have a living member in common, that one has
+ * echoed P, or what a leader in between has taken over, which is P for the same reason. So L' takes
+ * P. They have one in common: on one machine nobody is suspected who lives, and any survivor is
+ * one; else both have a majority of the view. With LOCO_VIEW_MINORITY it is the program's wish that
+ * they need not. So the first to install decides the view, and all who install it install the same.
+ *
+ * Nothing delivered is lost. A member delivers what all members have received, or by a trim that is
+ * decided. Where acknowledgements are awaited (multicast_epoch.c) all who live have what anybody
+ * has delivered, and say so when they count: the trim is not below it. On one node it is delivered
+ * when it is seen to be given; there all read the same memory, and count after the last has wedged,
+ * or is dead: all count the same, which is all that was ever given.
+ *   Nobody delivers by a trim that others may not come to know: if the only ones who know it
+ * died, the next leader would make another. So all echo first.
+ *
+ * Nothing is waited for in vain: of each rule that waits for a member that member's own comes
+ * first, or it is suspected. A leader that dies is suspected, and so on, until one is left. A
+ * member that lives and is suspected finds that in the rows of others, to which it is told as long
+ * as it is reached, and stops. A member of a view that is suspected after the proposal is in the
+ * next view, which then ends at once.
+ *
+ * Rows lag. Who has installed view n + 1 may be counting for its end while another has not cut
+ * view n. It has then echoed for n, or is suspected; so its own data for n are whole, and that
+ * the other has installed n + 1 (INSTALLED) says that all have echoed. Data of n and n + 1 are in
+ * different places. They are in the same for n and n + 2, to which nobody comes whom it waits for
+ * while it is in n; a leader that suspects it may: so what is copied counts only if the leader's
+ * word is unchanged after that.
+ *
+ * Multicasts begin when all members have mapped all memory, and said so (READY): so on one node
+ * all can read what any could. One that is made at some members only has no numbers in a change,
+ * and begins later.
+ *
+ * Bells. Who writes a row waits until it is placed, then rings. In a change who is awaited is rung
+ * again now and then: a ring may be lost. Deaths ring, and the runtime looks at them by itself. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "move/bell.h"
+#include "multicast/multicast_parts.h"
+#include "observe/mistake.h"
+#include "view.h"
+#include "wait.h"
+
+#define MULTICASTS 8
+#define LINE 128
+
+static const char call[] = "loco_view_create";
+
+/* ---- making one ---- */
+
+static int complete(loco_runtime_t *rt, const char *name, int members, loco_view_options_t *o)
+{
+    o->multicasts = o->multicasts == 0 ? MULTICASTS : o->multicasts;
+    if (members > LOCI_VIEW_MEMBERS)
+        return loci_bad_arg(rt, call, name, "the size of group", members, "1 to %d",
+                            LOCI_VIEW_MEMBERS);
+    if (o->flags != 0 && o->flags != LOCO_VIEW_MINORITY && o->flags != LOCO_VIEW_MAJORITY)
+        return loci_bad_arg(rt, call, name, "flags", o->flags, "0, LOCO_VIEW_MINORITY or "
+                            "LOCO_VIEW_MAJORITY");
+    if (o->multicasts < 1 || o->multicasts > LOCI_VIEW_MEMBERS)
+        return loci_bad_arg(rt, call, name, "multicasts", o->multicasts, "1 to %d",
+                            LOCI_VIEW_MEMBERS);
+    return LOCO_OK;
+}
+
+/* The view's thread has something to look at. Another member is known: perhaps the last. */
+static void news(void *view)
+{
+    struct loco_view *v = view;
+
+    loci_ring_self(v->rt);
+}
+
+static void note_connected(struct loci_endpoint *ep, int rank, void *view)
+{
+    (void)ep;
+    (void)rank;
+    news(view);
+}
+
+static void destroy_forgotten(void *view)
+{
+    loco_view_destroy(view);
+}
+
+static int open_rows(struct loco_view *v, const char *parent, const char *name,
+                     const loco_group_t *group, const loco_view_options_t *o)
+{
+    struct loci_endpoint_spec spec = {
+        .parent = parent, .name = name, .group = group, .type = "view", .nregions = 1,
+        .property = { { "flags", (uint64_t)o->flags },
+                      { "multicasts", (uint64_t)o->multicasts } },
+        .on_connect = note_connected, .ctx = v,
+    };
+    int status;
+
+    v->data_words = loci_view_base_at(v, v->most);
+    v->row_bytes = (8 * (LOCI_VIEW_WORDS + 2 * v->data_words) + LINE - 1) / LINE * LINE;
+    spec.region[0] = (struct loci_region_spec){ "rows", (uint64_t)v->size * v->row_bytes, LINE,
+                                                LOCI_FROM_ALL };
+    status = loci_endpoint_create(v->rt, &spec, &v->ep);
+    if (status == LOCO_OK)
+        loci_endpoint_is_of(v->ep, destroy_forgotten, v);
+    return status;
+}
+
+int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
+                     const loco_group_t *group, const loco_view_options_t *options,
+                     loco_view_t **out)
+{
+    loco_view_options_t o = { .flags = 0 };
+    struct loco_view *v;
+    int status = loci_check_group(rt, call, name, group);
+
+    if (options != NULL)
+        o = *options;
+    if (status == LOCO_OK)
+        status = complete(rt, name, loco_group_size(group), &o);
+    if (status != LOCO_OK)
+        return status;
+    v = calloc(1, sizeof *v);
+    if (v == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    v->rt = rt;
+    v->size = loco_group_size(group);
+    v->rank = loco_group_rank(group);
+    v->most = o.multicasts;
+    v->members = v->present = UINT64_MAX >> (LOCI_VIEW_MEMBERS - v->size);
+    v->needs_majority = o.flags == LOCO_VIEW_MAJORITY
+                        || (o.flags == 0 && loci_domain_of(group) != LOCI_DOMAIN_CPU);
+    v->changed = o.changed;
+    v->changed_arg = o.arg;
+    pthread_mutex_init(&v->lock, NULL);
+    status = open_rows(v, parent, name, group, &o);
+    if (status == LOCO_OK) {
+        v->copy = calloc(v->data_words, sizeof *v->copy);
+        status = v->copy == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+    }
+    if (status == LOCO_OK)
+        status = loci_worker_start(rt, "loco-view", loci_view_run, v, &v->worker);
+    if (status != LOCO_OK) {
+        loco_view_destroy(v);
+        return status;
+    }
+    *out = v;
+    return LOCO_OK;
+}
+
+void loco_view_destroy(loco_view_t *v)
+{
+    if (v == NULL)
+        return;
+    if (v->worker != NULL) {
+        atomic_store_explicit(&v->stops, true, memory_order_release);
+        loci_ring_self(v->rt);
+        loci_worker_join(v->worker);
+    }
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        loci_mc_destroy(v->multicast[k].m);
+    if (v->ep != NULL)
+        loci_endpoint_destroy(v->ep);
+    pthread_mutex_destroy(&v->lock);
+    free(v->copy);
+    free(v);
+}
+
+/* ---- multicasts ---- */
+
+/* Under the lock. */
+static int add_multicast(struct loco_view *v, const char *name,
+                         const loco_multicast_options_t *options)
+{
+    int n = loci_view_multicasts(v), status;
+    struct loci_view_multicast *mc = &v->multicast[n];
+    const struct loci_mc_of_view of_view = {
+        .news = news, .ctx = v, .base = mc->base, .gone = v->gone,
+    };
+    const struct loci_multicast_tuning tuning = { .view = &of_view };
+
+    if (v->status != LOCO_OK)
+        return v->status;
+    if (n == v->most)
+        return LOCO_ERR_FULL;
+    status = loci_multicast_create(v->rt, v->ep->name, name, &v->ep->group, options, &tuning,
+                                   &mc->m);
+    if (status != LOCO_OK)
+        return status;
+    for (uint64_t number = 0; number <= v->number; number++)
+        mc->begins[number] = loci_mc_place(mc->m, mc->base);
+    atomic_store_explicit(&v->multicasts, n + 1, memory_order_release);
+    return LOCO_OK;
+}
+
+int loco_view_multicast(loco_view_t *v, const char *name, const loco_multicast_options_t *options,
+                        loco_multicast_t **m)
+{
+    int status = LOCO_OK;
+
+    if (options != NULL && (options->flags & LOCO_MULTICAST_UNORDERED) != 0)
+        return loci_mistake(v->rt, LOCO_ERR_ARG, "loco_view_multicast", name,
+                            "a view's multicast has one order for all");
+    pthread_mutex_lock(&v->lock);
+    status = add_multicast(v, name, options);
+    if (status == LOCO_OK)
+        *m = v->multicast[loci_view_multicasts(v) - 1].m;
+    pthread_mutex_unlock(&v->lock);
+    if (status == LOCO_OK)
+        news(v);
+    return status;
+}
+
+/* ---- what is told ---- */
+
+int loco_view_members(loco_view_t *v, uint64_t *number, int *members, int *n)
+{
+    int status, found = 0;
+
+    pthread_mutex_lock(&v->lock);
+    status = v->status;
+    if (status == LOCO_OK && number != NULL)
+        *number = v->number;
+    for (int rank = 0; rank < v->size && status == LOCO_OK; rank++)
+        if (loci_view_has(v->present, rank)) {
+            if (members != NULL)
+                members[found] = rank;
+            found++;
+        }
+    if (status == LOCO_OK && n != NULL)
+        *n = found;
+    pthread_mutex_unlock(&v->lock);
+    return status;
+}
+
+uint64_t loco_view_of(loco_view_t *v, const loco_multicast_t *m, uint64_t number)
+{
+    uint64_t view = 0;
+
+    pthread_mutex_lock(&v->lock);
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        if (v->multicast[k].m == m)
+            while (view < v->number && number >= v->multicast[k].begins[view + 1])
+                view++;
+    pthread_mutex_unlock(&v->lock);
+    return view;
+}
+
+struct view_wait {
+    struct loco_view *v;
+    uint64_t number;
+};
+
+static int has_come(void *arg)
+{
+    const struct view_wait *wait = arg;
+    uint64_t number;
+    int status = loco_view_members(wait->v, &number, NULL, NULL);
+
+    return status != LOCO_OK ? status : number >= wait->number;
+}
+
+static void announce(void *arg, int change)
+{
+    const struct view_wait *wait = arg;
+
+    atomic_fetch_add(&wait->v->waiters, change);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static int whoever_dies(void *arg)
+{
+    (void)arg;
+    return LOCO_OK;
+}
+
+int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)
+{
+    const struct loci_reason why = {
+        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
+        .kind = LOCI_WAIT_SYNC, .announce = announce,
+    };
+    struct view_wait wait = { v, number };
+    int status = loci_check_timeout(v->rt, "loco_view_wait", v->ep->name, timeout_ns);
+
+    return status != LOCO_OK ? status : loci_wait(v->rt, &why, has_come, &wait);
+}

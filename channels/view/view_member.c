@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Views: the view's thread; who is there, who is suspected; the beginning of multicasts, and the
+ * end of a view. See view.c. */
+
+#include "config.h"
+
+#include <stdlib.h>
+
+#include "move/bell.h"
+#include "observe/log.h"
+#include "view.h"
+#include "wait.h"
+
+#define AGAIN INT64_C(2000000)          /* ns in a change after which those who are awaited are
+                                           rung, */
+#define AGAIN_MOST INT64_C(1000000000)  /* first, and later */
+
+void loci_view_wake(struct loco_view *v)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&v->waiters, memory_order_relaxed) > 0)
+        loci_ring_self(v->rt);
+}
+
+/* ---- leaving ---- */
+
+static bool must_stop(struct loco_view *v)
+{
+    return atomic_load_explicit(&v->stops, memory_order_acquire);
+}
+
+/* Before the others hear of it, nothing is given by this process any more. */
+static void end_multicasts(struct loco_view *v, int status)
+{
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        loci_mc_end(v->multicast[k].m, status);
+}
+
+/* By who has stopped all its multicasts. */
+static void leave(struct loco_view *v)
+{
+    loci_view_tell(v, LOCI_VIEW_SUSPECTED,
+                   v->own[LOCI_VIEW_SUSPECTED] | loci_view_bit(v->rank));
+}
+
+static void stop(struct loco_view *v)
+{
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        loci_mc_wedge(v->multicast[k].m);
+    loci_view_tell(v, LOCI_VIEW_LEFT, v->own[LOCI_VIEW_LEFT] | loci_view_bit(v->rank));
+    leave(v);
+    v->over = true;
+}
+
+void loci_view_end(struct loco_view *v, int status)
+{
+    pthread_mutex_lock(&v->lock);
+    v->status = status;
+    end_multicasts(v, status);
+    pthread_mutex_unlock(&v->lock);
+    leave(v);
+    v->ended = true;
+    loci_view_wake(v);
+    if (v->changed != NULL)
+        v->changed(v->changed_arg, v->view, NULL, 0);
+}
+
+/* ---- suspicion ---- */
+
+/* Members that the runtime has lost, and those that have said goodbye. */
+static uint64_t gone(const struct loco_view *v, uint64_t *left)
+{
+    uint64_t found = 0;
+
+    for (int rank = 0; rank < v->size; rank++) {
+        const struct loci_peer *peer = loci_peer(v->rt, v->ep->group.peer[rank]);
+        int state = atomic_load_explicit(&peer->state, memory_order_acquire);
+
+        if (state != LOCI_PEER_ALIVE)
+            found |= loci_view_bit(rank);
+        if (state == LOCI_PEER_LEFT)
+            *left |= loci_view_bit(rank);
+    }
+    return found;
+}
+
+/* What is known of it by now: from the runtime, and from the rows of those who are not suspected
+ * themselves. */
+static uint64_t suspected(const struct loco_view *v, uint64_t *left)
+{
+    uint64_t found = v->own[LOCI_VIEW_SUSPECTED];
+    uint64_t living = loci_view_living(v);
+
+    *left = v->own[LOCI_VIEW_LEFT];
+    found |= atomic_load_explicit(&v->hinted, memory_order_relaxed) | gone(v, left);
+    for (int rank = 0; rank < v->size; rank++)
+        if (rank != v->rank && loci_view_has(living, rank)) {
+            found |= loci_view_see(v, rank, LOCI_VIEW_SUSPECTED);
+            *left |= loci_view_see(v, rank, LOCI_VIEW_LEFT);
+        }
+    return found;
+}
+
+static bool suspect_holds(struct loco_view *v)
+{
+    uint64_t left;
+
+    return suspected(v, &left) != v->own[LOCI_VIEW_SUSPECTED];
+}
+
+/* From here on their rows are not looked at. */
+static void suspect(struct loco_view *v)
+{
+    uint64_t left, found = suspected(v, &left);
+
+    if (left != v->own[LOCI_VIEW_LEFT])
+        loci_view_tell(v, LOCI_VIEW_LEFT, left);
+    LOCI_LOG(v->rt, LOCO_LOG_DEBUG, "view %s: members %#llx of view %llu are gone, or suspected",
+             v->ep->name, (unsigned long long)(found & v->members), (unsigned long long)v->view);
+    loci_view_tell(v, LOCI_VIEW_SUSPECTED, found);
+}
+
+static int count_of(uint64_t set)
+{
+    return __builtin_popcountll(set);
+}
+
+static bool lacks_majority(const struct loco_view *v)
+{
+    uint64_t living = loci_view_living(v);
+
+    return v->needs_majority
+           && 2 * count_of(living) <= count_of(v->members
+                                               & (living | ~v->own[LOCI_VIEW_LEFT]));
+}
+
+/* An endpoint that missed somebody when a member died connects to nobody any more: then this member
+ * leaves. So does whoever it cannot tell, for that one missed it. */
+static int failed_part(const struct loco_view *v)
+{
+    int status = atomic_load_explicit(&v->ep->failed, memory_order_acquire);
+
+    if (status != LOCO_OK)
+        return status;
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        if (loci_mc_has_failed(v->multicast[k].m) != LOCO_OK)
+            return loci_mc_has_failed(v->multicast[k].m);
+    return LOCO_OK;
+}
+
+static bool fail_holds(struct loco_view *v)
+{
+    return loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank) || lacks_majority(v)
+           || failed_part(v) != LOCO_OK;
+}
+
+static void fail(struct loco_view *v)
+{
+    int status = failed_part(v);
+
+    if (loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank))
+        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: the others take this process for dead, and go on "
+                 "without it", v->ep->name);
+    else if (status == LOCO_OK)
+        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: %d members of %d are left, which is no majority",
+                 v->ep->name, count_of(loci_view_living(v)), count_of(v->members));
+    loci_view_end(v, status == LOCO_OK ? LOCO_ERR_PARTITIONED : status);
+}
+
+/* ---- the beginning of a multicast ---- */
+
+static uint64_t mapped(struct loco_view *v)
+{
+    uint64_t found = v->own[LOCI_VIEW_READY];
+
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        if (!loci_view_has(found, k) && loci_mc_is_mapped(v->multicast[k].m))
+            found |= loci_view_bit(k);
+    return found;
+}
+
+static bool ready_holds(struct loco_view *v)
+{
+    return mapped(v) != v->own[LOCI_VIEW_READY];
+}
+
+static void ready(struct loco_view *v)
+{
+    loci_view_tell(v, LOCI_VIEW_READY, mapped(v));
+}
+
+bool loci_view_all_ready(const struct loco_view *v, int k)
+{
+    uint64_t living = loci_view_living(v);
+
+    for (int rank = 0; rank < v->size; rank++)
+        if (loci_view_has(living, rank)
+            && !loci_view_has(loci_view_see(v, rank, LOCI_VIEW_READY), k))
+            return false;
+    return true;
+}
+
+static int to_be_opened(struct loco_view *v)
+{
+    for (int k = 0; k < loci_view_multicasts(v) && !loci_view_is_changing(v); k++)
+        if (!v->multicast[k].open && loci_view_all_ready(v, k))
+            return k;
+    return -1;
+}
+
+static bool open_holds(struct loco_view *v)
+{
+    return to_be_opened(v) >= 0;
+}
+
+static void open(struct loco_view *v)
+{
+    struct loci_view_multicast *mc = &v->multicast[to_be_opened(v)];
+
+    mc->open = true;
+    loci_mc_resume(mc->m);
+}
+
+/* ---- the thread ---- */
+
+/* Once a view has ended, who becomes known later is told, too: the first two. */
+#define LAST_RULES 2
+
+const struct loci_view_rule loci_view_rules[] = {
+    { "tell", loci_view_has_untold, loci_view_tell_new },
+    { "stop", must_stop, stop },
+    { "suspect", suspect_holds, suspect },
+    { "fail", fail_holds, fail },
+    { "ready", ready_holds, ready },
+    { "open", open_holds, open },
+    { "wedge", loci_view_wedge_holds, loci_view_wedge },
+    { "count", loci_view_count_holds, loci_view_count },
+    { "cut", loci_view_cut_holds, loci_view_cut },
+    { "install", loci_view_install_holds, loci_view_install },
+    { "propose", loci_view_propose_holds, loci_view_propose },
+    { "echo", loci_view_echo_holds, loci_view_echo },
+};
+const int loci_view_rule_count = (int)(sizeof loci_view_rules / sizeof loci_view_rules[0]);
+
+static int look(void *arg)
+{
+    struct loco_view *v = arg;
+
+    int n = v->ended ? LAST_RULES : loci_view_rule_count;
+
+    for (int i = 0; i < n; i++)
+        if (loci_view_rules[i].holds(v)) {
+            v->rule = &loci_view_rules[i];
+            return 1;
+        }
+    return 0;
+}
+
+/* All who have news for it ring when these are placed. */
+static void announce(void *arg, int change)
+{
+    (void)arg;
+    (void)change;
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static int whoever_dies(void *arg)
+{
+    (void)arg;
+    return LOCO_OK;
+}
+
+void loci_view_run(void *arg)
+{
+    struct loco_view *v = arg;
+    struct loci_reason why = {
+        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .kind = LOCI_WAIT_SYNC,
+        .announce = announce,
+    };
+    int64_t again = AGAIN;
+
+    while (!v->over) {
+        why.timeout_ns = loci_view_is_changing(v) && !v->ended ? again : LOCO_FOREVER;
+        if (loci_wait(v->rt, &why, look, v) == LOCO_OK) {
+            again = AGAIN;
+            v->rule->act(v);
+        } else {
+            again = 2 * again < AGAIN_MOST ? 2 * again : AGAIN_MOST;
+            loci_view_ring(v);
+        }
+    }
+}
+
+/* ---- for tests ---- */
+
+int loci_view_suspect(struct loco_view *v, int rank)
+{
+    if (loci_domain_of(&v->ep->group) == LOCI_DOMAIN_CPU)
+        return LOCO_ERR_STATE;
+    atomic_fetch_or_explicit(&v->hinted, loci_view_bit(rank), memory_order_relaxed);
+    loci_ring_self(v->rt);
+    return LOCO_OK;
+}

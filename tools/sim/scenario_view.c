@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+
+/* Each process sends messages to one or two multicasts of a view, where it is a sender. Some have
+ * handlers, some poll, and one may leave. Meanwhile one or two are killed, at any time, so also in
+ * the midst of a change; and a case may have another stop at any step. Or members are suspected
+ * that live. All who go on are given the same messages in the same order and in the same views,
+ * each once; what is said to be delivered has been given to all of them; at the end they have been
+ * given all that they sent; and nobody waits for ever. */
+
+#include "config.h"
+
+#include "multicast/multicast_parts.h"
+#include "scenario_view.h"
+#include "view/view.h"
+
+#define PATIENCE INT64_C(1000000000000)    /* ns of virtual time: somebody waits for ever */
+#define LONGEST_SLEEP 100000000
+
+struct state {
+    struct sim_state common;
+    bool drawn;
+    int groups, kills, flags;
+    struct vw_views views;
+    struct vw_group group[MC_GROUPS];
+};
+
+struct user;
+
+struct part {
+    struct user *u;
+    struct vw_group *p;
+    loco_multicast_t *m;
+    int sent[MC_THREADS];
+};
+
+struct user {
+    struct sim_run *run;
+    struct state *s;
+    loco_runtime_t *rt;
+    int rank;
+    loco_view_t *view;
+    struct part part[MC_GROUPS];
+    int busy;                   /* threads that send */
+};
+
+/* A status that ends a view is told to all its calls. */
+static int check(struct user *u, int status, const char *call)
+{
+    if (status == LOCO_OK)
+        return SIM_FINE;
+    WANT(status == LOCO_ERR_PARTITIONED
+         || (status == LOCO_ERR_PEER_DEAD && !u->s->views.ready[u->rank]
+             && sim_any_stopped(u->run)),
+         "p%d, %s: %s", u->rank, call, loco_strerror(status));
+    if (!u->s->views.ready[u->rank])
+        u->s->views.ended[u->rank] = true;
+    else if (!u->s->views.ended[u->rank])
+        PASS(vw_end(&u->s->views, u->run, u->rank));
+    return SIM_TOLD;
+}
+
+/* ---- what comes ---- */
+
+static int take(struct part *p, const loco_delivery_t *messages, int n, bool handled)
+{
+    struct user *u = p->u;
+
+    for (int i = 0; i < n; i++)
+        PASS(mc_check(&p->p->g, u->rank, &messages[i]));
+    loci_sim_pause();
+    for (int i = 0; i < n; i++) {
+        PASS(mc_check(&p->p->g, u->rank, &messages[i]));
+        PASS(vw_note(p->p, &u->s->views, u->rank, &messages[i],
+                     loco_view_of(u->view, p->m, messages[i].number), handled));
+    }
+    return SIM_FINE;
+}
+
+static void handle(void *arg, const loco_delivery_t *messages, int n)
+{
+    struct part *p = arg;
+
+    if (n == 0)
+        (void)check(p->u, LOCO_ERR_PARTITIONED, "the handler");
+    (void)take(p, messages, n, true);
+}
+
+static void changed(void *arg, uint64_t number, const int *members, int n)
+{
+    struct user *u = arg;
+
+    if (n == 0)
+        (void)check(u, LOCO_ERR_PARTITIONED, "the change");
+    else
+        (void)vw_install(&u->s->views, u->run, u->rank, number, members, n);
+}
+
+static int poll(struct part *p, bool *some)
+{
+    loco_delivery_t messages[3];
+    int n = 0, max = 1 + (int)loci_sim_draw(3);
+    int status = loci_sim_draw(3) == 0 ? loco_multicast_next(p->m, 2000, messages, max, &n)
+                                       : loco_multicast_poll(p->m, messages, max, &n);
+
+    if (status == LOCO_ERR_AGAIN || status == LOCO_ERR_TIMEOUT)
+        return SIM_FINE;
+    PASS(check(p->u, status, "poll"));
+    *some = true;
+    return take(p, messages, n, false);
+}
+
+static int poll_all(struct user *u, bool *some)
+{
+    for (int i = 0; i < u->s->groups; i++)
+        if (u->part[i].p->g.polled[u->rank])
+            PASS(poll(&u->part[i], some));
+    return SIM_FINE;
+}
+
+/* ---- who sends ---- */
+
+static int give_way(struct user *u, int thread)
+{
+    bool some = false;
+
+    if (thread == 0)
+        PASS(poll_all(u, &some));
+    if (!some)
+        loci_sim_sleep(1000);
+    return SIM_FINE;
+}
+
+/* Who polls must not wait here for what others deliver, who may wait for its polling. */
+static bool may_wait(const struct user *u)
+{
+    for (int i = 0; i < u->s->groups; i++)
+        if (u->part[i].p->g.polled[u->rank])
+            return false;
+    return true;
+}
+
+static size_t make(struct part *p, int thread, void *words)
+{
+    size_t bytes;
+
+    do {
+        bytes = mc_make(&p->p->g, p->u->rank, thread, p->sent[thread], words);
+    } while (bytes == 0);
+    return bytes;
+}
+
+static int reserve(struct part *p, int thread, void **slot)
+{
+    int status;
+
+    while ((status = may_wait(p->u) ? loco_multicast_reserve(p->m, slot)
+                                    : loco_multicast_try_reserve(p->m, slot)) == LOCO_ERR_AGAIN)
+        PASS(give_way(p->u, thread));
+    return check(p->u, status, "reserve");
+}
+
+/* A slot may be reserved in one view and sent in another. */
+static int send_slot(struct part *p, int thread, uint64_t *number)
+{
+    void *slot;
+    size_t bytes;
+
+    PASS(reserve(p, thread, &slot));
+    bytes = make(p, thread, slot);
+    loci_sim_pause();
+    return check(p->u, loco_multicast_send(p->m, slot, bytes, number), "send");
+}
+
+static int send_whole(struct part *p, int thread, uint64_t *number)
+{
+    uint64_t words[MC_WORDS];
+    size_t bytes = make(p, thread, words);
+    int status;
+
+    while ((status = may_wait(p->u) ? loco_multicast_post(p->m, words, bytes, number)
+                                    : loco_multicast_try_post(p->m, words, bytes, number))
+           == LOCO_ERR_AGAIN)
+        PASS(give_way(p->u, thread));
+    return check(p->u, status, "post");
+}
+
+static int see_delivered(struct part *p, uint64_t number, bool wait)
+{
+    int status = wait ? loco_multicast_wait_delivered(p->m, number)
+                      : loco_multicast_is_delivered(p->m, number);
+
+    if (status == LOCO_IN_PROGRESS)
+        return SIM_FINE;
+    PASS(check(p->u, status, "delivered"));
+    return vw_check_delivered(p->p, &p->u->s->views, p->u->run, p->u->rank, number);
+}
+
+static int send(struct user *u, int thread)
+{
+    struct part *p = &u->part[loci_sim_draw((uint32_t)u->s->groups)];
+    uint64_t number = 0;
+
+    if (mc_sender(&p->p->g, u->rank) < 0)
+        return SIM_FINE;
+    PASS(loci_sim_draw(2) == 0 ? send_whole(p, thread, &number)
+                               : send_slot(p, thread, &number));
+    p->sent[thread]++;
+    p->p->sent[u->rank]++;
+    p->p->g.sent++;
+    return loci_sim_draw(2) == 0 ? see_delivered(p, number, may_wait(u)) : SIM_FINE;
+}
+
+/* ---- who dies ---- */
+
+static bool may_be_killed(const struct user *u, int rank)
+{
+    return rank != u->rank && !loci_sim_is_stopped(rank) && !u->s->views.left[rank];
+}
+
+static void harm(struct user *u)
+{
+    int victim = (int)loci_sim_draw((uint32_t)u->run->processes);
+
+    if (!may_be_killed(u, victim) || u->s->kills == 0)
+        return;
+    u->s->kills--;
+    if (u->s->views.guesses && loci_sim_draw(2) == 0)
+        (void)loci_view_suspect(u->view, victim);
+    else
+        loci_sim_kill(victim);
+}
+
+/* After a time of any length, and perhaps soon after that. */
+static int harm_others(struct user *u)
+{
+    for (int i = 0; i < 3; i++) {
+        loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
+        harm(u);
+    }
+    return SIM_FINE;
+}
+
+/* ---- a process ---- */
+
+/* All who go on are given all that they send. */
+static int take_rest(struct user *u)
+{
+    struct state *s = u->s;
+    int64_t end = loci_sim_time() + PATIENCE, ns = 1000;
+
+    for (;;) {
+        bool some = false, all = true;
+
+        PASS(poll_all(u, &some));
+        for (int i = 0; i < s->groups; i++)
+            all = all && vw_all_given(&s->group[i], &s->views, u->run);
+        if (all || s->views.ended[u->rank])
+            return SIM_FINE;
+        if (some)
+            continue;
+        WANT(loci_sim_time() < end, "p%d: not all who go on are given all that was sent", u->rank);
+        loci_sim_sleep(ns);
+        ns = ns < LONGEST_SLEEP ? 2 * ns : ns;
+    }
+}
+
+static int body_of_thread(void *arg, int thread)
+{
+    struct user *u = arg;
+    int result = SIM_FINE;
+    bool some;
+
+    if (thread == u->run->threads)
+        return harm_others(u);
+    for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++) {
+        result = send(u, thread);
+        if (thread == 0 && result == SIM_FINE)
+            result = poll_all(u, &some);
+    }
+    if (--u->busy == 0)
+        u->s->views.over[u->rank] = true;
+    if (thread != 0 || result == SIM_WRONG)
+        return result;
+    /* Somebody may leave as soon as it has sent, whatever becomes of that. */
+    if (loci_sim_draw(8) == 0 && u->busy == 0) {
+        u->s->views.left[u->rank] = true;
+        return SIM_FINE;
+    }
+    return take_rest(u);
+}
+
+static int make_all(struct user *u)
+{
+    static const char *const names[MC_GROUPS] = { "one", "two" };
+    const loco_view_options_t options = { .flags = u->s->flags, .changed = changed, .arg = u,
+                                          .multicasts = 2 };
+
+    if (check(u, loco_view_create(u->rt, NULL, "view", loco_everyone(u->rt), &options, &u->view),
+              "create") != SIM_FINE)
+        return SIM_WRONG;
+    u->s->views.majority = u->view->needs_majority;
+    u->s->views.at[u->rank] = u->view;
+    for (int i = 0; i < u->s->groups; i++) {
+        struct part *p = &u->part[i];
+        struct mc_group *g = &u->s->group[i].g;
+        loco_multicast_options_t o = {
+            .senders = g->senders, .nsenders = g->nsenders, .slots = g->slots,
+            .slot_bytes = g->slot_bytes, .flags = g->flags,
+            .handler = g->polled[u->rank] ? NULL : handle, .arg = p,
+        };
+
+        p->u = u;
+        p->p = &u->s->group[i];
+        PASS(check(u, loco_view_multicast(u->view, names[i], &o, &p->m), "multicast"));
+    }
+    return SIM_FINE;
+}
+
+/* Who is not ready when somebody dies is told so, by the view, too. */
+static int use(struct user *u)
+{
+    int status;
+
+    PASS(make_all(u));
+    status = loco_runtime_wait_ready(u->rt, sim_patience(u->run));
+    if (status != LOCO_OK && (status != LOCO_ERR_PEER_DEAD || !sim_any_stopped(u->run)))
+        return loci_sim_fail("p%d: not ready: %s", u->rank, loco_strerror(status));
+    u->s->views.ready[u->rank] = status == LOCO_OK;
+    u->busy = u->run->threads;
+    return loci_sim_threads(u->rt, u->run->threads + 1, body_of_thread, u);
+}
+
+static void draw(struct state *s, const struct sim_run *run)
+{
+    static const int flags[] = { 0, LOCO_VIEW_MINORITY, LOCO_VIEW_MAJORITY };
+
+    s->drawn = true;
+    s->groups = 1 + (loci_sim_draw(3) == 0);
+    s->kills = (int)loci_sim_draw(3);
+    s->flags = s->views.guesses ? LOCO_VIEW_MAJORITY : flags[loci_sim_draw(3)];
+    for (int i = 0; i < s->groups; i++) {
+        struct mc_group *g = &s->group[i].g;
+
+        mc_draw(g, run);
+        g->flags &= LOCO_MULTICAST_COPY;
+        g->first = 0;
+    }
+}
+
+static int body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct sim_run *run = arg;
+    struct state *s = run->state;
+    struct user u = { .run = run, .s = s, .rt = rt, .rank = rank };
+    struct sim_seat seat = sim_seat(s->common.place, rt, rank);
+    int result;
+
+    if (!s->drawn)
+        draw(s, run);
+    result = use(&u);
+    if (result != SIM_WRONG && s->views.left[rank]) {
+        s->views.at[rank] = NULL;
+        loco_view_destroy(u.view);
+        u.view = NULL;
+    }
+    result = sim_part(&seat, result);
+    s->views.left[rank] = true;
+    s->views.at[rank] = NULL;
+    loco_view_destroy(u.view);
+    return result;
+}
+
+/* ---- the whole ---- */
+
+static int begin(struct sim_run *run)
+{
+    loci_multicast_parts = LOCI_MC_ALL;
+    if (run->processes > MC_PROCESSES || run->threads > MC_HANDLER
+        || run->processes * run->threads * run->rounds > MC_MESSAGES)
+        return -1;
+    return sim_state_begin(run, sizeof(struct state));
+}
+
+static int begin_guesses(struct sim_run *run)
+{
+    if (begin(run) != 0)
+        return -1;
+    ((struct state *)run->state)->views.guesses = true;
+    return 0;
+}
+
+static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
+
+extern const struct sim_scenario sim_scenario_view, sim_scenario_view_guess;
+const struct sim_scenario sim_scenario_view = {
+    .name = "view",
+    .about = "members of a view die, or leave: those who go on are given the same messages in the "
+             "same views, and all of their own",
+    .processes = 4, .threads = 1, .rounds = 3, .processes_min = 1,
+    .settings = settings, .long_runs = true,
+    .begin = begin, .body = body, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_view_guess = {
+    .name = "view_guess",
+    .about = "the same where members are suspected that live: those who go on are a majority",
+    .processes = 5, .threads = 1, .rounds = 2, .processes_min = 1,
+    .settings = settings, .long_runs = true,
+    .begin = begin_guesses, .body = body, .free = sim_state_free,
+};
