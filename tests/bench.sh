@@ -119,6 +119,12 @@ status 0 "the same without its parts" '^4 members: [1-9]' \
     "$builddir/bench/multicast_sim" --members 4 --messages 200 --without send,receive,deliver,nulls,early
 status 0 "the same where members hand on what others send" '^9 members: [1-9]' \
     "$builddir/bench/multicast_sim" --members 9 --senders 3 --messages 300 --direct 1
+status 0 "a simulated topic, all levels" '^2 subscribers: [1-9]' sh -c "for level in unordered atomic kept logged; do
+    '$builddir/bench/topic_sim' --subscribers 2 --samples 400 --level \$level || exit 1; done"
+status 0 "the figure of topics" '^logged, 15 ' \
+    "$srcdir/bench/spindle_figures" --build "$builddir" --figures topics --messages 400 --output "$work/spindle"
+status 0 "topics of processes" '^median  *logged ' \
+    "$builddir/bench/topic_bench" --subscribers 2 --samples 500 --rounds 1 --logs "$work"
 status 2 "no such part of multicasts" "not a value" "$builddir/bench/multicast_sim" --without tail
 status 0 "figures of a multicast's parts" '^all, 2 ' \
     "$srcdir/bench/spindle_figures" --build "$builddir" --figures batching --members 2 --messages 400 \
