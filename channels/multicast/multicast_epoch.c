@@ -30,10 +30,10 @@
  * when it is asked while wedged. On one node it is enough to see that the numbers were given: they
  * are in memory that all read, and all read it again after the last has wedged.
  *
- * Slots. A member that has not delivered all of the last epoch has DELIVERED below the first place
- * of this one; as long as one has, no slot of the last becomes free (free_slots()). Once it has,
- * its DELIVERED is that place. A slot that was taken back is written to while others still deliver
- * the epoch before: they do not look at it, its number is cut.
+ * Slots. The number of senders stays, so a place means the same in all epochs, and a member's
+ * DELIVERED says what it has delivered also if it is an epoch behind. When it has delivered all of
+ * that, it is the first place of the next. A slot that was taken back is written to while others
+ * still deliver the epoch before: they do not look at it, its number is cut.
  *
  * Those who are gone. Their rows are not looked at, as if they had given, received and delivered
  * everything (`seen` is as large as can be); nothing is written to them. Their places remain in the

@@ -114,10 +114,8 @@ static bool free_slots(struct loco_multicast *m)
     uint64_t committed = atomic_load_explicit(&m->committed, memory_order_relaxed);
     uint64_t stable = atomic_load_explicit(&m->stable, memory_order_relaxed), was = stable, free;
     uint64_t end = least(m, LOCI_MC_DELIVERED + (loci_mc_is_ordered(m) ? 0 : m->mine));
-    uint64_t begin = loci_mc_is_ordered(m) ? m->base * (uint64_t)m->nsenders : m->base;
 
-    /* Who has not delivered all of the epoch before is before this one's first place. */
-    while (stable < committed && end >= begin && is_before(m, stable, end))
+    while (stable < committed && is_before(m, stable, end))
         stable++;
     atomic_store_explicit(&m->stable, stable, memory_order_release);
     free = m->in_place || stable < m->done ? stable : m->done;
@@ -290,9 +288,6 @@ static void set_deliverable(struct loco_multicast *m)
     uint64_t end = m->in_place ? loci_mc_seen(m, m->rank, LOCI_MC_RECEIVED)
                                : least(m, LOCI_MC_RECEIVED);
 
-    /* Others may not have begun the epoch, all places before which may be delivered. */
-    if (end < atomic_load_explicit(&m->deliverable, memory_order_relaxed))
-        return;
     /* Release: who delivers sees the messages. */
     atomic_store_explicit(&m->deliverable, end, memory_order_release);
 }

@@ -217,9 +217,20 @@ static bool may_be_killed(const struct user *u, int rank)
     return rank != u->rank && !loci_sim_is_stopped(rank) && !u->s->views.left[rank];
 }
 
+/* Of those who live, the lowest: it leads a change. */
+static int lowest(const struct user *u)
+{
+    int rank = 0;
+
+    while (rank < u->run->processes - 1 && loci_sim_is_stopped(rank))
+        rank++;
+    return rank;
+}
+
 static void harm(struct user *u)
 {
-    int victim = (int)loci_sim_draw((uint32_t)u->run->processes);
+    int victim = loci_sim_draw(2) == 0 ? lowest(u)
+                                       : (int)loci_sim_draw((uint32_t)u->run->processes);
 
     if (!may_be_killed(u, victim) || u->s->kills == 0)
         return;
@@ -230,11 +241,28 @@ static void harm(struct user *u)
         loci_sim_kill(victim);
 }
 
-/* After a time of any length, and perhaps soon after that. */
+/* Until somebody changes views, and has proposed, or echoed; for some steps at most. */
+static void await_change(const struct user *u)
+{
+    int steps = (int)loci_sim_draw(200);
+
+    for (int i = 0; i < steps; i++) {
+        const struct loco_view *v = u->s->views.at[i % u->run->processes];
+
+        if (v != NULL && v->own[LOCI_VIEW_DECIDED] / LOCI_VIEW_MEMBERS == v->view + 1)
+            return;
+        loci_sim_pause();
+    }
+}
+
+/* After a time of any length, and perhaps soon after that, in the midst of what it has led to. */
 static int harm_others(struct user *u)
 {
-    for (int i = 0; i < 3; i++) {
-        loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
+    for (int i = 0; i < 4; i++) {
+        if (loci_sim_draw(2) == 0)
+            loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
+        else
+            await_change(u);
         harm(u);
     }
     return SIM_FINE;
@@ -336,7 +364,7 @@ static void draw(struct state *s, const struct sim_run *run)
 
     s->drawn = true;
     s->groups = 1 + (loci_sim_draw(3) == 0);
-    s->kills = (int)loci_sim_draw(3);
+    s->kills = (int)loci_sim_draw(run->processes > 4 ? 4 : 3);
     s->flags = s->views.guesses ? LOCO_VIEW_MAJORITY : flags[loci_sim_draw(3)];
     for (int i = 0; i < s->groups; i++) {
         struct mc_group *g = &s->group[i].g;
