@@ -51,7 +51,7 @@ tree_place() {
 
 # tree_make SUITE: a minimal one, unless it is there already.
 tree_make() {
-    local log="$tree_root.log"
+    local log="$tree_root.log" file
     if [ ! -e "$tree_root/etc/debian-tree" ]; then
         if [ -d "$tree_root/debootstrap" ]; then        # of one that was not finished
             rm -rf --one-file-system "$tree_root"
@@ -71,7 +71,10 @@ tree_make() {
         || { echo "$tree_root is not a tree of $1; name another folder"; return 1; }
     # How this machine reaches its mirror.
     cp /etc/resolv.conf "$tree_root/etc/resolv.conf" 2>/dev/null || true
-    cp -r /etc/apt/apt.conf.d/. "$tree_root/etc/apt/apt.conf.d/" 2>/dev/null || true
+    for file in /etc/apt/apt.conf.d/*; do
+        # Those of this machine's packages are asked about when the tree gets the same package.
+        dpkg-query -S "$file" >/dev/null 2>&1 || cp "$file" "$tree_root/etc/apt/apt.conf.d/" 2>/dev/null || true
+    done
 }
 
 # tree_alone COMMAND...: with mounts and processes that end with it; a signal to this shell ends it.
