@@ -39,6 +39,9 @@
  * everything (`seen` is as large as can be); nothing is written to them. Their places remain in the
  * order, as nulls: who delivers has an empty ring for them.
  *
+ * Who leaves, or is left out, first stops to deliver: on one node the others write to their slots
+ * again when it is not awaited any more, and it reads them there.
+ *
  * Posts that fail for a member is dead wedge the multicast; the view, which hears of the death,
  * does the rest. */
 
@@ -47,6 +50,7 @@
 #include <stdlib.h>
 
 #include "multicast.h"
+#include "wait.h"
 
 #define EVERYTHING(m) (UINT64_MAX / 4 / (uint64_t)(m)->nsenders)    /* more than any number */
 
@@ -280,7 +284,8 @@ static void take_back(struct loco_multicast *m)
     atomic_store_explicit(&m->committed, committed, memory_order_release);
 }
 
-/* What is known of that member. What it has delivered is what it says. */
+/* What is known of that member. What it has delivered is what it says; of what this one has, a post
+ * that failed for somebody was not told to others, so that is told again. */
 static void see_again(struct loco_multicast *m, int rank)
 {
     bool gone = loci_mc_is_out(m, rank);
@@ -289,10 +294,10 @@ static void see_again(struct loco_multicast *m, int rank)
     loci_mc_see(m, rank, LOCI_MC_COMMITTED, gone ? all : m->base);
     loci_mc_see(m, rank, LOCI_MC_LAST, m->base);
     loci_mc_see(m, rank, LOCI_MC_RECEIVED, loci_mc_place(m, gone ? all : m->base));
-    if (gone) {
-        loci_mc_see(m, rank, LOCI_MC_LAST, m->base);
+    if (gone)
         loci_mc_see(m, rank, LOCI_MC_DELIVERED, loci_mc_place(m, all));
-    }
+    else if (rank == m->rank)
+        loci_mc_see(m, rank, LOCI_MC_DELIVERED, 0);
 }
 
 static void begin(struct loco_multicast *m)
@@ -323,12 +328,26 @@ void loci_mc_resume(struct loco_multicast *m)
 
 void loci_mc_end(struct loco_multicast *m, int status)
 {
+    unsigned rounds = 0;
+
     change_status(m, LOCO_OK, status);
     change_status(m, LOCI_MC_WEDGED, status);
-    /* Who was at it is not any more. */
+    /* Who was at it is not any more; nor is the handler. */
     loci_mc_lock(m);
     loci_mc_unlock(m);
+    if (m->polled != NULL) {
+        while (!loci_polled_claim(m->polled))
+            loci_wait_round(m->rt, &rounds);
+        loci_polled_free(m->polled);
+    }
     wake(m);
+}
+
+void loci_mc_stop(struct loco_multicast *m)
+{
+    loci_mc_wedge(m);
+    loci_poller_remove(m->polled);
+    m->polled = NULL;
 }
 
 int loci_mc_has_failed(const struct loco_multicast *m)

@@ -56,7 +56,8 @@ extern "C" {
  * A member that the others took for dead, and that lives, stops with LOCO_ERR_PARTITIONED as well.
  *
  * Ends. When a view ends for this process, all calls of its multicasts return its status from then
- * on, their handlers are called a last time with n = 0, and so is `changed`.
+ * on, their handlers are called a last time with n = 0, and so is `changed`. What _poll or _next
+ * has handed out before may change then.
  * A death before loco_runtime_wait_ready has returned LOCO_OK makes it return LOCO_ERR_PEER_DEAD,
  * and so do the view's calls; members that are ready go on without this one.
  *
@@ -97,7 +98,8 @@ int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
                      loco_view_t **view);
 
 /** Leave it: the others go on without this process. Its multicasts are destroyed with it; what this
- * process sent and was not delivered yet may be lost (loco_multicast_wait_delivered). Not in a
+ * process sent and was not delivered yet may be lost (loco_multicast_wait_delivered). Who was not
+ * ready when a member died closes its runtime, too: some may not hear of it otherwise. Not in a
  * handler or in `changed`; NULL is allowed. */
 void loco_view_destroy(loco_view_t *view);
 

@@ -310,7 +310,7 @@ static int body_of_thread(void *arg, int thread)
     if (thread != 0 || result == SIM_WRONG)
         return result;
     /* Somebody may leave as soon as it has sent, whatever becomes of that. */
-    if (loci_sim_draw(8) == 0 && u->busy == 0) {
+    if (loci_sim_draw(8) == 0 && u->busy == 0 && u->s->views.ready[u->rank]) {
         u->s->views.left[u->rank] = true;
         return SIM_FINE;
     }
