@@ -37,8 +37,23 @@ static int fill_address(struct loco_runtime *rt, uint64_t identity)
     return status == LOCO_OK ? loci_secret_draw(rt, rt->address.secret) : status;
 }
 
+#ifdef LOCO_SIM         /* there is no such fabric */
+static bool is_to_have_device(const struct loco_runtime *rt, const struct loci_fabric_ops *ops)
+{
+    (void)rt, (void)ops;
+    return false;
+}
+#else
+static bool is_to_have_device(const struct loco_runtime *rt, const struct loci_fabric_ops *ops)
+{
+    return ops == &loci_fabric_near && !rt->tunables.ports;
+}
+#endif
+
 static int choose_fabric(struct loco_runtime *rt, const struct loci_fabric_ops *ops)
 {
+    if (is_to_have_device(rt, ops))
+        ops = NULL;
     rt->ops = ops != NULL ? ops : loci_place_fabric(rt);
     return rt->ops != NULL ? LOCO_OK : LOCO_ERR_UNSUPPORTED;
 }

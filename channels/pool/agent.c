@@ -337,11 +337,15 @@ static void ask_to_stop(struct loco_agent *a)
         a->asked_to_stop(a->stop_ctx);
 }
 
-/* As LOCO_FABRIC has it: the first word of its name. */
-static void tell_fabric(const loco_runtime_t *rt, struct loci_pool_reply *reply)
+/* As LOCO_FABRIC has it: the first word of its name. A device beside shared memory is what auto
+ * chooses for several machines. */
+static void tell_fabric(const struct loco_agent *a, struct loci_pool_reply *reply)
 {
-    const char *name = rt->ops->name;
+    const loco_runtime_t *rt = a->rt;
+    bool device = strcmp(rt->ops->name, loci_fabric_near.name) == 0;
+    const char *name = device ? "auto" : rt->ops->name;
 
+    reply->near = device && a->ports != NULL;
     snprintf(reply->fabric, sizeof reply->fabric, "%.*s", (int)strcspn(name, " "), name);
 }
 
@@ -366,7 +370,7 @@ static void serve(struct loci_agent_client *c, const struct loci_pool_request *r
 
     switch ((enum loci_pool_ask)request->ask) {
     case LOCI_POOL_HELLO:
-        tell_fabric(a->rt, &reply);
+        tell_fabric(a, &reply);
         break;
     case LOCI_POOL_ENTER:
         give_place(c, &request->address, &reply);

@@ -201,6 +201,27 @@ static int refuse(struct loci_pool_reply *reply, int status, const char *text)
     return status;
 }
 
+static int get_goer(struct loco_agent *a, uint64_t client, int place, struct loci_agent_goer **g,
+                    struct loci_pool_reply *reply)
+{
+    int status = *g != NULL ? LOCO_OK : new_goer(a, client, place, g);
+
+    return status != LOCO_ERR_FULL ? status
+           : refuse(reply, LOCO_ERR_UNSUPPORTED, "all ports are taken: the agent's option --ports");
+}
+
+/* It has its place, and reads the directory as it is mapped. */
+static int reach_own(struct loco_agent *a, uint64_t client, int place, struct loci_agent_goer *g,
+                     struct loci_pool_reply *reply)
+{
+    int status = get_goer(a, client, place, &g, reply);
+
+    if (status == LOCO_OK)
+        reply->ports = g->welcome;
+    return status == LOCO_OK || status == LOCO_ERR_UNSUPPORTED ? status
+           : refuse(reply, status, loco_strerror(status));
+}
+
 int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t host,
                      struct loci_pool_reply *reply)
 {
@@ -210,6 +231,8 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t 
 
     if (a->ports == NULL || place < 0)
         return refuse(reply, LOCO_ERR_UNSUPPORTED, "there are no ports here");
+    if (host == a->directory.agent[0].identity)
+        return reach_own(a, client, place, g, reply);
     if (agent < 0 || (s != NULL && s->state == SEAT_LOST))
         return refuse(reply, LOCO_ERR_PEER_DEAD, "that agent is out of reach");
     if (s != NULL) {
@@ -218,10 +241,9 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t 
     }
     if (a->way[agent].peer < 0)
         return refuse(reply, LOCO_ERR_AGAIN, "that agent is not yet connected");
-    status = g != NULL ? LOCO_OK : new_goer(a, client, place, &g);
-    if (status == LOCO_ERR_FULL)
-        return refuse(reply, LOCO_ERR_UNSUPPORTED, "all ports are taken: the agent's option "
-                      "--ports");
+    status = get_goer(a, client, place, &g, reply);
+    if (status == LOCO_ERR_UNSUPPORTED)
+        return status;
     if (status == LOCO_OK)
         status = ask_for_seat(a, g, place, agent);
     return status == LOCO_IN_PROGRESS ? status : refuse(reply, status, loco_strerror(status));
@@ -280,15 +302,25 @@ static const struct loci_record *record_of(const struct loco_agent *a,
     return NULL;
 }
 
+/* Whose memory it may be granted; -1. */
+static int peer_granted(const struct loco_agent *a, struct loci_agent_goer *g, uint64_t host)
+{
+    const struct seat *s = seat_at(g, host);
+    int agent = agent_of(a, host);
+
+    if (host == a->directory.agent[0].identity)
+        return LOCI_SELF;
+    return s != NULL && s->state == SEAT_HERE && agent >= 0 ? a->way[agent].peer : -1;
+}
+
 int loci_agent_grant(struct loco_agent *a, uint64_t client,
                      const struct loci_pool_request *request, struct loci_pool_reply *reply)
 {
     const struct loci_record *record = record_of(a, request);
     struct loci_agent_goer *g = goer_of(a, client);
-    struct seat *s = g != NULL ? seat_at(g, request->bytes) : NULL;
-    int agent = agent_of(a, request->bytes), status = LOCO_OK, i;
+    int peer = g != NULL ? peer_granted(a, g, request->bytes) : -1, status = LOCO_OK, i;
 
-    if (s == NULL || s->state != SEAT_HERE || agent < 0 || a->way[agent].peer < 0)
+    if (peer < 0)
         return refuse(reply, LOCO_ERR_PEER_DEAD, "that agent is out of reach");
     for (i = 0; i < LOCI_REGIONS_MAX; i++)
         if (request->give[i] != 0)
@@ -297,7 +329,7 @@ int loci_agent_grant(struct loco_agent *a, uint64_t client,
         return refuse(reply, LOCO_ERR_AGAIN, "that is not known here yet");
     for (i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++)
         if (record->key[i].kind != LOCI_MEM_NONE)
-            status = loci_ports_grant(a->ports, g->slab, a->way[agent].peer, &record->key[i], 0,
+            status = loci_ports_grant(a->ports, g->slab, peer, &record->key[i], 0,
                                       record->key[i].len, ALL, &reply->grant[i]);
     if (status == LOCO_OK)
         return LOCO_OK;

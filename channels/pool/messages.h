@@ -60,7 +60,8 @@ struct loci_pool_reply {
     struct loci_memkey directory;
     uint64_t identity;          /* the agent's */
     uint64_t secret[2];         /* the pool's, of several machines; for local clients alone */
-    int32_t several, unused;
+    int32_t several;            /* machines */
+    int32_t near;               /* clients need no device: they go by ports */
     loco_agent_stats_t stats;
     struct loci_agent_record agent;
     uint64_t agent_stores;

@@ -43,7 +43,7 @@ static int alone(void *ctx, const void *mine, size_t len, void *all)
     return LOCO_OK;
 }
 
-static int ask_agent(const char *pool, char *setting, size_t len, bool *several)
+static int ask_agent(const char *pool, char *setting, size_t len, bool *several, bool *near)
 {
     struct loci_pool_request hello = { .ask = LOCI_POOL_HELLO };
     struct loci_pool_reply reply;
@@ -57,6 +57,7 @@ static int ask_agent(const char *pool, char *setting, size_t len, bool *several)
         return status;
     snprintf(setting, len, "LOCO_FABRIC=%s", reply.fabric);
     *several = reply.several != 0;
+    *near = reply.near != 0;
     return reply.status;
 }
 
@@ -68,12 +69,13 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     size_t n = 0;
     const char **settings;
     struct loco_bootstrap boot = { .exchange = { .size = 1, .allgather = alone } };
+    bool near;
     int status;
 
     options = options == NULL ? &none : options;
     while (options->settings != NULL && options->settings[n] != NULL)
         n++;
-    status = ask_agent(pool, fabric, sizeof fabric, &boot.other_machines);
+    status = ask_agent(pool, fabric, sizeof fabric, &boot.other_machines, &near);
     if (status != LOCO_OK)
         return status;
     settings = calloc(n + 2, sizeof *settings);
@@ -86,7 +88,7 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     boot.log = options->log;
     boot.log_ctx = options->log_ctx;
     boot.identity = loci_pool_identity();
-    status = loco_runtime_open(&boot, rt);
+    status = loci_runtime_open(&boot, NULL, near ? &loci_fabric_near : NULL, rt);
     free(settings);
     return status;
 }
@@ -139,6 +141,7 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
     pool->own.peer = -1;
     snprintf(pool->name, sizeof pool->name, "%s", name);
     pthread_mutex_init(&pool->asking, NULL);
+    pthread_cond_init(&pool->ends, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     status = enter(pool);
     if (status != LOCO_OK) {
@@ -156,6 +159,7 @@ void loco_pool_close(loco_pool_t *pool)
 
     if (pool == NULL)
         return;
+    loci_pool_stop_mover(pool);
     if (pool->opened != NULL)
         LOCI_LOG(pool->rt, LOCO_LOG_WARN, "pool %s is closed with %s %s open, which is valid no "
                  "more", pool->name, pool->opened->store != NULL ? "store" : "mailbox",
@@ -175,6 +179,7 @@ void loco_pool_close(loco_pool_t *pool)
         loci_port_detach(pool->rt);
     loci_pool_leave_host(pool, &pool->own);
     pthread_mutex_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->ends);
     pthread_mutex_destroy(&pool->asking);
     free(pool);
 }

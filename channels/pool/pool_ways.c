@@ -13,6 +13,7 @@
 #include "observe/mistake.h"
 #include "pool_ways.h"
 #include "runtime.h"
+#include "threads/worker.h"
 #include "wait.h"
 
 #define LEAVING_LOOK 5000000            /* ns */
@@ -20,6 +21,7 @@
 #define LEAVING_PATIENCE INT64_C(10000000000)
 #define CONNECTING INT64_C(2000000000)  /* that agents may take to connect to each other */
 #define PAUSE 1000000
+#define LOOK_NS 100000000               /* between two looks of who moves over */
 #define GRANTS_KEPT 16                  /* stores at an agent that are closed, and can be opened
                                          * again without a question */
 
@@ -202,6 +204,13 @@ static int use_ports(loco_pool_t *pool, struct loci_pool_host *h,
                                reply->grant[0]);
 }
 
+/* Without a device there is no other way. */
+static int has_no_ports(loco_pool_t *pool, const struct loci_pool_reply *reply)
+{
+    return loci_mistake(pool->rt, LOCO_ERR_FULL, "loco_store_open", NULL, "%s. LOCO_PORTS=no: this "
+                        "process goes by a device of its own", reply->text);
+}
+
 /* LOCO_ERR_UNSUPPORTED: it has to go there by itself. */
 static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
 {
@@ -220,6 +229,8 @@ static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
                                    || comes_soon(pool, &reply, begun)));
     if (status != LOCO_OK)
         return status;
+    if (pool->rt->ops == &loci_fabric_near && reply.status == LOCO_ERR_UNSUPPORTED)
+        return has_no_ports(pool, &reply);
     if (reply.status == LOCO_ERR_UNSUPPORTED || reply.status == LOCO_ERR_AGAIN) {
         LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: this process connects to the agent of %.64s by "
                  "itself: %s", pool->name, h->agent.machine, reply.text);
@@ -235,8 +246,11 @@ static int enter(loco_pool_t *pool, struct loci_pool_host *h)
 {
     int status = enter_by_port(pool, h);
 
-    return status == LOCO_ERR_UNSUPPORTED && !h->by_port ? enter_straight(pool, h) : status;
+    return status == LOCO_ERR_UNSUPPORTED && !h->by_port && pool->rt->ops != &loci_fabric_near
+           ? enter_straight(pool, h) : status;
 }
+
+static void start_mover(loco_pool_t *pool);
 
 /* One that has died is another agent when it is back. */
 int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
@@ -265,6 +279,8 @@ int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
         }
         h->next = pool->far;
         pool->far = h;
+        if (h->by_port)
+            start_mover(pool);
     }
     *out = h;
     return loci_peer_alive(pool->rt, h->peer) ? LOCO_OK : LOCO_ERR_PEER_DEAD;
@@ -362,6 +378,27 @@ static int new_grant(loco_pool_t *pool, struct loci_pool_host *h,
     return LOCO_OK;
 }
 
+/* Memory of this machine, too, where a device changes its words, and this process has none. */
+static bool needs_grant(const loco_pool_t *pool, const struct loci_pool_host *h,
+                        const struct loci_record *record)
+{
+    return h->by_port || (h == &pool->own && pool->rt->ops == &loci_fabric_near
+                          && record->domain != LOCI_DOMAIN_CPU);
+}
+
+static int reach_own(loco_pool_t *pool)
+{
+    struct loci_pool_request request = { .ask = LOCI_POOL_REACH, .bytes = pool->own.identity };
+    struct loci_pool_reply reply;
+    int status = pool->ports ? LOCO_OK
+                 : loci_pool_ask(pool->rt, pool->own.fd, &request, &reply);
+
+    if (pool->ports || status != LOCO_OK)
+        return status;
+    return reply.status != LOCO_OK ? has_no_ports(pool, &reply)
+           : take_ports(pool, &reply.ports);
+}
+
 int loci_pool_grant(loco_pool_t *pool, struct loci_pool_host *h, const struct loci_record *record,
                     struct loci_pool_grant **grant)
 {
@@ -369,13 +406,15 @@ int loci_pool_grant(loco_pool_t *pool, struct loci_pool_host *h, const struct lo
     int status = LOCO_OK;
 
     *grant = NULL;
-    if (!h->by_port)
+    if (!needs_grant(pool, h, record))
         return LOCO_OK;
     pthread_mutex_lock(&pool->asking);
+    if (h == &pool->own)
+        status = reach_own(pool);
     g = h->grants;
     while (g != NULL && g->number != record->number)
         g = g->next;
-    if (g == NULL)
+    if (g == NULL && status == LOCO_OK)
         status = new_grant(pool, h, record, &g);
     if (status == LOCO_OK) {
         g->users++;
@@ -412,15 +451,98 @@ static int be_met(loco_pool_t *pool, struct loci_pool_host *h)
     return status;
 }
 
+/* Under `asking`. */
+static int go_straight(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    int status = LOCO_OK, moved;
+
+    if (!h->by_port)
+        return LOCO_OK;
+    if (loci_peer_is_noted(pool->rt, h->peer))
+        status = be_met(pool, h);
+    if (status != LOCO_OK)
+        return status;
+    moved = loci_port_leave_peer(pool->rt, h->peer);
+    LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: this process goes to the agent of %.64s by "
+             "connections of its own now, and no more by ports (%d threads)", pool->name,
+             h->agent.machine, moved);
+    return LOCO_OK;
+}
+
 int loci_pool_go_straight(loco_pool_t *pool, struct loci_pool_host *h)
 {
-    int status = LOCO_OK;
+    int status;
+
+    if (h->by_port && pool->rt->ops == &loci_fabric_near)
+        return loci_mistake(pool->rt, LOCO_ERR_UNSUPPORTED, "loco_mailbox_open", NULL,
+                            "a mailbox of another machine is reached by a device of the process's "
+                            "own: LOCO_PORTS=no");
+    pthread_mutex_lock(&pool->asking);
+    status = go_straight(pool, h);
+    h->stays = true;
+    pthread_mutex_unlock(&pool->asking);
+    return status;
+}
+
+/* ---- moving over ----
+ *
+ * A thread looks now and then at what has gone by ports, and moves over to those who are asked
+ * much. It does so under `asking`, so nobody opens anything meanwhile, and the pool is not closed
+ * before it has ended. It is tried once for each. */
+
+/* Under the lock, which is given up; false: the pool is closed. */
+static bool rest(loco_pool_t *pool)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (!pool->closes)
+        (void)pthread_cond_timedwait(&pool->ends, &pool->asking, &until);
+    return !pool->closes;
+}
+
+static void look_at(loco_pool_t *pool, struct loci_pool_host *h)
+{
+    if (!h->by_port || h->stays)
+        return;
+    h->posted += loci_port_posted(pool->rt, h->peer);
+    if (h->posted < (uint64_t)pool->rt->tunables.ports_leave)
+        return;
+    h->stays = true;
+    (void)go_straight(pool, h);         /* the log says why not */
+}
+
+static void move_over(void *arg)
+{
+    loco_pool_t *pool = arg;
 
     pthread_mutex_lock(&pool->asking);
-    if (h->by_port && loci_peer_is_noted(pool->rt, h->peer))
-        status = be_met(pool, h);
+    while (rest(pool))
+        for (struct loci_pool_host *h = pool->far; h != NULL; h = h->next)
+            look_at(pool, h);
     pthread_mutex_unlock(&pool->asking);
-    if (status == LOCO_OK && h->by_port)
-        loci_port_leave_peer(pool->rt, h->peer);
-    return status;
+}
+
+/* Without one nobody moves over. */
+static void start_mover(loco_pool_t *pool)
+{
+    if (pool->mover != NULL || pool->rt->ops == &loci_fabric_near
+        || pool->rt->tunables.ports_leave == LOCI_INFINITE)
+        return;
+    if (loci_worker_start(pool->rt, "loco-pool-move", move_over, pool, &pool->mover) != LOCO_OK)
+        pool->mover = NULL;
+}
+
+void loci_pool_stop_mover(loco_pool_t *pool)
+{
+    if (pool->mover == NULL)
+        return;
+    pthread_mutex_lock(&pool->asking);
+    pool->closes = true;
+    pthread_cond_signal(&pool->ends);
+    pthread_mutex_unlock(&pool->asking);
+    loci_worker_join(pool->mover);
 }

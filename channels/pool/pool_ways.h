@@ -38,6 +38,8 @@ struct loci_pool_host {
     int peer;                   /* of which this is a holder and a user; -1: not met yet */
     int place, places;
     struct loci_mem table;      /* its directory */
+    uint64_t posted;            /* by port, so far */
+    bool stays;                 /* it does not move over */
     struct loci_pool_session session;   /* of another machine */
 };
 
@@ -52,6 +54,9 @@ struct loco_pool {
     pthread_mutex_t asking;     /* one question at a time; and the list of hosts: */
     struct loci_pool_host *far;
     bool ports;                 /* the runtime's are this pool's */
+    struct loci_worker *mover;  /* NULL: nobody goes by them */
+    pthread_cond_t ends;        /* with `asking`: the mover is to end, */
+    bool closes;                /* for the pool is closed */
     pthread_mutex_t lock;       /* of the list */
     struct loci_pool_opened *opened;
 };
@@ -81,5 +86,7 @@ int loci_pool_grant(loco_pool_t *pool, struct loci_pool_host *h, const struct lo
 void loci_pool_ungrant(loco_pool_t *pool, struct loci_pool_grant *grant);
 /* The process has connections of its own to it from now on. */
 int loci_pool_go_straight(loco_pool_t *pool, struct loci_pool_host *h);
+/* The pool is closed: nobody moves over any more. */
+void loci_pool_stop_mover(loco_pool_t *pool);
 
 #endif

@@ -351,6 +351,10 @@ struct loci_detour {
 };
 
 extern const struct loci_fabric_ops loci_fabric_shm, loci_fabric_tcp;
+/* For a process that reaches by a detour alone what the device of its peers would reach: it has
+ * their carrier (loci_fabric_verbs_and_shm) and opens no device. Atomics of the nic domain on
+ * memory of its own node go by a detour, too, or are refused. */
+extern const struct loci_fabric_ops loci_fabric_near;
 #ifdef LOCO_HAVE_VERBS
 /* Everything through the device; and the same beside shm, which has what is of one node. */
 extern const struct loci_fabric_ops loci_fabric_verbs, loci_fabric_verbs_and_shm;

@@ -99,6 +99,9 @@ static const struct loci_tunable_row rows[] = {
       "they hold" },
     { "LOCO_PORTS", "yes", LOCI_TUNABLE_BOOL, 0, 0, NULL, FIELD(ports),
       "reach stores of other machines by way of the agent of this one, if it has ports" },
+    { "LOCO_PORTS_LEAVE", "100000", LOCI_TUNABLE_INT, 1, LOCI_INFINITE, NULL, FIELD(ports_leave),
+      "requests to a machine by way of the agent after which a process connects there by itself; "
+      "inf: never" },
     { "LOCO_LOCK_HANDOVERS", "64", LOCI_TUNABLE_INT, 0, 1000000000, NULL, FIELD(lock_handovers),
       "times in a row that a ticket lock may pass between threads of one process while other "
       "processes wait" },

@@ -57,6 +57,7 @@ struct loci_tunables {
     int64_t rdma_service_level;
     int64_t key_lease;                  /* ns */
     bool ports;
+    int64_t ports_leave;                /* requests; or LOCI_INFINITE */
     int64_t rdma_timeout;               /* ns */
     int64_t rdma_traffic_class;
     int64_t rdma_write_piece;           /* bytes */

@@ -4,7 +4,7 @@
  *
  *     pools put POOL STORE HOST KEYS     puts so many keys into the store's tree and hash, and adds
  *                                        as much to a counter; the store is made at HOST if it is
- *                                        not there
+ *                                        not there, - being this machine
  *     pools check POOL STORE KEYS        they are there, and the next one is not
  *     pools visit POOL STORE KEY         puts a key, gets it and deletes it
  *     pools hold POOL STORE SECONDS      puts one key again and again, says "in" once it has, and
@@ -13,6 +13,8 @@
  *                                        once it has one, and how many it could
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
+ *     pools find POOL STORE N            the same so often, once it has said "in" and hears of it
+ *     pools first POOL STORE KEY         gets a key, and says how long that took from main() on
  *     pools mail POOL BOX N              sends N messages of mixed lengths to the mailbox
  *     pools letters POOL BOX SENDERS N   receives the messages of so many senders, N each, which
  *                                        are whole and in order; says "in" once it may
@@ -59,7 +61,8 @@ static int come(const char *pool, struct client *c)
 static int use(const char *store, const char *host, struct client *c)
 {
     const loco_store_options_t how = { .bytes = BYTES, .objects = BYTES / 128, .threads = 1,
-                                       .host = host };
+                                       .host = host == NULL || strcmp(host, "-") != 0 ? host
+                                               : NULL };
     int status = loco_store_open(c->pool, store, host != NULL ? &how : NULL, &c->store);
 
     if (status == LOCO_OK)
@@ -219,6 +222,42 @@ static int look(struct client *c, const char *store, uint64_t seconds)
     return status != LOCO_OK;
 }
 
+static int find(struct client *c, const char *store, uint64_t times)
+{
+    int64_t begun = 0;
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; i < times + 1 && status == LOCO_OK; i++) {
+        status = loco_store_open(c->pool, store, NULL, &c->store);
+        loco_store_destroy(c->store);
+        c->store = NULL;
+        if (i > 0)
+            continue;
+        printf("in %d\n", (int)getpid());
+        fflush(stdout);
+        (void)getchar();
+        begun = run_now();
+    }
+    if (status != LOCO_OK)
+        return failed("find", status);
+    printf("found %llu times, %.0f us each\n", (unsigned long long)times,
+           (double)(run_now() - begun) / 1e3 / (double)times);
+    return 0;
+}
+
+static int first(struct client *c, uint64_t i, int64_t begun)
+{
+    unsigned char room[8];
+    uint64_t value;
+    size_t len;
+    int status = loco_hash_get(c->hash, loco_key64(i, room), &value, sizeof value, &len);
+
+    if (status != LOCO_OK)
+        return failed("first", status);
+    printf("first %lld us\n", (long long)(run_now() - begun) / 1000);
+    return value != i;
+}
+
 /* ---- mailboxes ---- */
 
 #define LETTER ((size_t)100 << 10)
@@ -292,6 +331,7 @@ int main(int argc, char **argv)
     const char *what = argc > 3 ? argv[1] : "";
     uint64_t n = argc > 4 ? strtoull(argv[argc - 1], NULL, 10) : 0;
     struct client c = { 0 };
+    int64_t begun = run_now();
     int status, result;
 
     if (argc < 4)
@@ -313,8 +353,8 @@ int main(int argc, char **argv)
         leave(&c);
         return result;
     }
-    if (strcmp(what, "look") == 0) {
-        result = look(&c, argv[3], n);
+    if (strcmp(what, "look") == 0 || strcmp(what, "find") == 0) {
+        result = strcmp(what, "look") == 0 ? look(&c, argv[3], n) : find(&c, argv[3], n);
         leave(&c);
         return result;
     }
@@ -328,6 +368,7 @@ int main(int argc, char **argv)
              : strcmp(what, "check") == 0 ? check(&c, n)
              : strcmp(what, "visit") == 0 ? visit(&c, n)
              : strcmp(what, "stay") == 0 ? stay(&c, n)
+             : strcmp(what, "first") == 0 ? first(&c, n, begun)
              : strcmp(what, "hold") == 0 ? hold(&c, n) : 2;
     leave(&c);
     return result;

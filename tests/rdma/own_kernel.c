@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
 /* To be preloaded: each process is told that it runs on a machine of its own, so that the processes
- * of one machine speak over links between machines. */
+ * of one machine speak over links between machines. With OWN_KERNEL they run on the one of that
+ * name. */
 
 #include "config.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +21,10 @@ FILE *fopen(const char *path, const char *mode)
         return real(path, mode);
     own = tmpfile();
     if (own != NULL) {
-        fprintf(own, "machine of process %d\n", (int)getpid());
+        if (getenv("OWN_KERNEL") != NULL)
+            fprintf(own, "machine %s\n", getenv("OWN_KERNEL"));
+        else
+            fprintf(own, "machine of process %d\n", (int)getpid());
         rewind(own);
     }
     return own;

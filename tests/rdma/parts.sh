@@ -841,6 +841,119 @@ part_cases() {
          grep -q 'rxe0:1 outstanding  *at most 700 requests, at most 1048576 bytes' /tmp/info"
 }
 
+# ---- pools ----
+
+# at MACHINE COMMAND...: there, which is a device and a name of its own; the processes of one machine are of one kernel.
+at() {
+    local machine=$1
+    shift
+    mkdir -p -m 700 "/tmp/m$machine"
+    env OWN_KERNEL="m$machine" LD_PRELOAD="$builddir/tests/rdma/.libs/own_kernel.so" LOCO_DEVICE="rxe$((machine - 1))" \
+        XDG_RUNTIME_DIR="/tmp/m$machine" "$@"
+}
+note() { echo "# $*" >>/tmp/figures; }
+pools() { local machine=$1; shift; at "$machine" "$builddir/tests/machines/pools" "$@"; }
+agent() { local machine=$1 what=$2; shift 2; at "$machine" "$builddir/tools/loco-agent" "$what" --pool p "$@"; }
+agents_meet() {
+    local i
+    for i in 1 2; do
+        agent $i start --memory 64M --places 8 --join 10.77.0.1:4001 --port 400$i --secret /tmp/secret --log /tmp/log.$i \
+            || { cat /tmp/log.$i; return 1; }
+    done
+    for i in $(seq 300); do
+        agent 1 status --json | grep -q '"reached": true.*"reached": true' && return
+        sleep 0.2
+    done
+    cat /tmp/log.*
+    return 1
+}
+# resources KIND: how many the kernel counts on both devices; of PID: those of that process.
+resources() { rdma resource show "$1" | wc -l; }
+resources_of() { rdma -d resource show "$1" | grep -c "pid $2 "; }
+# What a worker of the second machine puts is there on the first, and it has no device.
+put_without_a_device() {
+    local pid worker qps mrs result=0
+    pools 1 put p s - 20 && pools 2 check p s 20 || { cat /tmp/log.*; return 1; }
+    qps=$(resources qp) mrs=$(resources mr)
+    pools 2 stay p s 5 >/tmp/stays &
+    worker=$!
+    until grep -q in /tmp/stays; do sleep 0.1; kill -0 $worker || return; done
+    pid=$(sed -n 's/^in //p' /tmp/stays)
+    note "queue pairs $qps, then $(resources qp); registrations $mrs, then $(resources mr)"
+    [ "$(resources qp)" -eq "$qps" ] && [ "$(resources mr)" -eq "$mrs" ] || result=1
+    ! ls -l "/proc/$pid/fd" | grep -q infiniband || result=1
+    wait $worker || result=1
+    note "$(grep calls /tmp/stays)"
+    return $result
+}
+# The way to compare with: the worker opens the device and connects.
+put_with_a_device() {
+    local pid worker
+    LOCO_PORTS=no pools 2 stay p s 5 >/tmp/stays &
+    worker=$!
+    until grep -q in /tmp/stays; do sleep 0.1; kill -0 $worker || return; done
+    pid=$(sed -n 's/^in //p' /tmp/stays)
+    ls -l "/proc/$pid/fd" | grep -q infiniband || return
+    wait $worker
+    note "$(grep calls /tmp/stays)"
+}
+# While the other agent is stopped, what it keeps is found and opened.
+found_while_stopped() {
+    local worker pid before after
+    mkfifo /tmp/go
+    pools 2 find p s 1000 </tmp/go >/tmp/finds &
+    worker=$!
+    exec 5>/tmp/go
+    until grep -q in /tmp/finds; do sleep 0.1; kill -0 $worker || return; done
+    before=$(agent 2 status --json | sed 's/.*"port_requests": \([0-9]*\).*/\1/')
+    pid=$(agent 1 status | sed -n 's/.*pid //p' | head -n 1)
+    kill -STOP "$pid"
+    echo >&5
+    wait $worker
+    status=$?
+    kill -CONT "$pid"
+    exec 5>&-
+    after=$(agent 2 status --json | sed 's/.*"port_requests": \([0-9]*\).*/\1/')
+    note "$(tail -n 1 /tmp/finds), $((after - before)) requests"
+    [ $status -eq 0 ] && [ $((after - before)) -le 2010 ]
+}
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+first_get() {
+    local i way
+    for i in $(seq 9); do
+        for way in yes no; do
+            LOCO_PORTS=$way pools 2 first p s 7 >/tmp/first || { cat /tmp/first; return 1; }
+            sed -n 's/^first \([0-9]*\) us/\1/p' /tmp/first >>/tmp/first.$way
+        done
+    done
+    note "from main to the first get, median of 9: by ports $(median </tmp/first.yes) us, by a device of its own $(median </tmp/first.no) us"
+    [ "$(median </tmp/first.yes)" -lt "$(median </tmp/first.no)" ]
+}
+leaves_nothing() {
+    local i qps mrs
+    qps=$(resources qp) mrs=$(resources mr)
+    for i in $(seq 30); do pools 2 visit p s "$i" || return; done
+    note "queue pairs $qps, then $(resources qp); registrations $mrs, then $(resources mr)"
+    for i in $(seq 50); do agent 2 status --json | grep -q '"clients": 0,.*"leaving": 0,.*"ports": 0,' && break; sleep 0.2; done
+    agent 2 status --json | grep -q '"clients": 0,.*"leaving": 0,.*"ports": 0,' && [ "$(resources qp)" -eq "$qps" ] \
+        && [ "$(resources mr)" -eq "$mrs" ]
+}
+# A pool over two machines, whose workers have no device: they go by their agents' queue pairs.
+part_ports() {
+    export LOCO_PEER_TIMEOUT=60s
+    export -f at note pools agent agents_meet resources resources_of put_without_a_device put_with_a_device found_while_stopped \
+        median first_get leaves_nothing
+    check_function 'agents of two machines meet over their devices' 120 agents_meet
+    check_function 'a worker reaches the other machine without a device' 180 put_without_a_device
+    check_function 'a worker may have a device of its own' 180 put_with_a_device
+    check_function 'what the other machine keeps is found a thousand times while its agent is stopped' 240 found_while_stopped
+    check_function 'from main to the first get it takes less than with a device' 300 first_get
+    check_function 'workers come and go, and leave nothing behind' 240 leaves_nothing
+    cat /tmp/figures
+    for i in 1 2; do agent $i stop >/dev/null; done
+    sed 's/^/# /' /tmp/log.* | cut -c -200 | tail -n 20
+}
+
 part_smoke() {
     check_function 'both devices are up' 20 both_up
     check_function 'rping from one device to the other' 60 pings

@@ -222,16 +222,22 @@ struct client {
     loco_pool_t *pool;
 };
 
-static void come(struct client *c, const char *machine)
+/* `more`: a setting, or NULL. */
+static void come_with(struct client *c, const char *machine, const char *more)
 {
     char node[32];
-    const char *const settings[] = { "LOCO_TCP_IF=lo", "LOCO_PEER_TIMEOUT=5s", node, NULL };
+    const char *const settings[] = { "LOCO_TCP_IF=lo", "LOCO_PEER_TIMEOUT=5s", node, more, NULL };
     const loco_attach_options_t options = { .log = run_log, .settings = settings };
 
     snprintf(node, sizeof node, "LOCO_NODE=%s", machine);
     be_on(machine);
     cr_assert_eq(loco_runtime_attach("net", &options, &c->rt), LOCO_OK);
     cr_assert_eq(loco_pool_open(c->rt, "net", &c->pool), LOCO_OK);
+}
+
+static void come(struct client *c, const char *machine)
+{
+    come_with(c, machine, NULL);
 }
 
 static void leave(struct client *c)
@@ -406,6 +412,47 @@ Test(pool_net, who_has_no_ports_connects_and_who_opens_a_mailbox_does)
     loco_store_destroy(there);
     loco_store_destroy(too);
     leave(&other);
+    leave(&far);
+    leave(&near);
+    cr_assert(becomes_empty(&a));
+    cr_assert(becomes_empty(&b));
+    stop(&b);
+    stop(&a);
+}
+
+/* Nothing is lost meanwhile: the sum says so. */
+Test(pool_net, who_goes_on_moves_over)
+{
+    struct machine a, b;
+    struct client near, far, no;
+    loco_store_t *store, *there, *too;
+    int64_t begun = run_now();
+    uint64_t sum = 0, posted;
+
+    start_two(&a, &b);
+    come(&near, "a");
+    cr_assert_eq(loco_store_open(near.pool, "s", &small, &store), LOCO_OK);
+    come_with(&far, "b", "LOCO_PORTS_LEAVE=100");
+    come_with(&no, "b", "LOCO_PORTS=no");
+    cr_assert_eq(open_in_time(&far, "s", &there), LOCO_OK);
+    cr_assert_eq(open_in_time(&no, "s", &too), LOCO_OK);
+    cr_assert_eq(stats_of(&b).ports, 1);
+    while (loci_peer_is_noted(far.rt, peer_of(&far, &a)) && run_now() - begun < RUN_PATIENCE)
+        cr_assert_eq(add_to_root(there, 1), ++sum);
+    cr_assert(!loci_peer_is_noted(far.rt, peer_of(&far, &a)));
+    for (int i = 0; i < 100; i++) {
+        cr_assert_eq(add_to_root(there, 1), ++sum);
+        cr_assert_eq(add_to_root(too, 1), ++sum);
+    }
+    posted = stats_of(&b).port_requests;
+    cr_assert_geq(posted, 100);
+    for (int i = 0; i < 10; i++)
+        cr_assert_eq(add_to_root(there, 1), ++sum);
+    cr_assert_eq(stats_of(&b).port_requests, posted);
+    loco_store_destroy(store);
+    loco_store_destroy(there);
+    loco_store_destroy(too);
+    leave(&no);
     leave(&far);
     leave(&near);
     cr_assert(becomes_empty(&a));

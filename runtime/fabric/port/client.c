@@ -242,22 +242,58 @@ static void set_straight(struct port_client *c, int peer)
     pthread_mutex_unlock(&c->lock);
 }
 
-void loci_port_leave_peer(struct loco_runtime *rt, int peer)
+static struct loci_lane *lane_to(struct loci_thread *t, int peer)
+{
+    return peer < atomic_load_explicit(&t->lane_peers, memory_order_acquire)
+           ? atomic_load_explicit(&t->lanes[peer], memory_order_acquire) : NULL;
+}
+
+int loci_port_leave_peer(struct loco_runtime *rt, int peer)
 {
     const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
     struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    int moved = 0;
 
     if (detour == NULL)
-        return;
+        return 0;
     set_straight(client_of(detour->way.fabric), peer);
     for (; t != NULL; t = t->next) {
-        struct loci_lane *lane = NULL;
+        struct loci_lane *lane = lane_to(t, peer);
 
-        if (peer < atomic_load_explicit(&t->lane_peers, memory_order_acquire))
-            lane = atomic_load_explicit(&t->lanes[peer], memory_order_acquire);
         if (lane != NULL && loci_lane_way(lane) == &detour->way)
-            (void)loci_lane_move(lane, &rt->way);
+            moved += loci_lane_move(lane, &rt->way) == LOCO_OK;
     }
+    return moved;
+}
+
+/* What it has posted since it was asked last. */
+static uint64_t posted_on(struct loci_lane *lane, const struct loci_way *way)
+{
+    uint64_t n = 0;
+
+    loci_lock_take(&lane->thread->lock);
+    if (loci_lane_way(lane) == way && lane->fabric_data != NULL) {
+        struct port_lane *l = lane->fabric_data;
+
+        n = l->posted - l->looked;
+        l->looked = l->posted;
+    }
+    loci_lock_give(&lane->thread->lock);
+    return n;
+}
+
+uint64_t loci_port_posted(struct loco_runtime *rt, int peer)
+{
+    const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    uint64_t n = 0;
+
+    for (; detour != NULL && t != NULL; t = t->next) {
+        struct loci_lane *lane = lane_to(t, peer);
+
+        n += lane != NULL ? posted_on(lane, &detour->way) : 0;
+    }
+    return n;
 }
 
 /* ---- leaving ---- */

@@ -185,9 +185,12 @@ bool loci_port_is_attached(struct loco_runtime *rt);
  * makes its thread wait for as long as one is made. To be called now and then, by one thread at a
  * time, which may be any. Returns how many have moved. */
 int loci_port_move_over(struct loco_runtime *rt, uint64_t many);
-/* The same of all lanes to that peer, which this process has met; none goes there by the agent any
- * more from now on. */
-void loci_port_leave_peer(struct loco_runtime *rt, int peer);
+/* How many requests lanes to that peer have posted since this was asked last; by one thread at a
+ * time. */
+uint64_t loci_port_posted(struct loco_runtime *rt, int peer);
+/* All lanes to that peer, which this process has met, move over; none goes there by the agent any
+ * more from now on. Returns how many have. */
+int loci_port_leave_peer(struct loco_runtime *rt, int peer);
 /* Go by it no more, so that the client may tell the agent that it leaves: what lanes have posted is
  * finished, for as long as the agent lives, and within loci_grace(); then they are closed, and what
  * is posted on them fails with LOCO_ERR_STATE. Another attach is possible then; the lanes that were

@@ -336,35 +336,78 @@ int loci_shm_device_send(struct loci_peer *peer, const void *message, size_t len
     return send_typed(peer, SHM_DEVICE, message, len);
 }
 
+#define COMMON                                                                                    \
+    .maps = true,                                                                                 \
+    .open = shm_open_fabric,                                                                      \
+    .close = shm_close_fabric,                                                                    \
+    .peer_remove = shm_peer_remove,                                                               \
+    .peer_forget = shm_peer_forget,                                                               \
+    .extent_create = loci_shm_extent_create,                                                      \
+    .extent_grow = loci_shm_extent_grow,                                                          \
+    .extent_shrink = loci_shm_extent_shrink,                                                      \
+    .extent_destroy = loci_shm_extent_destroy,                                                    \
+    .renew = loci_shm_renew,                                                                      \
+    .user_add = loci_shm_user_add,                                                                \
+    .user_remove = loci_shm_user_remove,                                                          \
+    .map = loci_shm_map,                                                                          \
+    .map_soon = loci_shm_map_soon,                                                                \
+    .unmap = loci_shm_unuse,                                                                      \
+    .help = loci_shm_help,                                                                        \
+    .touch_room = loci_shm_touch_room,                                                            \
+    .touch = loci_shm_touch,                                                                      \
+    .reach = loci_shm_reach,                                                                      \
+    .reached = loci_shm_reached,                                                                  \
+    .ring = loci_shm_ring,                                                                        \
+    .bells = loci_shm_bells,                                                                      \
+    .control_send = shm_control_send
+
 const struct loci_fabric_ops loci_fabric_shm = {
     .name = "shm",
     .synchronous = true,
-    .maps = true,
-    .open = shm_open_fabric,
-    .close = shm_close_fabric,
     .peer_add = shm_peer_add,
-    .peer_remove = shm_peer_remove,
-    .peer_forget = shm_peer_forget,
-    .extent_create = loci_shm_extent_create,
-    .extent_grow = loci_shm_extent_grow,
-    .extent_shrink = loci_shm_extent_shrink,
-    .extent_destroy = loci_shm_extent_destroy,
-    .renew = loci_shm_renew,
-    .user_add = loci_shm_user_add,
-    .user_remove = loci_shm_user_remove,
-    .map = loci_shm_map,
-    .map_soon = loci_shm_map_soon,
-    .unmap = loci_shm_unuse,
     .post = loci_shm_post,
-    .help = loci_shm_help,
     .update = loci_shm_update,
     .strided = loci_shm_strided,
     .combine = loci_shm_combine,
-    .touch_room = loci_shm_touch_room,
-    .touch = loci_shm_touch,
-    .reach = loci_shm_reach,
-    .reached = loci_shm_reached,
-    .ring = loci_shm_ring,
-    .bells = loci_shm_bells,
-    .control_send = shm_control_send,
+    COMMON
+};
+
+/* ---- beside a device that only others of this node have open ---- */
+
+static int near_peer_add(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    return loci_peer_is_noted(shm_of(fabric)->rt, peer->index) ? LOCO_OK
+           : shm_peer_add(fabric, peer);
+}
+
+static int near_lane_open(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    (void)fabric;
+    if (lane->peer->fabric_data == NULL && lane->peer->index != LOCI_SELF)
+        return LOCO_ERR_UNSUPPORTED;
+    lane->synchronous = true;
+    return LOCO_OK;
+}
+
+/* Words of the nic domain are the device's to change. */
+static int near_post(struct loci_fabric *fabric, struct loci_lane *lane, struct loci_op *ops,
+                     int n, int *posted)
+{
+    *posted = 0;
+    for (int i = 0; i < n; i++) {
+        ops[i].in_flight = false;
+        if ((ops[i].kind == LOCI_FETCH_ADD || ops[i].kind == LOCI_COMPARE_SWAP)
+            && ops[i].mem->domain != LOCI_DOMAIN_CPU)
+            return LOCO_ERR_UNSUPPORTED;
+    }
+    return loci_shm_post(fabric, lane, ops, n, posted);
+}
+
+const struct loci_fabric_ops loci_fabric_near = {
+    .name = "verbs and shm",
+    .spans = true,
+    .peer_add = near_peer_add,
+    .lane_open = near_lane_open,
+    .post = near_post,
+    COMMON
 };
