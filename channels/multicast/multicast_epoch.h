@@ -36,7 +36,8 @@ bool loci_mc_is_drained(const struct loco_multicast *m);
 void loci_mc_resume(struct loco_multicast *m);
 /* This process leaves: nothing is given, seen or handled any more. It is destroyed next. */
 void loci_mc_stop(struct loco_multicast *m);
-/* It has ended for this process, and the handler has returned but for its last call. Or has by itself, or will never begin: a negative status. */
+/* It has ended for this process, and the handler has returned but for its last call. Or has by
+ * itself, or will never begin: a negative status. */
 void loci_mc_end(struct loco_multicast *m, int status);
 int loci_mc_has_failed(const struct loco_multicast *m);
 /* The first place of an epoch that begins with that number. */

@@ -204,7 +204,8 @@ static int member_body(const struct loco_bootstrap *boot, void *arg)
     int result;
 
     u.me = &t->s->member[u.rank];
-    u.members = u.me->present = (UINT64_C(1) << t->members) - 1;
+    u.members = (UINT64_C(1) << t->members) - 1;
+    u.me->present = u.members;
     u.polls = t->round % 3 == 1 || (t->round % 3 == 2 && u.rank % 2 == 0);
     t->s->pid[u.rank] = getpid();
     mine.log = hear;
