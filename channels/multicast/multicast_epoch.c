@@ -168,8 +168,9 @@ static void change_status(struct loco_multicast *m, int from, int to)
 
 void loci_mc_wedge(struct loco_multicast *m)
 {
-    loci_mc_lock(m);
+    /* Before the lock: who has it may be waiting for what comes only after the change. */
     change_status(m, LOCO_OK, LOCI_MC_WEDGED);
+    loci_mc_lock(m);
     loci_mc_unlock(m);
 }
 

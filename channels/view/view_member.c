@@ -30,7 +30,8 @@ static bool must_stop(struct loco_view *v)
     return atomic_load_explicit(&v->stops, memory_order_acquire);
 }
 
-/* Before the others hear of it, nothing is given by this process any more. */
+/* Before the others hear of it, nothing is given by this process any more. Without the lock: it
+ * waits for handlers, which may ask the view. None is made meanwhile: there is a status. */
 static void end_multicasts(struct loco_view *v, int status)
 {
     for (int k = 0; k < loci_view_multicasts(v); k++)
@@ -58,8 +59,8 @@ void loci_view_end(struct loco_view *v, int status)
 {
     pthread_mutex_lock(&v->lock);
     v->status = status;
-    end_multicasts(v, status);
     pthread_mutex_unlock(&v->lock);
+    end_multicasts(v, status);
     leave(v);
     v->ended = true;
     loci_view_wake(v);
