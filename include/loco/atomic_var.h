@@ -11,23 +11,33 @@ extern "C" {
 
 /** \defgroup atomic_var Atomic variables
  *
- * Words of 8 bytes, zero at first, that any thread of any process of the group reads and changes
- * atomically. The one copy that counts is at its host; a process may keep a cached copy of a
- * single variable, which it refreshes when it likes.
+ * An atomic variable is an 8-byte word, initially zero, that any thread of any process of a group
+ * reads and changes atomically. Use it as a counter, a flag, or the index of the next work item.
+ *
+ *     loco_atomic_var_create(rt, NULL, "next", loco_everyone(rt), 0, &next);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     while (loco_atomic_var_fetch_add(next, 1, &i) == LOCO_OK && i < items)
+ *         work_on(i);
+ *
+ * The authoritative copy is in the memory of its host. A process may also keep a cached copy of a
+ * single variable, which it refreshes explicitly.
+ *
+ * Cost: one operation at the host; all processes that change a variable contend there.
  *
  * | call                                  | concurrent | blocks | when it returns LOCO_OK |
  * |---------------------------------------|------------|--------|--------------------------|
  * | _load                                 | yes        | 1 operation | value local |
- * | _store                                | yes        | 1 operation, more when disturbed | done at the host |
+ * | _store                                | yes        | 1 operation, more under contention | done at the host |
  * | _fetch_add, _compare_swap             | yes        | 1 operation | done at the host, old value local |
- * | _exchange                             | yes        | 1 operation, more when disturbed | the same |
+ * | _exchange                             | yes        | 1 operation, more under contention | the same |
  * | _load_ack, _fetch_add_ack, _compare_swap_ack | yes | no     | posted; complete as above |
  * | _cached                               | yes        | no     | the value of the last _refresh here |
  * | _refresh                              | yes        | 1 operation | cached copy as new as the call |
  *
- * Order: each operation, complete, places this thread's earlier writes to the host (not to other
- * processes: fence for those). Operations on one variable have one order, which all see.
- * Errors: LOCO_ERR_PEER_DEAD (the host), LOCO_ERR_RANGE (no such index).
+ * Order: an operation, when complete, has placed this thread's earlier writes to the host. (For
+ * other processes use a fence.) All processes see the operations on one variable in the same
+ * order.
+ * Errors: LOCO_ERR_PEER_DEAD (the host is dead), LOCO_ERR_RANGE (no such index).
  * Source: LOCO paper, section 5.1.1.
  * @{ */
 typedef struct loco_atomic_var loco_atomic_var_t;

@@ -10,16 +10,26 @@ extern "C" {
 
 /** \defgroup barrier Barriers
  *
+ * A barrier lets all processes of a group wait for each other. Use it between phases of a program.
+ *
+ *     loco_barrier_create(rt, NULL, "step", loco_everyone(rt), &barrier);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     write_my_part();
+ *     status = loco_barrier_wait(barrier);
+ *     read_all_parts();
+ *
+ * When wait returns, all processes of the group have called it. Everything that any thread of
+ * these processes wrote before, as far as it happened before the call, is then visible everywhere.
+ *
+ * Cost: with up to LOCO_BARRIER_DIRECT processes each writes to all others, with all writes in
+ * flight together. Larger groups use rounds of dissemination: log2 of the size, with 1 write each.
+ *
  * | call              | concurrent                                   | blocks |
  * |-------------------|----------------------------------------------|--------|
  * | _wait, _wait_timed | one thread per process and round; a second one at the same time gets LOCO_ERR_STATE | yes |
  * | _create, _destroy | of other names; with nothing                 | no     |
  *
- * When wait returns, all processes of the group have called it, and all that they (any of their
- * threads) wrote before, as far as it happened before the call, is visible everywhere.
- * Up to LOCO_BARRIER_DIRECT processes each tells all others (1 write each, all in flight
- * together); above, in rounds of dissemination (log2 of the size, 1 write each).
- * Errors: LOCO_ERR_PEER_DEAD: a member is dead; the barrier is of no use any more.
+ * Errors: LOCO_ERR_PEER_DEAD: a member is dead, and the barrier is unusable from then on.
  * Source: Gupta and others, "Efficient barrier using remote memory operations", 2002, as the LOCO
  * paper's figure 1; dissemination: Hensgen, Finkel and Manber, 1988.
  * @{ */

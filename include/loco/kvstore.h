@@ -10,47 +10,66 @@ extern "C" {
 
 /** \defgroup kvstore Key-value stores
  *
- * A map from keys of 64 bits to values of one size, spread over the memory of a group. Each value
- * is kept by the member that inserted it; every member has an index of all keys in its own memory.
- * So a lookup takes no lock and asks nobody: it finds the value's place in the index and reads it
- * there, once. Insert, update, delete and compare_set take one of the store's ticket locks, the one
- * of number key % locks.
+ * A key-value store is a map from 64-bit keys to values of one size, distributed over the memory
+ * of a group. Use it for values that are looked up by number, read often, and changed one at a
+ * time.
+ *
+ *     loco_kvstore_create(rt, NULL, "votes", loco_everyone(rt),
+ *                         &(loco_kvstore_options_t){ .value_bytes = 8, .capacity = 1000 }, &kv);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     status = loco_kvstore_insert(kv, 17, &count, sizeof count);
+ *     if (status == LOCO_OK)
+ *         status = loco_kvstore_get(kv, 17, &count, sizeof count);
+ *
+ * The member that inserts a value stores it. Every member has an index of all keys in its own
+ * memory. A lookup therefore takes no lock and waits for no other process: it finds the location
+ * of the value in the index, and reads the value there once. Insert, update, delete and
+ * compare_set take one of the store's ticket locks, that with number key % locks.
+ *
+ * Cost: a get is one read. An update is the lock and one write. An insert or a delete also sends a
+ * message to all members and waits for their acknowledgements.
  *
  * | call               | concurrent | blocks | when it has returned LOCO_OK |
  * |--------------------|------------|--------|------------------------------|
  * | _get, _get_many    | yes        | one read per value, more while it is being written | the value at some time during the call |
- * | _insert            | yes        | lock; until all members know of the key | every later get finds it |
+ * | _insert            | yes        | lock; until all members know the key | every later get finds it |
  * | _insert_many       | yes        | the same once for all, with their locks | the same |
  * | _update            | yes        | lock; until the value is placed | every later get finds this value, or a later one |
- * | _delete            | yes        | lock; until all members know of it | no later get finds the key |
+ * | _delete            | yes        | lock; until all members know it | no later get finds the key |
  * | _compare_set       | yes        | lock; a read; as _update | as _update |
- * | _get_ack, _update_ack | a window is of one thread | while it is full; update: lock | begun; the status says when it is done |
- * | _window_...        | the same   | close, wait: until all is done | |
- * | _iterate, _stats   | yes        | iterate keeps back inserts and deletes | |
+ * | _get_ack, _update_ack | a window belongs to one thread | while it is full; update: lock | begun; the status says when it is done |
+ * | _window_...        | the same   | close, wait: until all calls are done | |
+ * | _iterate, _stats   | yes        | iterate blocks inserts and deletes | |
  * | _create            | of other names | no | |
- * | _destroy           | with nothing | until messages under way are read, for moments | |
+ * | _destroy           | with nothing | briefly, until messages in flight are read | |
  *
- * The store is linearizable: every call takes effect at one instant between its begin and its
- * return. It is so for each value of insert_many and get_many, not for all of one call together.
- * Calls order nothing else: what was written elsewhere in network memory before an update is not
- * made visible by it (fence before, to publish so).
+ * Order: the store is linearizable. Every call takes effect at one instant between its begin and
+ * its return. For insert_many and get_many this holds for each value, not for the call as a whole.
+ * Calls order nothing else: an update does not make visible what was written elsewhere in network
+ * memory before it. To publish such data, fence before the update.
  *
- * Outcomes of the calls on keys, beside LOCO_OK, that change nothing: LOCO_ERR_NOT_FOUND (there is
- * no such key), LOCO_ERR_EXISTS (insert: there is), LOCO_ERR_FULL (insert: this member has no
- * room for another value), LOCO_ERR_SIZE (`len` is not the store's value size),
- * LOCO_ERR_DIFFERS (compare_set: the value is another one).
+ * These results of calls on keys change nothing:
  *
- * Deaths. The dead are left out: inserts and deletes go on without their acknowledgement, since
- * nobody will read their index. LOCO_ERR_PEER_DEAD, in bounded time, for what needs the dead:
- * values that they kept; keys whose lock they held, waited for or hosted (lock i is at rank i %
- * size), of which values of the living can still be read; a value that one left half written.
- * Whether an insert, update, delete or compare_set that ends with LOCO_ERR_PEER_DEAD took effect
- * is not known. A place whose key was being inserted or deleted by one that died is lost.
+ * | result | meaning |
+ * |--------|---------|
+ * | LOCO_ERR_NOT_FOUND | the key does not exist |
+ * | LOCO_ERR_EXISTS | insert: the key exists |
+ * | LOCO_ERR_FULL | insert: this member cannot store another value |
+ * | LOCO_ERR_SIZE | `len` is not the value size of the store |
+ * | LOCO_ERR_DIFFERS | compare_set: the value is another one |
  *
- * Memory at each member, for K keys in all, of which it has room for C: values C * (16 + size,
- * rounded up to 8; above 8 bytes 24 + size), of network memory; index 16 bytes / 0.75 for each key
- * that all have room for, touched as it fills. All stores of a process have one
- * thread there together, for the others' messages, asleep while there are none; it never calls MPI.
+ * Process failures: inserts and deletes do not wait for dead members. A call returns
+ * LOCO_ERR_PEER_DEAD, in bounded time, in three cases: the value is stored at a dead member; a
+ * dead member holds, waits for or hosts the key's lock (lock i is hosted at rank i % size); or a
+ * dead member left the value half written. Values stored at live members can still be read. If an
+ * insert, update, delete or compare_set returns LOCO_ERR_PEER_DEAD, it is unknown whether it took
+ * effect. If a process dies while it inserts or deletes a key, the space of that value is lost.
+ *
+ * Memory: let K be the number of all keys, and C the capacity of a member. Each member uses C *
+ * (16 + size, rounded up to 8; above 8 bytes 24 + size) bytes of network memory for values. Its
+ * index uses 16 bytes / 0.75 for each key of the total capacity, and its pages are touched as K
+ * grows. All stores of a process share one thread, which handles the messages of other members. It
+ * sleeps while there are none, and never calls MPI.
  *
  * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
  * (channels/kvstore/kvstore.c, kv_index.c).

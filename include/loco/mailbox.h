@@ -13,10 +13,8 @@ extern "C" {
 
 /** \defgroup mailbox Mailboxes: messages of many processes to one
  *
- * Any thread of any member sends messages of any length; one member, the receiver, takes them out.
- * A short message is copied into the mailbox, and the sender goes on. Of a long one the mailbox
- * only tells: the receiver reads it straight into its own buffer, and the sender waits until it
- * has.
+ * A mailbox carries messages of any length from any thread of any member to one member, the
+ * receiver. Use it for requests to a server, or for results to a collector.
  *
  *     loco_mailbox_create(rt, NULL, "requests", loco_everyone(rt), 0, NULL, &box);
  *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
@@ -25,41 +23,47 @@ extern "C" {
  *     else
  *         status = loco_mailbox_send(box, "hello", 5);
  *
+ * A short message is copied into the mailbox, and the sender continues. A long message is only
+ * announced in the mailbox: the receiver reads it directly into its own buffer, and the sender
+ * waits until it has.
+ *
+ * Cost: a short message is copied twice, into the mailbox and out of it. Between nodes, sending it
+ * takes some writes and, on the same lane, two small reads of the receiver's position: one round
+ * trip. A long message is copied once, by the receiver, while its sender waits. On one node, two
+ * copies that two processes make at the same time are faster than that (bench/README.md), so by
+ * default only messages that do not fit into the mailbox are long.
+ *
+ * Memory, at the receiver: `ring_bytes` and 256 bytes for each member.
+ *
  * | call                | concurrent | blocks | when it returns LOCO_OK |
  * |---------------------|------------|--------|-------------------------|
- * | _send               | yes        | while there is no room; long: until it is read | it is in the mailbox, or was read; `data` is the caller's again |
- * | _send_timed         | yes        | the same; as long as told while there is no room | the same |
+ * | _send               | yes        | until there is free space; long: until it is read | it is in the mailbox, or was read; `data` is reusable |
+ * | _send_timed         | yes        | the same; for free space up to the limit | the same |
  * | _try_send           | yes        | some operations  | it is in the mailbox |
- * | _receive            | yes        | while there is none; as long as told | the message is in `buffer`, and out of the mailbox |
+ * | _receive            | yes        | while there is none, up to the limit | the message is in `buffer`, and out of the mailbox |
  * | _try_receive        | yes        | some operations  | the same |
  * | _stats              | yes        | no | |
  * | _create, _destroy   | of other names; with nothing | no | |
  *
- * Order: messages of one thread are received in the order in which it sent them, each once; those
- * of different processes in any order, by turns where several wait. Whoever has received a message
- * sees what is in it. What else the sender has written, the receiver sees if the sender fenced it
- * before (loco_fence).
+ * Order: messages of one thread are received in the order in which it sent them, each once.
+ * Messages of different processes are received in any order, round-robin if several wait. The
+ * receiver sees the contents of a message. It sees other data that the sender wrote only if the
+ * sender fenced it before (loco_fence).
  *
- * Cost: a short message is copied twice, into the mailbox and out of it. Between nodes sending it
- * is some writes and, on the same lane, two small reads that tell where the receiver is: one round
- * trip. A long message is copied once, by the receiver, while its sender waits. On one node two
- * copies, which two processes make at the same time, are faster than that (bench/README.md), so a
- * message is long by itself only where the mailbox has no room for it.
+ * Process failures: messages that a process sent before it died are received, except a long
+ * message that was not read yet. Sending returns LOCO_ERR_PEER_DEAD once the receiver is dead.
+ * Receiving returns it once all other members are dead and no message is left.
  *
- * Memory, at the receiver: `ring_bytes` and 256 bytes for each member.
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_SYSTEM | the memory of a long message is unmapped or not readable at its sender. The message is lost, and the log names the sender, whose send returns LOCO_OK |
+ * | LOCO_ERR_PROTOCOL | a stray write has corrupted the mailbox's memory; the log says where |
  *
- * Deaths: what a process has sent before it dies is received, but for a long message that was not
- * read yet. Sending returns LOCO_ERR_PEER_DEAD once the receiver is dead; so does receiving once
- * all other members are dead and nothing is left.
- * LOCO_ERR_SYSTEM: a long message could not be read where its sender said that it was, since that
- * memory is not there or not readable; the message is lost, and the log says whose it was. Its
- * sender is told LOCO_OK.
- * LOCO_ERR_PROTOCOL: something has written astray into the mailbox's memory; the log says where.
- *
- * In a pool (\ref pool) a mailbox is found by its name, and an agent has its memory: senders come
- * and go, and so may the receiver, which has to run on that agent's machine; nobody's death is told
- * to the others. There long messages are sent in pieces, and one of which a receiver has taken some
- * is lost when that leaves; who waits looks at intervals of up to a millisecond.
+ * In a pool (\ref pool) a mailbox is found by its name, and an agent owns its memory. Senders may
+ * come and go, and so may the receiver, which has to run on that agent's machine. A death is not
+ * reported to the others. Long messages are sent in pieces there. If a receiver leaves after it
+ * has taken some pieces of a message, that message is lost. Waiting calls poll at intervals of up
+ * to a millisecond.
  *
  * Source: the messages of KRCore (USENIX ATC 2022), which copies the short ones and has the
  * receiver read the long ones; the rings, one for each sender, are our own.

@@ -11,26 +11,44 @@ extern "C" {
 
 /** \defgroup owned_var Owned variables: one writer, many readers
  *
- * A value of any size, zero at first. Its owner's copy counts; every other process of the group
- * has a cached copy, which either the owner pushes to it or it pulls itself, as chosen when the
- * variable is made. A value is never seen torn: up to 8 bytes by its size, above by a checksum
- * with which readers notice, and try again.
+ * An owned variable is a value of any size, initially zero, that one process writes and all others
+ * read. Use it for values that are read often: a load accesses local memory only.
+ *
+ *     loco_owned_var_create(rt, NULL, "config", loco_everyone(rt), 0, sizeof config,
+ *                           LOCO_OWNED_PUSH, &var);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     if (rank == 0) {
+ *         loco_owned_var_store(var, &config);
+ *         status = loco_owned_var_push_all(var);
+ *     } else
+ *         status = loco_owned_var_load(var, &config);
+ *
+ * The owner's copy is authoritative. Every other process of the group has a cached copy. Either
+ * the owner pushes its value to the cached copies, or their processes pull it, as chosen at
+ * creation. A value is never seen torn: values of up to 8 bytes are written at once, and longer
+ * ones have a checksum with which readers detect a torn value and retry.
+ *
+ * Cost: a load accesses no network, a push is 1 write to each reader, and a pull is 1 read.
  *
  * | call            | by whom | concurrent                 | blocks | when it returns LOCO_OK |
  * |-----------------|---------|----------------------------|--------|--------------------------|
- * | _store          | owner   | yes (threads take turns)   | while pushes read the value | in the owner's copy |
- * | _push, _push_all| owner   | yes (threads take turns)   | until the source is read | on its way, not placed |
+ * | _store          | owner   | yes, in turn | while pushes read the value | in the owner's copy |
+ * | _push, _push_all| owner   | yes, in turn | until the source is read | on its way, not placed |
  * | _push_ack       | owner   | yes                        | no     | posted; complete: as above |
- * | _load           | all     | yes                        | while it is torn | from one's own copy, no network |
- * | _pull           | all     | yes (threads take turns)   | 1 read, more while it is torn | the owner's value at some time during the call |
+ * | _load           | all     | yes                        | while it is torn | from the process's own copy, no network |
+ * | _pull           | all     | yes, in turn | 1 read, more while it is torn | the owner's value at some time during the call |
  * | _create,_destroy| all     | of other names; with nothing | no   | |
  *
- * Order: a reader sees values in the order of the owner's stores; not necessarily each. A push is
- * visible at its readers after a fence that covers it. It orders nothing else: to publish data
- * with it, fence between data and push.
- * Errors: LOCO_ERR_STATE: store or push by another than the owner, or push of a variable made to
- * be pulled; LOCO_ERR_ARG; LOCO_ERR_PEER_DEAD: a copy stays torn since its owner died in the
- * middle, or, of push and pull, that process is dead.
+ * Order: a reader sees values in the order of the owner's stores, but not necessarily all of them.
+ * A push is visible at its readers after a fence that covers it. It orders nothing else: to
+ * publish other data with it, fence between the data and the push.
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_STATE | store or push by a process that is not the owner, or push of a variable that was created to be pulled |
+ * | LOCO_ERR_ARG | an argument is invalid |
+ * | LOCO_ERR_PEER_DEAD | a copy stays torn because its owner died during a push; for push and pull also: that process is dead |
+ *
  * Source: LOCO paper, section 5.1.1; the checksum is our own (channels/base/owned.c).
  * @{ */
 typedef struct loco_owned_var loco_owned_var_t;

@@ -14,56 +14,73 @@ extern "C" {
 
 /** \defgroup queue Queues: first in, first out, for all members
  *
- * Any thread of any member puts entries of one size in and takes them out; all see one order, and
- * each entry is taken once. A queue has `capacity` places, which lie in turn in the memory of its
- * members; who finds all of them taken waits for room. It can be closed: then nothing more comes
- * in, and who takes is told once all is out.
+ * A queue passes entries of one size between all threads of all members. Use it to distribute
+ * work: each entry is taken exactly once, in the order of the pushes.
+ *
+ *     loco_queue_create(rt, NULL, "work", loco_everyone(rt), sizeof item, 1000, 0, &queue);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     if (rank == 0) {
+ *         status = loco_queue_push(queue, &item);
+ *         loco_queue_close(queue);
+ *     } else
+ *         while ((status = loco_queue_pop(queue, &item)) == LOCO_OK)
+ *             work_on(&item);             // ends with LOCO_ERR_CLOSED
+ *
+ * A queue holds up to `capacity` entries, which are stored round-robin in the memory of its
+ * members. A push to a full queue waits. A queue can be closed: later pushes fail, and pops fail
+ * once the queue is empty.
+ *
+ * Cost without waiting: a push takes 2 atomics, then a write and an atomic in flight together (on
+ * one node the last atomic is a store). A pop takes 2 atomics and a read, then an atomic without
+ * waiting for its result. A waiter that cannot map the memory of its entry waits on its own
+ * memory, up to 64 threads of a process at once. Other waiters, and calls that wait for another
+ * process's call to end, poll at intervals that grow to half a millisecond.
  *
  * | call                | concurrent | blocks | when it returns LOCO_OK |
  * |---------------------|------------|--------|--------------------------|
- * | _push               | yes        | while it is full | the entry is in its place in the order |
+ * | _push               | yes        | while it is full | the entry has its place in the order |
  * | _try_push           | yes        | some operations  | the same |
  * | _push_ack           | yes        | while it is full | the same; source reusable when the ack is complete |
- * | _push_timed         | yes        | as long as told, while it is full | as _push |
- * | _pop_timed          | yes        | as long as told, while it is empty | as _pop |
+ * | _push_timed         | yes        | while it is full, up to the limit | as _push |
+ * | _pop_timed          | yes        | while it is empty, up to the limit | as _pop |
  * | _pop                | yes        | while it is empty | the entry is local, and no longer in the queue |
  * | _try_pop            | yes        | some operations  | the same |
  * | _pop_ack            | yes        | while it is empty | the entry is taken; local when the ack is complete |
  * | _close              | yes        | some operations  | no later push succeeds |
- * | _size               | yes        | 2 operations     | how many there were at about this time |
+ * | _size               | yes        | 2 operations     | the approximate number of entries |
  * | _create, _destroy   | of other names; with nothing | no | |
  *
- * Order: linearizable. Entries come out in the order of their pushes, and there is one moment
- * within each call at which it takes effect. The try forms say LOCO_ERR_AGAIN only if at a moment
- * within the call the queue was full, or empty. They wait for no entry and for no room, but may
- * wait for calls of others that have begun. A push that waits for room, and a pop that waits for an
- * entry, have their place in the order from the moment they began to wait.
- * Visibility: who has popped an entry sees what is in it. What else the pusher has written he sees
- * if the pusher fenced it before (loco_fence), or if the queue was made with LOCO_QUEUE_FENCE.
+ * Order: the queue is linearizable. Entries come out in the order of their pushes, and each call
+ * takes effect at one instant between its begin and its return. The try calls return
+ * LOCO_ERR_AGAIN only if the queue was full, or empty, at some instant during the call. They do
+ * not wait for entries or free space, but may wait for calls of other processes that have begun. A
+ * push that waits for free space, and a pop that waits for an entry, have their place in the order
+ * from the moment they began to wait.
  *
- * Cost with no wait: push 2 atomics, then a write and an atomic in flight together (on one node the
- * last one is a store); pop 2 atomics and a read, then an atomic that nobody waits for. A waiter
- * that cannot map the memory where its entry will come waits on memory of its own, up to 64 threads
- * of a process at once; others, and who waits for a call of another to end, look at intervals that
- * grow to half a millisecond.
+ * Visibility: a process that has popped an entry sees its contents. It sees other data that the
+ * pusher wrote only if the pusher fenced it before the push (loco_fence), or if the queue was
+ * created with LOCO_QUEUE_FENCE.
  *
- * Errors of all but _create, _size: LOCO_ERR_CLOSED: it was closed (pop: and is empty).
- * LOCO_ERR_PEER_DEAD: rank 0, in whose memory head and tail are, is dead; or the call would have to
- * wait and all other members are dead; or no place is left. Else a queue outlives its members, with
- * these losses: the entries in the memory of the dead, which are one of `size` in turn; an entry
- * for each pop that the dead had under way; and its own push that was under way may be in or not.
- * Places where a dead process was in the middle of a call may be given up: the queue holds less
- * then. What a dead process leaves half done others wait for up to half a second,
- * between nodes 8 times LOCO_RDMA_TIMEOUT longer.
- * LOCO_ERR_RANGE: the target, or its device, has refused a write that this thread began before, to
- * whatever object, as a fence would tell (loco_fence). A push into a queue made with
- * LOCO_QUEUE_FENCE has put nothing in then. All other calls have done their work all the same: the
- * entry is in, or taken and in `entry`, or the queue is closed.
- * LOCO_ERR_PROTOCOL: something has written astray into the queue's memory; the log says where.
+ * Errors of all calls except _create and _size:
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_CLOSED | the queue was closed (pop: and is empty) |
+ * | LOCO_ERR_PEER_DEAD | rank 0, which stores head and tail, is dead; or the call would have to wait and all other members are dead; or no usable place is left |
+ * | LOCO_ERR_RANGE | the target, or its device, has refused an earlier write of this thread, to any object; loco_fence reports this too. A push to a queue with LOCO_QUEUE_FENCE has added nothing then. All other calls have taken effect: the entry is added, or taken and in `entry`, or the queue is closed |
+ * | LOCO_ERR_PROTOCOL | a stray write has corrupted the queue's memory; the log says where |
+ *
+ * Process failures: except for rank 0, a queue survives the death of its members, with these
+ * losses. The entries in the memory of a dead member are lost, which is one of `size` in turn.
+ * Each pop that a dead member had in progress may take one entry with it. A push that it had in
+ * progress may or may not have taken effect. Places where a process died in the middle of a call
+ * may be given up, so that the capacity shrinks. Other calls may wait up to half a second for the
+ * unfinished work of a dead process, between nodes 8 times LOCO_RDMA_TIMEOUT longer.
+ *
  * Source: LOCO paper, section 5.4; the ring in which tickets are drawn by fetch-and-add, and a
- * ticket that finds its place passed over is drawn again: Morrison and Afek, "Fast concurrent
- * queues for x86 processors", PPoPP 2013 (LCRQ). That entries of any size are written in place, how
- * waiters sleep and what becomes of the dead is our own: channels/streams/queue.h.
+ * ticket whose place was skipped is drawn again: Morrison and Afek, "Fast concurrent queues for
+ * x86 processors", PPoPP 2013 (LCRQ). In-place writes of entries of any size, sleeping waiters and
+ * the handling of process failures are our own: channels/streams/queue.h.
  * @{ */
 typedef struct loco_queue loco_queue_t;
 

@@ -11,8 +11,20 @@ extern "C" {
 
 /** \defgroup region Regions: symmetric network memory
  *
- * Each process of a group has a part of `len` bytes, zero at first; each reads and writes all
- * parts by rank and offset. There is no consistency but what fences, and channels on top, give.
+ * A region gives each process of a group a part of `len` bytes, initially zero. Every process
+ * reads and writes all parts by rank and offset. Use it for arrays whose layout the program
+ * chooses.
+ *
+ *     loco_region_create(rt, NULL, "grid", loco_everyone(rt), 4096, &region);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     loco_region_write(region, right, 0, row, sizeof row);
+ *     loco_fence(rt, LOCO_FENCE_PAIR, right);         // now visible at `right`
+ *
+ * A region is not consistent by itself. Order and visibility come from fences, and from the
+ * channels that use it.
+ *
+ * Cost: each call is one operation; a fence costs at most one more for each rank that was written
+ * to.
  *
  * | call                       | concurrent | blocks | when it returns LOCO_OK |
  * |----------------------------|------------|--------|--------------------------|
@@ -23,19 +35,28 @@ extern "C" {
  * | _local, _len               | yes        | no     | |
  * | _create, _destroy          | of other names; with nothing | no | |
  *
- * Concurrent: with itself and the others, by threads of this and other processes; what they do to
- * the same bytes is up to the program. A word of 8 bytes that is aligned is never torn by
- * _read64, _write64 and the atomics; other transfers may be torn anywhere.
- * A write is visible everywhere after a fence that covers it (fence.h).
- * Own part: also through the pointer of _local; words that others write while they are polled
- * must be read with loco_region_read64, or C11 atomics with acquire.
- * Atomics are atomic to each other. Where processes are on different nodes they may be a network
- * device's, the owner's included: there neither a plain write to such a word nor a C11 atomic
- * through the pointer of _local is atomic to them, and may be lost or undo one; loads are fine.
- * Errors of all: LOCO_ERR_RANGE (nothing is moved), LOCO_ERR_ARG (no such rank; a word that is
- * not aligned), LOCO_ERR_STATE (that rank has not made it yet, as far as is known here),
- * LOCO_ERR_PEER_DEAD. (On one node a part that this process has reached before stays usable when
- * its owner has died.)
+ * Concurrent: with itself and the other calls, by threads of this and other processes. The program
+ * must order accesses to the same bytes. The calls _read64, _write64 and the atomics never tear an
+ * aligned word of 8 bytes; other transfers may be torn anywhere. A write is visible everywhere
+ * after a fence that covers it (fence.h).
+ *
+ * Own part: a process also accesses its part through the pointer of _local. Words that it polls
+ * while others write them must be read with loco_region_read64, or C11 atomics with acquire.
+ *
+ * Atomics are atomic to each other. If processes are on different nodes, a network device may
+ * execute all atomics, including the owner's. A plain write to such a word, or a C11 atomic
+ * through the pointer of _local, is not atomic to those, and may be lost or undo one. Plain loads
+ * are safe.
+ *
+ * Errors of all calls:
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_RANGE | the access is outside the part; nothing is moved |
+ * | LOCO_ERR_ARG | no such rank, or a word that is not aligned |
+ * | LOCO_ERR_STATE | that rank has not created the region yet, as far as this process knows |
+ * | LOCO_ERR_PEER_DEAD | that rank is dead. (On one node, a part that this process has accessed before stays usable) |
+ *
  * Source: LOCO paper, section 5.1.1 (shared_region).
  * @{ */
 typedef struct loco_region loco_region_t;

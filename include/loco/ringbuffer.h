@@ -8,46 +8,69 @@
 extern "C" {
 #endif
 
-/** \defgroup ringbuffer Ring buffers: one writer tells many readers
+/** \defgroup ringbuffer Ring buffers: one writer, many readers
  *
- * One process of a group sends messages of any sizes; every other one reads all of them, whole and
- * in the order in which they were sent. Readers read in place, without a copy, and release what
- * they have read; the writer uses its buffer again when all readers that live have. It waits for
- * them when the buffer is full: nothing is dropped.
+ * A ring buffer carries messages of any size from one process of a group to all others. Every
+ * reader receives all messages, whole and in the order in which they were sent. Use it to
+ * broadcast a stream.
+ *
+ *     loco_ringbuffer_create(rt, NULL, "news", loco_everyone(rt), 0, 65536, LOCO_RINGBUFFER_SLEEP,
+ *                            &rb);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     if (rank == 0)
+ *         status = loco_ringbuffer_send(rb, "hello", 5, NULL);
+ *     else
+ *         status = loco_ringbuffer_receive(rb, LOCO_FOREVER, buffer, sizeof buffer, &bytes);
+ *
+ * Readers can also read messages in place, without a copy, and then release them. The writer
+ * reuses the space of a message when all live readers have released it. It waits for them when the
+ * buffer is full; no message is dropped.
+ *
+ * Cost: a send is 1 write to each reader. On a network without shared memory, each send also asks
+ * whether readers sleep, which takes one round trip to all of them together, unless the ring is
+ * created with LOCO_RINGBUFFER_AWAKE. _send_many asks once for all messages that fit into the free
+ * space.
  *
  * | call                 | by whom | concurrent                 | blocks | when it returns LOCO_OK |
  * |----------------------|---------|----------------------------|--------|--------------------------|
- * | _send, _send_many    | writer  | yes (threads take turns)   | until there is room | on its way: it arrives without the writer |
+ * | _send, _send_many    | writer  | yes, in turn | until there is free space | on its way: it arrives without the writer |
  * | _try_send            | writer  | yes                        | no (may wake a reader) | the same |
- * | _acknowledged        | writer  | yes                        | no     | all living readers have released it |
+ * | _acknowledged        | writer  | yes                        | no     | all live readers have released it |
  * | _wait_acknowledged   | writer  | yes                        | until then | the same |
- * | _receive             | readers | yes: each message goes to one thread | for so long as told | the message is the caller's |
- * | _peek, _peek_many    | readers | with nothing of a reader but _wait_any | no | the messages stay in place until they are released |
- * | _next                | readers | the same                   | for so long as told | the same |
- * | _wait_any            | readers | yes                        | for so long as told | one of them has a message, or ends |
- * | _release             | readers | as _peek                   | no     | the writer may use the room again |
+ * | _receive             | readers | yes: each message goes to one thread | up to the limit | the message belongs to the caller |
+ * | _peek, _peek_many    | readers | with no reader call except _wait_any | no | the messages stay in place until they are released |
+ * | _next                | readers | the same                   | up to the limit | the same |
+ * | _wait_any            | readers | yes                        | up to the limit | one of them has a message, or ends |
+ * | _release             | readers | as _peek                   | no     | the writer may reuse the space |
  * | _create, _destroy    | all     | of other names; with nothing | no   | |
  *
  * Order: a reader sees messages in the order of the calls that sent them. A message orders nothing
- * else: to tell of data written elsewhere, fence, then send. What a reader did before it released a
- * message has happened for a writer that knows it acknowledged, if the reader's own writes were
- * fenced before.
- * Sleep: a reader's thread that finds nothing polls for LOCO_SLEEP_AFTER, then sleeps, and costs
- * nothing until the writer wakes it, unless the ring is made with LOCO_RINGBUFFER_AWAKE. On a
- * network with no common memory each send has to ask whether its readers sleep, which takes a round
- * trip to all of them at once; _send_many asks once for as many messages as there is room for.
- * Acknowledgements: a reader tells of what it has released when it finds no further message, when a
- * quarter of the buffer has come together, or at once where the writer waits. So no writer waits
- * for a batch.
- * Deaths: a dead reader holds up nobody: what is sent reaches the others. Calls of the writer
- * return LOCO_ERR_PEER_DEAD where nobody is left who reads; _acknowledged and _wait_acknowledged
- * also when all living readers have released the message, and one that had not is dead. A dead
- * writer's readers still get the messages that had arrived whole, then LOCO_ERR_PEER_DEAD.
- * Errors: LOCO_ERR_STATE: a call of the writer by a reader, or the other way round; LOCO_ERR_ARG;
- * LOCO_ERR_PROTOCOL: what is in the buffer is no message.
+ * else: to announce data that were written elsewhere, fence, then send. If the writer knows that a
+ * message is acknowledged, everything that the reader did before it released the message has
+ * happened, as long as the reader fenced its own writes before.
+ *
+ * Sleeping: a reader's thread that finds no message polls for LOCO_SLEEP_AFTER, then sleeps. It
+ * uses no CPU until the writer wakes it. With LOCO_RINGBUFFER_AWAKE readers keep polling.
+ *
+ * Acknowledgements: a reader acknowledges released messages when it finds no further message, when
+ * they fill a quarter of the buffer, or at once if the writer waits. So a writer never waits for a
+ * batch to fill.
+ *
+ * Process failures: a dead reader delays no other process, and messages still reach the others.
+ * Calls of the writer return LOCO_ERR_PEER_DEAD if no reader is alive. _acknowledged and
+ * _wait_acknowledged also return it if all live readers have released the message and a dead one
+ * had not. After the writer has died, its readers still receive the messages that had arrived
+ * completely, and then LOCO_ERR_PEER_DEAD.
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_STATE | a writer's call by a reader, or a reader's call by the writer |
+ * | LOCO_ERR_ARG | an argument is invalid |
+ * | LOCO_ERR_PROTOCOL | the buffer contains something that is not a message |
+ *
  * Source: LOCO paper, section 5.4, after Dragojevic and others, "FaRM: fast remote memory", 2014.
- * Batches are as in Jha and others, "Spindle", 2021: what has come together goes at once, nothing
- * waits for more. How a message becomes visible and how readers sleep is our own, see
+ * Batches are as in Jha and others, "Spindle", 2021: all messages that are ready are sent at once,
+ * and none waits for more. How a message becomes visible and how readers sleep is our own, see
  * channels/streams/ringbuffer.c.
  * @{ */
 typedef struct loco_ringbuffer loco_ringbuffer_t;

@@ -11,13 +11,28 @@ extern "C" {
 
 /** \defgroup rw_lock Reader-writer locks
  *
- * Shared or exclusive, on one word at a host. Fair both ways: who has waited longer than
- * LOCO_LOCK_PATIENCE is served next, in order; before that, newcomers may overtake. Who wants it
- * shared, while others have it so, waits behind writers in line for LOCO_LOCK_PASS, not longer: the
- * others may be waiting for it. All processes of the group may use it, with many threads each: each
- * acquire is a holder of its own. Not recursive: a thread that acquires shared twice waits for
- * LOCO_LOCK_PASS when a writer came in between. At most 32767 shared holders and 65535 waiters at a
- * time: the word counts no further, and that is not checked.
+ * A reader-writer lock has many shared holders or one exclusive holder. Use it for data that are
+ * read more often than changed.
+ *
+ *     loco_rw_lock_create(rt, NULL, "table", loco_everyone(rt), 0, &lock);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     status = loco_rw_lock_acquire_shared(lock);
+ *     if (status == LOCO_OK) {
+ *         read_table();
+ *         status = loco_rw_lock_release_shared(lock, LOCO_FENCE_THREAD, LOCO_ALL_PEERS);
+ *     }
+ *
+ * The lock is one word at its host. All processes of the group may use it, with many threads each,
+ * and each acquire is a separate holder. It is fair to readers and writers: a waiter that has
+ * waited longer than LOCO_LOCK_PATIENCE is served next, in order; before that, later requests may
+ * overtake it. While the lock is held shared, a shared request waits behind queued writers for
+ * LOCO_LOCK_PASS at most, because the holders may be waiting for it.
+ *
+ * The lock is not recursive: a thread that acquires it shared twice waits for LOCO_LOCK_PASS if a
+ * writer was queued in between. It has at most 32767 shared holders and 65535 waiters at a time.
+ * The word counts no further, and this is not checked.
+ *
+ * Cost without contention: 1 atomic at the host each for acquire and release.
  *
  * | call             | concurrent with itself, other threads, other processes | blocks |
  * |------------------|--------------------------------------------------------|--------|
@@ -27,14 +42,17 @@ extern "C" {
  * | _holder          | yes                                                    | 1 read |
  * | _create,_destroy | create: of other names; destroy: with nothing          | no     |
  *
- * Cost when free: 1 atomic at the host each for acquire and release.
- * Order: what was visible to a releaser, and its writes of the scope that it gives, are visible
- * to whoever acquires the lock after it.
- * Errors: LOCO_ERR_PEER_DEAD when the holder is dead, or when a member is dead and nothing has
- * moved for half a second, between nodes 8 times LOCO_RDMA_TIMEOUT longer: if it held the lock,
- * that is lost to all. LOCO_ERR_STATE: released by a process that does not hold it so.
- * LOCO_ERR_AGAIN from try: it would have to wait.
- * Source: own; the two classes are room synchronisation, with tickets for the impatient.
+ * Order: a process that acquires the lock sees what was visible to earlier releasers, and their
+ * writes in the scope of their release.
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_PEER_DEAD | the holder is dead; or a member is dead and the lock has not changed for half a second, between nodes 8 times LOCO_RDMA_TIMEOUT longer. If the dead member held the lock, it is lost to all |
+ * | LOCO_ERR_STATE | released by a process that does not hold it in this mode |
+ * | LOCO_ERR_AGAIN | a try call would have to wait |
+ *
+ * Source: own; the two classes are room synchronisation, with tickets for waiters that have waited
+ * longer than LOCO_LOCK_PATIENCE.
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;
 

@@ -11,26 +11,39 @@ extern "C" {
 
 /** \defgroup sst Shared state tables
  *
- * One row per process of a group, of `columns` words of 8 bytes, zero at first. Each process
- * writes its own row and pushes ranges of its columns to one, some or all; all rows are read from
- * one's own memory. Each column is atomic; with LOCO_SST_ROWS each row is: then a push carries the
- * whole row, and a checksum lets readers try again when they meet it half written.
+ * A shared state table has one row per process of a group, with `columns` words of 8 bytes,
+ * initially zero. Use it to publish the state of each process, such as its progress, to all
+ * others.
+ *
+ *     loco_sst_create(rt, NULL, "progress", loco_everyone(rt), 1, LOCO_SST_COLUMNS, &sst);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     loco_sst_set(sst, 0, steps_done);
+ *     loco_sst_push_all(sst, 0, 1);
+ *     status = loco_sst_get(sst, other, 0, &steps_of_other);
+ *
+ * Each process writes its own row, and pushes ranges of its columns to one, some or all processes.
+ * It reads all rows from its own memory. Each column is atomic. With LOCO_SST_ROWS each row is
+ * atomic: a push then writes the whole row, with a checksum that lets readers retry if they see it
+ * half written.
+ *
+ * Cost: a get accesses no network; a push is 1 write to each process.
  *
  * | call                | concurrent                 | blocks | when it returns LOCO_OK |
  * |---------------------|----------------------------|--------|--------------------------|
- * | _set, _set_range    | yes (threads take turns)   | while pushes read the row | in one's own copy |
- * | _push, _push_all... | yes (threads take turns)   | until the source is read | on its way, not placed |
+ * | _set, _set_range    | yes, in turn | while pushes read the row | in this process's copy |
+ * | _push, _push_all... | yes, in turn | until the source is read | on its way, not placed |
  * | _push*_ack          | yes                        | no     | posted; complete: as above |
- * | _get                | yes                        | no (rows: while torn) | from one's own copy, no network |
+ * | _get                | yes                        | no (rows: while torn) | from this process's copy, no network |
  * | _row                | yes                        | the same | the same; with LOCO_SST_ROWS all of one push |
  * | _create, _destroy   | of other names; with nothing | no   | |
  *
- * Order: a reader sees values of a column (row) in the order of their pushes; different columns
- * without LOCO_SST_ROWS in any order. A push is visible at its readers after a fence that covers
- * it. To publish data by a column: write data, fence, set, push.
- * Errors: LOCO_ERR_ARG, LOCO_ERR_RANGE (columns), LOCO_ERR_PEER_DEAD (as of owned variables).
- * Source: Jha and others, "Derecho", 2019, as in the LOCO paper, section 5.1.2. One endpoint
- * holds all rows, which are the owned variables of channels/base/owned.h.
+ * Order: a reader sees the values of a column (with LOCO_SST_ROWS, of a row) in the order of their
+ * pushes. Without LOCO_SST_ROWS it may see different columns in any order. A push is visible at
+ * its readers after a fence that covers it. To publish data by a column: write the data, fence,
+ * set, push.
+ * Errors: LOCO_ERR_ARG, LOCO_ERR_RANGE (columns), LOCO_ERR_PEER_DEAD (as for owned variables).
+ * Source: Jha and others, "Derecho", 2019, as in the LOCO paper, section 5.1.2. One endpoint holds
+ * all rows, which are the owned variables of channels/base/owned.h.
  * @{ */
 typedef struct loco_sst loco_sst_t;
 

@@ -10,11 +10,10 @@ extern "C" {
 
 /** \defgroup store Stores: objects that transactions read and change
  *
- * A store keeps objects, each a value of up to 64 KiB, in the memory of some members of a group,
- * its hosts. Any member reads and changes them by transactions (\ref tx), many objects at once, all
- * or none of it. A member that dies in the middle of one leaves nothing half done and makes nobody
- * wait for long: its transaction has happened wholly or not at all, and whoever comes across what
- * it has left decides it and goes on.
+ * A store keeps objects, which are values of up to 64 KiB, in the memory of some members of a
+ * group, its hosts. Use it for data whose parts change together, or that refer to each other, and
+ * for programs that must survive the death of a process. Any member reads and changes objects by
+ * transactions (\ref tx). A transaction changes many objects at once, all or none of them.
  *
  *     loco_store_create(rt, NULL, "accounts", loco_everyone(rt),
  *                       &(loco_store_options_t){ .bytes = 1 << 30 }, &store);
@@ -25,29 +24,35 @@ extern "C" {
  *     loco_tx_write(tx, loco_store_root(store, 0), &object, sizeof object);
  *     status = loco_tx_commit(tx);
  *
+ * Cost: a read of an object is one read. A commit is one compare-and-swap if the transaction
+ * changes one object and has read no other, else 2n + 2 operations for n changed objects, and one
+ * more if it has read others.
+ *
  * | call                | concurrent | blocks | when it has returned LOCO_OK |
  * |---------------------|------------|--------|------------------------------|
  * | _create             | of other names | no | |
  * | _destroy            | with nothing | no   | |
  * | _root, _host_of, _stats | yes    | no     | |
  * | _room               | yes        | yes    | |
- * | _scavenge           | yes, one after the other | yes | memory that the dead had is free |
+ * | _scavenge           | yes, one after the other | yes | the free memory of dead members is recovered |
  *
- * Which members die when. Of a member that is no host nothing is lost but what it was about to do.
- * With a host go the objects that it kept, but on one node, where its memory outlives it; calls
- * that need them return LOCO_ERR_PEER_DEAD. A transaction that had been decided for objects of
- * several hosts is then done at those that live. So let processes be hosts that are expected to
- * live.
+ * Process failures: a member that dies in the middle of a transaction leaves nothing half done,
+ * and delays others only briefly. Its transaction has taken effect completely or not at all; the
+ * first process that meets its unfinished work decides this and continues. If the dead member is
+ * not a host, nothing else is lost. If it is a host on another node, its objects are lost: calls
+ * that need them return LOCO_ERR_PEER_DEAD. A decided transaction over several hosts then takes
+ * effect at the live ones. On one node the memory of a dead host remains, and its objects can
+ * still be used. Choose as hosts processes that are expected to live.
  *
- * Memory at a host: a cell of 8 bytes for each object that there may be, and a block for each that
- * there is: 32 bytes and the value, rounded up to 64, 128, 192, 256 bytes and so on in steps of a
- * quarter to a half. At each member: 8 KiB for each transaction handle that it may have open; and,
- * where hosts are reached over a network, 24 bytes for each object that an open handle has seen,
- * 1.5 MiB at most, by which it finds their values in one wait.
+ * Memory: a host uses a cell of 8 bytes for each possible object, and a block for each existing
+ * one. A block has 32 bytes and the value, rounded up to 64, 128, 192, 256 bytes and so on in
+ * steps of a quarter to a half. Each member uses 8 KiB for each transaction handle that it may
+ * have open. If hosts are accessed over a network, it also uses 24 bytes for each object that an
+ * open handle has seen, at most 1.5 MiB; these let it find values in one round trip.
  *
  * Source: the design is ours; an object is one word, and a commit is the multi-word
  * compare-and-swap of Harris, Fraser and Pratt (DISC 2002) over such words, with copies of the
- * values and helping (Fraser, "Practical lock-freedom", 2004). What it is for is that of rTX (arXiv
+ * values and helping (Fraser, "Practical lock-freedom", 2004). Its purpose is that of rTX (arXiv
  * 2308.02501).
  * @{ */
 typedef struct loco_store loco_store_t;

@@ -11,37 +11,51 @@ extern "C" {
 
 /** \defgroup ticket_lock Ticket locks
  *
- * Mutual exclusion among all threads of all processes of a group. Processes are served in the
- * order of their tickets. Threads of one process queue among themselves first, in order of
- * arrival, and hand the lock to each other up to LOCO_LOCK_HANDOVERS times before it goes to the
- * next process. A waiter waits on memory of its own, which the releaser writes.
+ * A ticket lock gives mutual exclusion among all threads of all processes of a group. It is fair.
+ *
+ *     loco_ticket_lock_create(rt, NULL, "account", loco_everyone(rt), 0, &lock);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     status = loco_ticket_lock_acquire(lock);
+ *     if (status == LOCO_OK) {
+ *         change_shared_data();
+ *         status = loco_ticket_lock_release(lock, LOCO_FENCE_THREAD, LOCO_ALL_PEERS);
+ *     }
+ *
+ * Processes are served in the order of their tickets. Threads of one process first queue among
+ * themselves, in order of arrival. They pass the lock to each other up to LOCO_LOCK_HANDOVERS
+ * times before it goes to the next process. A waiter waits on its own memory, which the releaser
+ * writes.
+ *
+ * Cost at the host: without contention, acquire and release take 1 atomic each. Under contention,
+ * acquire takes 2 atomics, and a hand-over takes a fence, 2 atomics and 1 write.
  *
  * | call             | concurrent with itself, other threads, other processes | blocks |
  * |------------------|--------------------------------------------------------|--------|
  * | _acquire         | yes                                                    | yes    |
- * | _acquire_timed   | yes                                                    | as long as told |
+ * | _acquire_timed   | yes                                                    | up to the limit |
  * | _try_acquire     | yes                                                    | 2 operations at most |
  * | _release         | yes (by the holder)                                    | its fence, 1 or 2 operations |
  * | _holder          | yes                                                    | some reads |
  * | _create,_destroy | create: of other names; destroy: with nothing          | no     |
  *
- * Cost at the host: free: 1 atomic each for acquire and release. Contended: acquire 2 atomics,
- * hand-over a fence, 2 atomics and 1 write.
- * Order: all that was visible to the releaser when it released, and its own writes of the scope
- * that it gave, are visible to whoever holds the lock next. Writes outside the scope are not
- * ordered. LOCO_ORDER is for data that lie at the lock's host.
+ * Order: the next holder sees everything that was visible to the releaser when it released, and
+ * the releaser's own writes in the scope of its release. Writes outside the scope are not ordered.
+ * Use LOCO_ORDER if the data are stored at the lock's host.
  * Source: Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory
- * multiprocessors", 1991 (tickets; waiting on one's own memory), as the LOCO paper's section 5.4
- * has it; word and slots are our own, see channels/locks/ticket_lock.c.
+ * multiprocessors", 1991 (tickets; waiting on the waiter's own memory), as in the LOCO paper,
+ * section 5.4; word and slots are our own, see channels/locks/ticket_lock.c.
  *
- * Errors of acquire: LOCO_ERR_PEER_DEAD: the holder, or one with an earlier ticket, is dead. The
- * lock stays lost then. A member that dies without a ticket hurts nobody, but a lock whose host
- * is dead is lost, too. LOCO_ERR_STATE: this thread holds it already. LOCO_ERR_RANGE: the host has
- * refused what this thread wrote there before, and nothing was done; loco_fence tells it, too, and
- * then the lock can be had.
- * Errors of release: LOCO_ERR_STATE: this thread does not hold it; LOCO_ERR_ARG: no such scope or
- * peer, and the lock is still held; else those of loco_fence: the
- * lock is released all the same.
+ * | error of acquire | meaning |
+ * |------------------|---------|
+ * | LOCO_ERR_PEER_DEAD | the holder, a process with an earlier ticket, or the host is dead. The lock stays lost. A member that dies without a ticket has no effect, unless it is the host |
+ * | LOCO_ERR_STATE | this thread already holds the lock |
+ * | LOCO_ERR_RANGE | the host has refused an earlier write of this thread, and nothing was done. loco_fence reports this as well, and then the lock can be acquired |
+ *
+ * | error of release | meaning |
+ * |------------------|---------|
+ * | LOCO_ERR_STATE | this thread does not hold the lock |
+ * | LOCO_ERR_ARG | no such scope or peer; the lock is still held |
+ * | others | those of loco_fence; the lock is released nevertheless |
  * @{ */
 typedef struct loco_ticket_lock loco_ticket_lock_t;
 
