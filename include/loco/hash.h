@@ -11,10 +11,8 @@ extern "C" {
 
 /** \defgroup hash Hash tables: maps in a store, in no order
  *
- * A hash table is a map from keys to values, both byte strings (\ref bytes). It lives in a store
- * (\ref store) and is found by one of its objects, a root of the store. Any number of tables and
- * trees (\ref tree) share a store, and a transaction may change several of them, and objects
- * besides.
+ * A hash table is a map from keys to values, both byte strings (\ref bytes). Use it for keys that
+ * are looked up one by one; use a tree (\ref tree) if you need keys in order, or ranges of them.
  *
  *     loco_tx_open(store, &tx);
  *     loco_hash_open(tx, loco_store_root(store, 2), NULL, &hash);
@@ -24,53 +22,55 @@ extern "C" {
  *     loco_hash_delete(hash, loco_text("bob"));
  *     status = loco_tx_commit(tx);
  *
- * Take a table where keys are looked up one by one, and a tree where they are wanted in order, or
- * by ranges. A look-up in a table reads one object, whatever the number of entries is, once this
- * handle knows the part of the directory that leads there, which is small: 8 bytes for a leaf, or
- * some times that.
+ * A table is stored in a store (\ref store) and is found through one of its objects, a root of the
+ * store. Any number of tables and trees share a store, and a transaction may change several of
+ * them, and other objects.
  *
- * A call is part of the transaction that is under way in the table's handle for transactions. If
- * there is none, the call is a transaction by itself, which begins again after a conflict until it
- * is done.
+ * A call is part of the open transaction of the table's transaction handle. If there is none, the
+ * call is a transaction by itself, which is repeated after conflicts until it succeeds.
+ *
+ * Cost: a get is one read of a leaf, whatever the number of entries, once the handle has cached
+ * the part of the directory that leads there. The directory is small: 8 bytes per leaf, or a few
+ * times that. A change is one compare-and-swap of a new copy of the leaf.
  *
  * | call                     | concurrent | blocks | when it has returned LOCO_OK |
  * |--------------------------|------------|--------|------------------------------|
- * | _open, _close            | the handle is of one thread, that of its transactions | open: reads | |
- * | _get                     | the same   | a read, and another one where nothing is known | the value at some time during the call |
- * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
+ * | _open, _close            | the handle belongs to one thread, that of its transactions | open: reads | |
+ * | _get                     | the same   | a read, and one more if nothing is cached | the value at some time during the call |
+ * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get sees it |
  * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
  * | _scan                    | the same   | a read for up to 16 leaves, and for up to 64 values that have their own objects | see there |
  *
- * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
- * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
- * has passed over, is not there either when it commits. An error of a change leaves the transaction
- * as it was, but for conflicts and deaths: also LOCO_ERR_FULL in the middle of a leaf's split.
+ * Order: a table is linearizable. Each call that is a transaction by itself takes effect at one
+ * instant between its begin and its return. Within a transaction all calls take effect with its
+ * commit, and return LOCO_ERR_CONFLICT after a conflict (\ref tx). A key that the transaction
+ * looked up without finding it, or that a scan did not meet, still does not exist when the
+ * transaction commits. An error of a change leaves the transaction unchanged, except for conflicts
+ * and dead hosts. This includes LOCO_ERR_FULL in the middle of a leaf's split.
  *
- * All tables are linearizable: each call that is a transaction by itself takes effect at one
- * instant between its begin and its return.
+ * Growth: a table grows one leaf at a time. There is no rehashing, and no call waits for growth.
+ * If a call finds a leaf that is missing in the directory, it enters the leaf with one more short
+ * transaction, after the call or after the commit of its transaction. The numbers of loco_tx_stats
+ * include these. The directory does not shrink.
  *
- * A table grows a leaf at a time, and nobody waits for that: there is no rehashing. Where a call
- * finds that the directory does not know of a leaf, it enters it once it is done itself, or after
- * the commit of its transaction, by a short transaction more; what loco_tx_stats counts has these
- * in it. The directory does not become smaller.
+ * Process failures: every change, including the split of a leaf, is one transaction, and leaves
+ * that are missing in the directory are still found. A process that dies therefore leaves a
+ * complete table. LOCO_ERR_PEER_DEAD: a host of the store is dead, and it stored the leaf of that
+ * key, or an object that leads to it.
  *
- * A process that dies leaves the table whole: every change, splitting leaves included, is one
- * transaction, and what the directory does not know is found all the same. LOCO_ERR_PEER_DEAD: a
- * host of the store has died, and with it the leaf of that key, or what leads to it.
+ * Keys may be of any kind, for example consecutive numbers. SipHash spreads them, with a random
+ * secret for each table, so an attacker who chooses keys cannot make them collide.
  *
- * Keys may be of any kind, numbers in a row for example: they are spread by SipHash, with a secret
- * that each table draws, so that who chooses keys cannot choose ones that meet.
- *
- * Memory: a leaf of about `leaf_bytes` for every 17 to 34 entries of 16 bytes, in one object; a
- * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
- * that object alone, so that changes of neighbours do not meet. Leaves that lose their last entry
- * are removed. The directory tells 16 million leaves apart; look-ups in a table with many more read
- * several leaves, so give it a larger `leaf_bytes`.
+ * Memory: a leaf is one object of about `leaf_bytes`, for 17 to 34 entries of 16 bytes. A value of
+ * more than 104 bytes has its own object. Changing such a value changes that object only, so it
+ * does not conflict with changes of neighbours. Leaves that lose their last entry are removed. The
+ * directory distinguishes 16 million leaves. Lookups in a table with many more leaves read several
+ * of them, so give such a table a larger `leaf_bytes`.
  *
  * Source: a chain of leaves with links to the right (Lehman and Yao 1981) in the order of hashes,
  * as in split-ordered lists (Shalev and Shavit 2006); its directory is that of extendible hashing
- * (Fagin, Nievergelt, Pippenger, Strong 1979), taken as a hint. What it is for is that of RACE
- * (Zuo et al., ATC 2021), which moves a part of its table at a time, under a lock.
+ * (Fagin, Nievergelt, Pippenger, Strong 1979), used as a hint. Its purpose is that of RACE (Zuo et
+ * al., ATC 2021), which moves a part of its table at a time, under a lock.
  * @{ */
 typedef struct loco_hash loco_hash_t;
 

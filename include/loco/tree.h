@@ -11,9 +11,8 @@ extern "C" {
 
 /** \defgroup tree Trees: ordered maps in a store
  *
- * A tree is a map from keys to values, both byte strings (\ref bytes), in the order of its keys. It
- * lies in the objects of a store (\ref store) and is found by one of them, a root of the store. Any
- * number of trees share a store, and a transaction may change several of them, and objects besides.
+ * A tree is a map from keys to values, ordered by its keys. Keys and values are byte strings (\ref
+ * bytes). Use it for ranges, prefixes, and the next or the first key.
  *
  *     loco_tx_open(store, &tx);
  *     loco_tree_open(tx, loco_store_root(store, 1), NULL, &tree);
@@ -23,41 +22,46 @@ extern "C" {
  *     loco_tree_delete(tree, loco_text("pears"));
  *     status = loco_tx_commit(tx);
  *
- * A call is part of the transaction that is under way in the tree's handle for transactions. If
- * there is none, the call is a transaction by itself, which begins again after a conflict until it
- * is done.
+ * A tree is stored in the objects of a store (\ref store) and is found through one of them, a root
+ * of the store. Any number of trees share a store, and a transaction may change several of them,
+ * and other objects.
+ *
+ * A call is part of the open transaction of the tree's transaction handle. If there is none, the
+ * call is a transaction by itself, which is repeated after conflicts until it succeeds.
+ *
+ * Cost: a get is one read of a leaf. A change is one compare-and-swap of a new copy of the leaf. A
+ * scan is one read for each leaf.
  *
  * | call                     | concurrent | blocks | when it has returned LOCO_OK |
  * |--------------------------|------------|--------|------------------------------|
- * | _open, _close            | the handle is of one thread, that of its transactions | open: reads | |
- * | _get                     | the same   | a read, and one a level where nothing is known | the value at some time during the call |
- * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get finds it so |
+ * | _open, _close            | the handle belongs to one thread, that of its transactions | open: reads | |
+ * | _get                     | the same   | a read, and one per level that is not cached | the value at some time during the call |
+ * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get sees it |
  * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
  * | _scan, _cursor_...       | the same   | a read for up to 16 leaves | see there |
  *
- * Within a transaction all of them take effect with it, and return LOCO_ERR_CONFLICT where another
- * one was in the way (\ref tx). What the transaction has looked for and not found, and what a scan
- * has passed over, is not there either when it commits. An error of a change leaves the transaction
- * as it was, but for conflicts and deaths: also LOCO_ERR_FULL in the middle of a leaf's split.
+ * Order: a tree is linearizable. Each call that is a transaction by itself takes effect at one
+ * instant between its begin and its return. Within a transaction all calls take effect with its
+ * commit, and return LOCO_ERR_CONFLICT after a conflict (\ref tx). A key that the transaction
+ * looked up without finding it, or that a scan did not meet, still does not exist when the
+ * transaction commits. An error of a change leaves the transaction unchanged, except for conflicts
+ * and dead hosts. This includes LOCO_ERR_FULL in the middle of a leaf's split.
  *
- * All trees are linearizable: each call that is a transaction by itself takes effect at one instant
- * between its begin and its return.
+ * Process failures: every change, including the split of a leaf, is one transaction. A process
+ * that dies therefore leaves a complete tree. LOCO_ERR_PEER_DEAD: a host of the store is dead, and
+ * it stored the leaf of that key, or a node above it.
  *
- * A process that dies leaves the tree whole: every change, splitting leaves included, is one
- * transaction. LOCO_ERR_PEER_DEAD: a host of the store has died, and with it the leaf of that key,
- * or what leads to it.
+ * Memory: a leaf is one object of about `leaf_bytes`, for 10 to 20 entries of 16 bytes. A value of
+ * more than 104 bytes has its own object. Changing such a value changes that object only, so it
+ * does not conflict with changes of neighbours. A short value also gets its own object when it is
+ * updated by a handle whose commits conflict at this leaf more than once in three. It keeps this
+ * object until the key is deleted. A leaf that loses its last entry is removed in the same
+ * transaction, unless it is the first of several below its parent; its parents are removed when
+ * nothing is below them. A tree that is used as a queue, with inserts at one end and deletes at
+ * the other, stays as small as its content.
  *
- * Memory: a leaf of about `leaf_bytes` for every 10 to 20 entries of 16 bytes, in one object; a
- * value of more than 104 bytes has an object of its own. Changing the value of such a key changes
- * that object alone, so that changes of neighbours do not meet. A short value gets its own
- * object, too, when it is updated by a handle that has met others at its leaf in more than one of
- * three commits; it keeps that until the key is deleted. A leaf that loses its last entry is
- * removed in the same transaction, unless it is the first of several below its parent; so are its
- * parents once nothing else is below them. A tree that is used as a queue, whose keys come at one
- * end and go at the other, stays as small as its entries are few.
- *
- * Source: B-link trees (Lehman and Yao 1981), for readers whose idea of the upper nodes is old; the
- * nodes are copied, never changed, and each change is a transaction of the store.
+ * Source: B-link trees (Lehman and Yao 1981), for readers with old copies of the upper nodes;
+ * nodes are copied, never changed in place, and each change is a transaction of the store.
  * @{ */
 typedef struct loco_tree loco_tree_t;
 

@@ -10,8 +10,8 @@ extern "C" {
 
 /** \defgroup tx Transactions on the objects of a store
  *
- * A transaction reads objects and changes some. Its changes are its own until loco_tx_commit, which
- * makes all of them at one instant, or none:
+ * A transaction reads objects of a store and changes some of them, atomically. Its changes are
+ * private until loco_tx_commit, which applies all of them at one instant, or none.
  *
  *     static int transfer(loco_tx_t *tx, void *arg)
  *     {
@@ -31,33 +31,36 @@ extern "C" {
  *     ...
  *     status = loco_tx_run(tx, transfer, &args);
  *
- * Transactions are strictly serializable: each takes effect at one instant between its begin and
- * the return of its commit. What one reads is of one instant, too, even where it cannot commit any
- * more, unless it was begun with LOCO_TX_RELAXED.
+ * Cost: a read is one read. A commit is one compare-and-swap if the transaction changes one object
+ * and has read no other, else 2n + 2 operations for n changed objects, and one more if it has read
+ * others.
+ *
+ * Order: transactions are strictly serializable. Each takes effect at one instant between its
+ * begin and the return of its commit. All reads of a transaction see one instant, even if it can
+ * no longer commit, unless it was begun with LOCO_TX_RELAXED.
  *
  * | call                  | concurrent | blocks | when it has returned LOCO_OK |
  * |-----------------------|------------|--------|------------------------------|
- * | _open, _close         | yes        | close: until what is under way is done | |
- * | _begin, _write, _free, _abort, _stats | the handle is of one thread | no | |
- * | _read, _read_some     | the same   | reads; while another decides | all read so far was so at one instant |
+ * | _open, _close         | yes        | close: until operations in flight are done | |
+ * | _begin, _write, _free, _abort, _stats | the handle belongs to one thread | no | |
+ * | _read, _read_some     | the same   | reads; while another commit is decided | all values read so far existed at one instant |
  * | _read_many, _validate | the same   | the same | the same |
- * | _new                  | the same   | at times a read | the object exists for this transaction |
- * | _commit               | the same   | until it is decided | who begins later sees it |
+ * | _new                  | the same   | sometimes a read | the object exists for this transaction |
+ * | _commit               | the same   | until it is decided | transactions that begin later see it |
  * | _run                  | the same   | the same, and pauses | the same |
  *
- * LOCO_ERR_CONFLICT: another transaction was in the way; nothing was changed. From a read, a
- * validate or a commit; after it only loco_tx_abort and loco_tx_begin do anything. Begin again;
- * loco_tx_run does.
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_CONFLICT | from a read, a validate or a commit: another transaction conflicted, and nothing was changed. Afterwards only loco_tx_abort and loco_tx_begin have an effect. Begin the transaction again, as loco_tx_run does |
+ * | LOCO_ERR_PEER_DEAD | a host that the call needs is dead. From a commit: it is unknown whether the objects at other hosts were changed (all of them or none) |
+ * | LOCO_ERR_STATE | the call is outside a transaction |
  *
- * LOCO_ERR_PEER_DEAD: a host that the call needs has died. From a commit it leaves open whether the
- * objects at other hosts were changed (all of them or none).
+ * Any other error of a call leaves the transaction unchanged.
  *
- * Calls outside a transaction return LOCO_ERR_STATE. An error of a call other than these leaves the
- * transaction as it was.
- *
- * Who waits for whom: nobody waits for a process that is not in a commit. A commit is some network
- * operations long; whoever meets an object in the middle of one waits for LOCO_TX_PATIENCE (1 ms)
- * at most, not at all if its process is known to be dead, and then undoes it.
+ * Waiting: no call waits for a process that is not in a commit. A commit takes a few network
+ * operations. A process that meets an object of an unfinished commit waits for it for
+ * LOCO_TX_PATIENCE (1 ms) at most, and then undoes that commit. It does not wait if the committing
+ * process is known to be dead.
  * @{ */
 typedef struct loco_tx loco_tx_t;
 
