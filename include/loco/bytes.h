@@ -15,7 +15,7 @@ extern "C" {
  * Any bytes, zeros too, with a length; nobody frees them. Two are compared byte by byte, as
  * unsigned numbers; of two that are alike up to the end of the shorter one, that is the smaller.
  * @{ */
-typedef struct loco_bytes {
+typedef struct {
     const void *data;       /**< anything, if `len` is 0 */
     size_t len;
 } loco_bytes_t;

@@ -163,7 +163,7 @@ int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx);
 
 /** What this handle has done with a table. Numbers of changes count also where these were given up
  * and made again, after conflicts. */
-typedef struct loco_hash_stats {
+typedef struct {
     uint64_t lookups;       /**< leaves that were looked up by a key, */
     uint64_t stale;         /**< times that what was known of the directory led to no such leaf, */
     uint64_t walked_right;  /**< and steps from a leaf to its right neighbour */

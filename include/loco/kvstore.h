@@ -175,7 +175,7 @@ typedef int loco_kvstore_visit_fn(void *ctx, uint64_t key);
 int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void *ctx);
 
 /** A store in numbers, as this member sees it. */
-typedef struct loco_kvstore_stats {
+typedef struct {
     uint64_t keys;              /**< in the index: of all members */
     uint64_t kept;              /**< values that this member keeps */
     uint64_t capacity;          /**< values that it has room for */

@@ -125,7 +125,7 @@ int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int
                              size_t *bytes);
 
 /** What this process has done with a mailbox. */
-typedef struct loco_mailbox_stats {
+typedef struct {
     uint64_t sent;          /**< messages, */
     uint64_t told;          /**< of which long ones */
     uint64_t full;          /**< times that a message found no room */

@@ -186,7 +186,7 @@ int loco_multicast_delivered_by(const loco_multicast_t *m, int rank, int sender,
                                 uint64_t *number);
 
 /** What this process has done. A batch is what one look at a stage found. */
-typedef struct loco_multicast_stats {
+typedef struct {
     uint64_t sent, send_batches;            /**< messages of this member; batches of them */
     uint64_t nulls, null_batches;           /**< numbers that it gave away, likewise */
     uint64_t receive_batches;               /**< looks that found something of others */

@@ -170,7 +170,7 @@ int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *options,
 void loco_agent_stop(loco_agent_t *agent);
 
 /** What an agent has, and what it has done. */
-typedef struct loco_agent_stats {
+typedef struct {
     uint64_t clients;       /**< processes that are in the pool */
     uint64_t attached;      /**< that ever were */
     uint64_t died;          /**< of those that left, the ones that did not say so */

@@ -98,7 +98,7 @@ int loco_store_host_of(const loco_store_t *store, loco_object_t object);
 /** How full a host is. What was taken is free again for values of about the same size as those that
  * it was taken for (the classes of sizes above), so `bytes_taken` never falls; places for objects
  * are free for any object. */
-typedef struct loco_store_room {
+typedef struct {
     uint64_t bytes;         /**< of memory for values, rounded up to pages of 4 KiB */
     uint64_t bytes_taken;   /**< of these, for values that are or were there */
     uint64_t objects;       /**< places for objects, the roots' among them */
@@ -127,7 +127,7 @@ typedef struct loco_store_scavenged {
 int loco_store_scavenge(loco_store_t *store, loco_store_scavenged_t *found);
 
 /** What this process has done with a store, over all its handles. */
-typedef struct loco_store_stats {
+typedef struct {
     uint64_t commits;       /**< transactions that were committed, of any kind, */
     uint64_t single;        /**< of which of one object, without a log, */
     uint64_t read_only;     /**< and that wrote nothing */

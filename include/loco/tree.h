@@ -190,7 +190,7 @@ int loco_tree_cursor_prev(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_by
 
 /** What this handle has done with a tree. Numbers of changes count also where these were given up
  * and made again, after conflicts. */
-typedef struct loco_tree_stats {
+typedef struct {
     uint64_t lookups;       /**< leaves that were looked up by a key, */
     uint64_t stale;         /**< times that what was known of upper nodes led to no such leaf, */
     uint64_t walked_right;  /**< and steps from a leaf or node to its right neighbour */
