@@ -238,14 +238,21 @@ prepare_build_tree() {
     printf '#!/bin/sh\nexec "%s/tools/loco-agent" "$@"\n' "$builddir" >"$work/bin/loco-agent"
     chmod +x "$work/bin/loco-run" "$work/bin/loco-agent"
     export XDG_RUNTIME_DIR="$work"      # for sockets of pools
+    mkdir -p "$work/include/loco"
+    ln -s "$srcdir"/include/loco/* "$srcdir/fortran/loco.f90" "$work/include/loco"
+    export PYTHONPATH="$srcdir/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
-        -e "s|^includedir=.*|includedir=$srcdir/include|" "$builddir/loco.pc" >"$work/loco.pc"
+        -e "s|^includedir=.*|includedir=$work/include|" "$builddir/loco.pc" >"$work/loco.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"
     export PATH="$work/bin:$builddir/tools:$PATH"   # of tools that are scripts
 }
 
 run_step() {
     step=${1%.sh}
+    if [ -f "$step.needs" ] && ! "$builddir/tools/with-loco" sh "$step.needs" >/dev/null 2>&1; then
+        skip "$(tail -n 1 "$step.sh")" "what it needs is not here: $(cat "$step.needs")"
+        return
+    fi
     timeout -k 5 "${RUN_LIMIT:-120}" "$builddir/tools/with-loco" sh -e "$step.sh" \
         >"$step.out" 2>&1 </dev/null
     status=$?
