@@ -39,6 +39,7 @@ class Status(enum.IntEnum):
     ERR_CLOSED = -39
     ERR_PEER_DEAD = -40
     ERR_PROTOCOL = -41
+    ERR_PARTITIONED = -42
 
 
 class Fence(enum.IntEnum):
@@ -140,6 +141,10 @@ class PeerDead(Error):
     """LOCO_ERR_PEER_DEAD: a process that the call needs has ended."""
 
 
+class Partitioned(Error):
+    """LOCO_ERR_PARTITIONED: this process is cut off from most of its view, or was taken for dead by it."""
+
+
 ERRORS = {
     Status.ERR_ARG: ArgumentError,
     Status.ERR_RANGE: ArgumentError,
@@ -157,6 +162,7 @@ ERRORS = {
     Status.ERR_CONFLICT: Conflict,
     Status.ERR_CLOSED: Closed,
     Status.ERR_PEER_DEAD: PeerDead,
+    Status.ERR_PARTITIONED: Partitioned,
 }
 
 
