@@ -42,62 +42,64 @@ extern "C" {
  * @{ */
 typedef struct loco_atomic_var loco_atomic_var_t;
 
-/** Make one variable, in the memory of rank `host` of `group`. All members make it, with the same
- * arguments (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
- * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host), LOCO_ERR_NAME,
- * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is allowed. */
+/** Create one variable, in the memory of rank `host` of `group`. All members of `group` call it
+ * with the same arguments (`parent` and `name`: loco(3)). The call is local, and the variable is
+ * usable once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host),
+ * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is allowed.
+ */
 int loco_atomic_var_create(loco_runtime_t *rt, const char *parent, const char *name,
                            const loco_group_t *group, int host, loco_atomic_var_t **var);
 void loco_atomic_var_destroy(loco_atomic_var_t *var);
 
-/** Read the variable at its host; write it there. */
+/** Read the variable at its host, or write it there. */
 int loco_atomic_var_load(loco_atomic_var_t *var, uint64_t *value);
 int loco_atomic_var_store(loco_atomic_var_t *var, uint64_t value);
 
-/** Add to the variable (modulo 2^64); put a new value in its place. The value that it had before
- * goes to `*old`, unless that is NULL. */
+/** Add to the variable (modulo 2^64), or replace its value. The old value goes to `*old`, unless
+ * that is NULL. */
 int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *old);
 int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *old);
 
-/** Put `desired` in its place if and only if it was `expected`. LOCO_OK says that it was tried;
- * whether it was swapped shows in `*old`, the value before (NULL: not wanted). */
+/** Replace the value by `desired` if and only if it is `expected`. LOCO_OK means that the operation
+ * was done. `*old`, the old value (NULL: not wanted), shows whether it has replaced the value. */
 int loco_atomic_var_compare_swap(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
                                  uint64_t *old);
 
-/** The same without waiting: added to `*ack` (ack.h). `value` and `old`, which may not be NULL,
- * belong to the operation until the ack is complete. */
+/** The same calls without waiting: the operation is added to `*ack` (ack.h). `value` and `old`,
+ * which may not be NULL, belong to the operation until the ack is complete. */
 int loco_atomic_var_load_ack(loco_atomic_var_t *var, uint64_t *value, loco_ack_t *ack);
 int loco_atomic_var_fetch_add_ack(loco_atomic_var_t *var, uint64_t add, uint64_t *old,
                                   loco_ack_t *ack);
 int loco_atomic_var_compare_swap_ack(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
                                      uint64_t *old, loco_ack_t *ack);
 
-/** The value that this process's last loco_atomic_var_refresh found, 0 before the first one. No
- * operation on the network; cannot fail. */
+/** The value that this process's last loco_atomic_var_refresh found, 0 before the first one. It
+ * accesses no network and cannot fail. */
 uint64_t loco_atomic_var_cached(loco_atomic_var_t *var);
 
 /** Read the variable at its host into this process's cached copy. */
 int loco_atomic_var_refresh(loco_atomic_var_t *var);
 
-/** Many variables under one name, as the accounts of a bank. 8 bytes each, nothing else. */
+/** Many variables under one name, such as the accounts of a bank. Each takes 8 bytes, and nothing
+ * else. */
 typedef struct loco_atomic_array loco_atomic_array_t;
 
 #define LOCO_ATOMIC_STRIPED (-1)    /**< as host: over all members */
 
-/** Make `count` variables (at least 1): all in the memory of rank `host`, or, with
- * LOCO_ATOMIC_STRIPED, variable i in that of rank i % size. All members make the array, with the
- * same arguments; otherwise as loco_atomic_var_create. */
+/** Create `count` variables (at least 1): all in the memory of rank `host` or, with
+ * LOCO_ATOMIC_STRIPED, variable i in that of rank i % size. All members create the array, with the
+ * same arguments; see loco_atomic_var_create. */
 int loco_atomic_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, uint64_t count, int host,
                              loco_atomic_array_t **array);
 void loco_atomic_array_destroy(loco_atomic_array_t *array);
 
-/** How many variables it has; at which rank variable i is, or LOCO_ERR_RANGE. Local. */
+/** The number of variables; the rank that hosts variable i, or LOCO_ERR_RANGE. Local. */
 uint64_t loco_atomic_array_count(const loco_atomic_array_t *array);
 int loco_atomic_array_host(const loco_atomic_array_t *array, uint64_t i);
 
-/** What loco_atomic_var_load and its relatives do, on variable i. LOCO_ERR_RANGE: there is no
- * variable i, and nothing was done. */
+/** Like loco_atomic_var_load and the other calls on one variable, for variable i. LOCO_ERR_RANGE:
+ * there is no variable i, and nothing was done. */
 int loco_atomic_array_load(loco_atomic_array_t *array, uint64_t i, uint64_t *value);
 int loco_atomic_array_store(loco_atomic_array_t *array, uint64_t i, uint64_t value);
 int loco_atomic_array_fetch_add(loco_atomic_array_t *array, uint64_t i, uint64_t add,
@@ -107,7 +109,7 @@ int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t 
 int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
                                    uint64_t desired, uint64_t *old);
 
-/** What loco_atomic_var_load_ack and its relatives do, on variable i. */
+/** Like loco_atomic_var_load_ack and the other calls without waiting, for variable i. */
 int loco_atomic_array_load_ack(loco_atomic_array_t *array, uint64_t i, uint64_t *value,
                                loco_ack_t *ack);
 int loco_atomic_array_fetch_add_ack(loco_atomic_array_t *array, uint64_t i, uint64_t add,

@@ -37,29 +37,33 @@ typedef struct loco_barrier loco_barrier_t;
 
 #define LOCO_BARRIER_DIRECT 16
 
-/** Make a barrier for the processes of `group`. All members make it, with the same arguments
- * (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
- * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
- * outside of any wait; one's own is enough, a member that has left the barrier may be gone before
- * others have. NULL is allowed. */
+/** Create a barrier for the processes of `group`. All members of `group` call it with the same
+ * arguments (`parent` and `name`: loco(3)). The call is local, and the barrier is usable once the
+ * runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME,
+ * LOCO_ERR_NO_MEMORY. Destroy it when no thread of this process waits in it. Each process destroys
+ * its own handle; a member that has left the barrier may destroy it before others have left. NULL
+ * is allowed. */
 int loco_barrier_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, loco_barrier_t **barrier);
 void loco_barrier_destroy(loco_barrier_t *barrier);
 
 /** Wait until all processes of the group have called it as often as this one; one thread of each
- * calls. It begins with a fence of LOCO_FENCE_PROCESS to all peers, so no other is needed; that a
- * process outside the group is gone is no error of it.
- * LOCO_ERR_RANGE: a peer has refused what this process wrote before, as where its memory has gone;
- * all have met all the same.
+ * process calls. It begins with a fence of LOCO_FENCE_PROCESS to all peers, so no other fence is
+ * needed. The death of a process outside the group is not an error of this fence.
+ *
+ * LOCO_ERR_RANGE: a peer has refused an earlier write of this process, for example because its
+ * memory was freed; all processes have met nevertheless.
+ *
  * LOCO_ERR_STATE: another thread of this process is in it; nothing was done.
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM: some of the others may not have been told. The next call
- * goes on with this round. */
+ *
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM: some of the other processes may not have been notified. The
+ * next call continues this round. */
 int loco_barrier_wait(loco_barrier_t *barrier);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT.
- * This process has arrived then, and that stands: the others may leave the barrier. Call it, or
- * loco_barrier_wait, again to go on waiting for the same round. What was written between the calls
- * is not ordered by that round. */
+/** Like loco_barrier_wait, but wait for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without
+ * limit). After LOCO_ERR_TIMEOUT this process counts as arrived: the others may leave the barrier.
+ * Call it, or loco_barrier_wait, again to continue to wait for the same round. That round does not
+ * order what was written between the calls. */
 int loco_barrier_wait_timed(loco_barrier_t *barrier, int64_t timeout_ns);
 /** @} */
 

@@ -77,18 +77,18 @@ typedef struct loco_hash loco_hash_t;
 #define LOCO_HASH_KEY_MAX 1024          /**< bytes of a key, at most */
 #define LOCO_HASH_VALUE_MAX 64000       /**< bytes of a value, at most */
 
-/** How this handle uses a table. Zero is the default. Handles may have different ones. */
+/** How this handle uses a table. Zero selects the default. Handles may have different options. */
 typedef struct loco_hash_options {
     size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 1024 */
     size_t cached;          /**< parts of the directory that this handle keeps copies of, at least;
                                  each leads to up to 256 leaves, and takes up to 2 KiB; 0: 1024 */
 } loco_hash_options_t;
 
-/** Use the table of that root, and make it if the root has no value. The handle is for the thread
- * of `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is allowed.
- * `options` may be NULL. Errors: LOCO_ERR_ARG (the options, or no object of the store),
- * LOCO_ERR_STATE (a transaction is under way), LOCO_ERR_MISMATCH (the root has a value that is no
- * table), LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+/** Open the table of that root; create it if the root has no value. The handle belongs to the
+ * thread of `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is
+ * allowed. `options` may be NULL. Errors: LOCO_ERR_ARG (the options, or no object of the store),
+ * LOCO_ERR_STATE (a transaction is open), LOCO_ERR_MISMATCH (the root's value is not a table),
+ * LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
 int loco_hash_open(loco_tx_t *tx, loco_object_t root, const loco_hash_options_t *options,
                    loco_hash_t **hash);
 void loco_hash_close(loco_hash_t *hash);
@@ -98,71 +98,70 @@ void loco_hash_close(loco_hash_t *hash);
  * transaction those of loco_tx_read_some. */
 int loco_hash_get(loco_hash_t *hash, loco_bytes_t key, void *value, size_t room, size_t *len);
 
-/** Give a key that value, whether it is there or not. Errors: LOCO_ERR_SIZE (of key or value),
- * LOCO_ERR_FULL (no memory left at the hosts; within a transaction, LOCO_TX_WRITES_MAX, of which a
- * change takes 1, and one more where a leaf is split, or removed, or a value has its own object),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+/** Set the value of a key, whether it exists or not. Errors: LOCO_ERR_SIZE (of key or value),
+ * LOCO_ERR_FULL (no memory left at the hosts; within a transaction also LOCO_TX_WRITES_MAX: a
+ * change writes 1 object, and one more if a leaf is split or removed, or a value has its own
+ * object), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
 int loco_hash_put(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
 
-/** The same for a key that is not there: LOCO_ERR_EXISTS. */
+/** Like loco_hash_put for a key that does not exist: else LOCO_ERR_EXISTS. */
 int loco_hash_insert(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
 
-/** And for one that is: LOCO_ERR_NOT_FOUND. */
+/** Like loco_hash_put for a key that exists: else LOCO_ERR_NOT_FOUND. */
 int loco_hash_update(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value);
 
 /** Remove a key. Errors: LOCO_ERR_NOT_FOUND, and those of loco_hash_put. */
 int loco_hash_delete(loco_hash_t *hash, loco_bytes_t key);
 
-/** Give a key the value `desired` if and only if it has the value `expected`. Errors:
- * LOCO_ERR_DIFFERS, LOCO_ERR_NOT_FOUND, and those of loco_hash_put. */
+/** Set the value of a key to `desired` if and only if it is `expected`. Errors: LOCO_ERR_DIFFERS,
+ * LOCO_ERR_NOT_FOUND, and those of loco_hash_put. */
 int loco_hash_compare_set(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t expected,
                           loco_bytes_t desired);
 
-/** Add to a number: a value of 8 bytes, as the processor has it. A key that is not there gets the
- * value `by`. `*before` is the number before, 0 if there was none; `before` may be NULL. Errors:
- * LOCO_ERR_SIZE (its value has another size), and those of loco_hash_put. */
+/** Add to a number: a value of 8 bytes in the processor's byte order. A key that does not exist
+ * gets the value `by`. `*before` is the old number, 0 if there was none; `before` may be NULL.
+ * Errors: LOCO_ERR_SIZE (its value has another size), and those of loco_hash_put. */
 int loco_hash_add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *before);
 
-/** `n` keys at once, all as of one instant: of the value of keys[i] at most `room` bytes are copied
- * to `values` + i * `room`, its size goes to lens[i], and what loco_hash_get would have returned to
- * statuses[i]. Returns LOCO_OK, also where keys are not there; on another error nothing is known of
- * any. Faster than `n` calls: over a network up to 64 leaves are read in one wait where they were
- * read before, in two where they were not. Errors: those of loco_hash_get but LOCO_ERR_NOT_FOUND,
- * and of its transaction LOCO_ERR_FULL (LOCO_TX_READS_MAX: leaves, and values that have an object
- * of their own). */
+/** Get `n` keys together, all at one instant. At most `room` bytes of the value of keys[i] are
+ * copied to `values` + i * `room`. Its size goes to lens[i], and the result that loco_hash_get
+ * would have returned to statuses[i]. Returns LOCO_OK even if some keys do not exist; after
+ * another error all results are undefined. This is faster than `n` calls: over a network up to 64
+ * leaves are read in one round trip if they were read before, else in two. Errors: those of
+ * loco_hash_get except LOCO_ERR_NOT_FOUND, and LOCO_ERR_FULL of its transaction
+ * (LOCO_TX_READS_MAX: leaves, and values with their own objects). */
 int loco_hash_get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, void *values,
                        size_t room, size_t *lens, int *statuses);
 
-/** Give `n` keys values, all at one instant or none: by itself it is one transaction. The same key
- * may come twice; the later value stays. On an error nothing was changed, and a transaction that
- * was under way is as it was before the call. The leaves are read together, as by
- * loco_hash_get_many. Errors: those of loco_hash_put; LOCO_ERR_FULL where the keys are in more
- * leaves than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
+/** Set the values of `n` keys, all at one instant or none; by itself the call is one transaction. A
+ * key may occur twice; the later value stays. After an error nothing was changed, and an open
+ * transaction is as it was before the call. The leaves are read together, as in
+ * loco_hash_get_many. Errors: those of loco_hash_put; LOCO_ERR_FULL if the keys are in more leaves
+ * than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
 int loco_hash_put_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys,
                        const loco_bytes_t *values);
 
-/** Called with an entry; both strings are valid until it returns. Returns 0 to go on. It may call
- * all functions on tables. */
+/** A function that is called with an entry; both strings are valid until it returns. It returns 0
+ * to continue. It may call all functions on tables. */
 typedef int loco_hash_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
 
-/** Call visit(ctx, key, value) for all entries, in no order that means anything, until it returns
- * another number than 0, which is returned then.
+/** Call visit(ctx, key, value) for all entries, in no particular order, until it returns a number
+ * other than 0, which is then returned.
  *
- * Outside a transaction it sees the entries of one leaf as they were at one instant during the
- * call, and two leaves at different ones; a value that has an object of its own is as of a moment
- * after that of its leaf. A key that is there all the time is seen, once. Within a transaction all
- * is of one instant, together with what else that reads; changes made by `visit` may be seen or
- * not.
+ * Outside a transaction the scan sees the entries of one leaf at one instant during the call, and
+ * different leaves at different instants. A value with its own object is read after its leaf. A
+ * key that exists all the time is seen, once. Within a transaction the scan and all other reads
+ * see one instant. Changes that `visit` makes may be seen or not.
  *
- * Over a network the leaves that come next are read together, up to 16 in one wait, and so are
- * values that have objects of their own. So a scan within a transaction that `visit` ends early may
- * have read some too many, whose changes by others are conflicts.
- * Errors: LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction those of
- * loco_tx_read_some. */
+ * Over a network up to 16 following leaves are read in one round trip, and so are values with
+ * their own objects. If `visit` ends a scan within a transaction early, some leaves may have been
+ * read needlessly, and changes of these by others are conflicts.
+ *
+ * Errors: LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction those of loco_tx_read_some.
+ */
 int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx);
 
-/** What this handle has done with a table. Numbers of changes count also where these were given up
- * and made again, after conflicts. */
+/** Statistics of this handle. Changes that were repeated after conflicts count each time. */
 typedef struct {
     uint64_t lookups;       /**< leaves that were looked up by a key, */
     uint64_t stale;         /**< times that what was known of the directory led to no such leaf, */

@@ -79,7 +79,7 @@ typedef struct loco_kvstore loco_kvstore_t;
 #define LOCO_KVSTORE_VALUE_MAX 65536    /**< bytes of a value, at most */
 #define LOCO_KVSTORE_WINDOW_MAX 128     /**< calls outstanding in a window, at most */
 
-/** How a store is made; all members give the same. Zero is the default of what may be zero. */
+/** Options of a store, the same at all members. Zero selects the default, where zero is allowed. */
 typedef struct loco_kvstore_options {
     size_t value_bytes;     /**< size of every value, 1 to LOCO_KVSTORE_VALUE_MAX */
     uint64_t capacity;      /**< values that each member has room for, at least 1; all members' room
@@ -89,39 +89,41 @@ typedef struct loco_kvstore_options {
                                  4 KiB */
 } loco_kvstore_options_t;
 
-/** Make a store. All members of `group` make it, with the same arguments (`parent` and `name`:
- * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
- * LOCO_ERR_ARG (the options), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no thread).
- * Destroy it when no member uses it any more, after closing its windows; NULL is allowed. */
+/** Create a store. All members of `group` call it with the same arguments (`parent` and `name`:
+ * loco(3)). The call is local, and the store is usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the options), LOCO_ERR_NAME,
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no thread). Destroy it when no member uses it any more,
+ * after closing its windows; NULL is allowed. */
 int loco_kvstore_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, const loco_kvstore_options_t *options,
                         loco_kvstore_t **kv);
 void loco_kvstore_destroy(loco_kvstore_t *kv);
 
-/** Size of its values, in bytes. Local. */
+/** The size of the store's values, in bytes. Local. */
 size_t loco_kvstore_value_bytes(const loco_kvstore_t *kv);
 
 /** Copy the value of `key` to `value` (`len` bytes, the store's value size). Errors:
  * LOCO_ERR_NOT_FOUND, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. */
 int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len);
 
-/** `n` keys at once: their values to `values` (n times `len` bytes), what loco_kvstore_get would
- * have returned of each to `statuses` (n of them). Returns the first of these that is neither
- * LOCO_OK nor LOCO_ERR_NOT_FOUND, or LOCO_OK. Faster than n calls: the reads of many keys are under
- * way together. Places in `values` of keys without LOCO_OK are undefined. */
+/** Get `n` keys together. The values go to `values` (n times `len` bytes), and the results that
+ * loco_kvstore_get would have returned go to `statuses` (n of them). Returns the first of these
+ * that is neither LOCO_OK nor LOCO_ERR_NOT_FOUND, or LOCO_OK. This is faster than n calls, because
+ * many reads are in flight together. The contents of `values` are undefined for keys without
+ * LOCO_OK. */
 int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, void *values,
                           size_t len, int *statuses);
 
-/** Add a key that is not there, with its value; it is kept in this member's memory. Errors:
- * LOCO_ERR_EXISTS, LOCO_ERR_FULL, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. LOCO_ERR_FULL is of this
- * member alone; where another one deletes values that are kept here, there may be room a little
- * after its delete has returned only. */
+/** Insert a key that does not exist, with its value, which is stored in this member's memory.
+ * Errors: LOCO_ERR_EXISTS, LOCO_ERR_FULL, LOCO_ERR_SIZE, LOCO_ERR_PEER_DEAD. LOCO_ERR_FULL refers
+ * to this member only. After another member has deleted a value that is stored here, the space may
+ * become free only a little after that delete has returned. */
 int loco_kvstore_insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len);
 
-/** `n` keys (none twice) with `values` (n times `len` bytes): as n calls of loco_kvstore_insert,
- * whose outcomes go to `statuses`, in one exchange with the other members for every 250 of
- * them. The way to load a store. Meanwhile it holds the locks of these keys. Returns the first
- * outcome that is neither LOCO_OK nor LOCO_ERR_EXISTS, or LOCO_OK. */
+/** Insert `n` keys (no key twice) with `values` (n times `len` bytes). The effect is that of n
+ * calls of loco_kvstore_insert, whose results go to `statuses`, with one exchange with the other
+ * members for every 250 keys. Use it to load a store. It holds the locks of these keys meanwhile.
+ * Returns the first result that is neither LOCO_OK nor LOCO_ERR_EXISTS, or LOCO_OK. */
 int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
                              const void *values, size_t len, int *statuses);
 
@@ -131,50 +133,52 @@ int loco_kvstore_update(loco_kvstore_t *kv, uint64_t key, const void *value, siz
 /** Remove a key. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
 int loco_kvstore_delete(loco_kvstore_t *kv, uint64_t key);
 
-/** Replace the value of a key by `desired` if and only if it is `expected`, byte by byte. The
- * value before goes to `found`, unless that is NULL, with LOCO_OK and with LOCO_ERR_DIFFERS. All
- * are of `len` bytes. Errors: LOCO_ERR_DIFFERS, and those of loco_kvstore_update. */
+/** Replace the value of a key by `desired` if and only if it equals `expected`, byte by byte. With
+ * LOCO_OK and with LOCO_ERR_DIFFERS the old value goes to `found`, unless that is NULL. All three
+ * have `len` bytes. Errors: LOCO_ERR_DIFFERS, and those of loco_kvstore_update. */
 int loco_kvstore_compare_set(loco_kvstore_t *kv, uint64_t key, const void *expected,
                              const void *desired, size_t len, void *found);
 
-/** Several calls of one thread under way together. */
+/** A window: several calls of one thread in flight together. */
 typedef struct loco_kvstore_window loco_kvstore_window_t;
 
-/** Make a window for `size` calls, 1 to LOCO_KVSTORE_WINDOW_MAX. It belongs to the thread that
- * makes it. Close it by the same thread: waits for what is under way; NULL is allowed. Errors:
- * LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY. */
+/** Open a window for `size` calls, 1 to LOCO_KVSTORE_WINDOW_MAX. It belongs to the thread that
+ * opens it, and the same thread must close it. Closing waits for the calls in flight; NULL is
+ * allowed. Errors: LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY. */
 int loco_kvstore_window_open(loco_kvstore_t *kv, int size, loco_kvstore_window_t **window);
 void loco_kvstore_window_close(loco_kvstore_window_t *window);
 
-/** Begin a get. `*status` is LOCO_IN_PROGRESS until it is done, which _window_poll, _window_wait
- * and further calls on the window find out; then it is what loco_kvstore_get would have returned.
- * It may be done at once. `value` and `status` belong to the call until then. While the window is
- * full, it waits for one of its calls first. Returns LOCO_OK (begun), or LOCO_ERR_SIZE,
- * LOCO_ERR_NO_MEMORY: then `*status` is that, too. */
+/** Begin a get. `*status` is LOCO_IN_PROGRESS until the get is done; then it is the result that
+ * loco_kvstore_get would have returned. _window_poll, _window_wait and further calls on the window
+ * update it. The get may be done at once. `value` and `status` belong to the call until then. If
+ * the window is full, the call first waits for one of its calls. Returns LOCO_OK (begun), or
+ * LOCO_ERR_SIZE or LOCO_ERR_NO_MEMORY, which `*status` is then, too. */
 int loco_kvstore_get_ack(loco_kvstore_window_t *window, uint64_t key, void *value, size_t len,
                          int *status);
 
-/** Begin an update; as loco_kvstore_get_ack. `value` is taken at once. */
+/** Begin an update; see loco_kvstore_get_ack. `value` may be reused when the call returns. */
 int loco_kvstore_update_ack(loco_kvstore_window_t *window, uint64_t key, const void *value,
                             size_t len, int *status);
 
-/** Finish what is done. How many calls are still under way. Does not block. */
+/** Complete the calls that are done, and return the number of calls still in flight. Does not
+ * block. */
 int loco_kvstore_window_poll(loco_kvstore_window_t *window);
 
-/** Wait until all calls of the window are done. LOCO_OK: each status says how. */
+/** Wait until all calls of the window are done. After LOCO_OK, each status holds the result of its
+ * call. */
 int loco_kvstore_window_wait(loco_kvstore_window_t *window);
 
-/** Called with a key; returns 0 to go on. It may call loco_kvstore_get and _get_many on the store,
- * nothing else. */
+/** A function that is called with a key; it returns 0 to continue. It may call loco_kvstore_get and
+ * _get_many on the store, nothing else. */
 typedef int loco_kvstore_visit_fn(void *ctx, uint64_t key);
 
-/** Call visit(ctx, key) for each key of this member's index, once, in no order, until it returns
- * another number than 0, which is returned then. Local. Seen are all keys whose insert had returned
- * before the call, but those whose delete had begun; of keys that are being inserted or deleted
- * some. */
+/** Call visit(ctx, key) once for each key of this member's index, in no order, until it returns a
+ * number other than 0, which is then returned. Local. The iteration includes all keys whose insert
+ * had returned before the call, except those whose delete had begun. It may include keys that are
+ * being inserted or deleted. */
 int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void *ctx);
 
-/** A store in numbers, as this member sees it. */
+/** Statistics of a store, as this member sees it. */
 typedef struct {
     uint64_t keys;              /**< in the index: of all members */
     uint64_t kept;              /**< values that this member keeps */
@@ -184,7 +188,8 @@ typedef struct {
     uint64_t retries;           /**< times that a get of this process met a value half written */
 } loco_kvstore_stats_t;
 
-/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+/** Fill in `*stats`. Numbers that change meanwhile are those of some time during the call. Local.
+ */
 void loco_kvstore_stats(loco_kvstore_t *kv, loco_kvstore_stats_t *stats);
 /** @} */
 

@@ -73,7 +73,7 @@ typedef struct loco_mailbox loco_mailbox_t;
 #define LOCO_MAILBOX_COPY_ALL SIZE_MAX      /**< as `straight`: no message is read straight; long
                                                  ones are copied in pieces */
 
-/** How a mailbox is made; all members give the same. Zero is the default. */
+/** Options of a mailbox, the same at all members. Zero selects the default. */
 typedef struct loco_mailbox_options {
     size_t ring_bytes;      /**< that a sender may have in the mailbox: a power of two from 512 to
                                  1 GiB; 0: 64 KiB */
@@ -84,47 +84,48 @@ typedef struct loco_mailbox_options {
                                  to keep it; NULL: this one's */
 } loco_mailbox_options_t;
 
-/** Make a mailbox, which member `receiver` (a rank) receives from. All members of `group`, at least
- * two, make it, with the same arguments (`parent` and `name`: loco(3)); `options` may be NULL.
- * Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the log
- * says which), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more;
- * messages in it are gone. NULL is allowed. */
+/** Create a mailbox from which member `receiver` (a rank) receives. All members of `group`, at
+ * least two, call it with the same arguments (`parent` and `name`: loco(3)); `options` may be
+ * NULL. The call is local, and the mailbox is usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the log says which), LOCO_ERR_NAME,
+ * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; its messages are lost. NULL is
+ * allowed. */
 int loco_mailbox_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, int receiver,
                         const loco_mailbox_options_t *options, loco_mailbox_t **box);
 void loco_mailbox_destroy(loco_mailbox_t *box);
 
-/** Send `bytes` bytes at `data` (which may be NULL where that is 0). Other threads of this process
- * that send wait meanwhile. The receiver sends to itself by copies alone, and must have another
- * thread that receives where there may be no room. Errors: LOCO_ERR_PEER_DEAD (the receiver is
- * dead; whether it has received the message is not known), LOCO_ERR_RANGE (more than ring_bytes / 2
- * - 16 bytes in _try_send, or from the receiver to itself), LOCO_ERR_ARG (NULL, or 2^56 bytes and
+/** Send `bytes` bytes at `data` (which may be NULL if that is 0). Other threads of this process
+ * that send wait meanwhile. The receiver sends to itself by copies only, and needs another thread
+ * that receives if there may be no free space. Errors: LOCO_ERR_PEER_DEAD (the receiver is dead;
+ * it is unknown whether it has received the message), LOCO_ERR_RANGE (more than ring_bytes / 2 -
+ * 16 bytes in _try_send, or from the receiver to itself), LOCO_ERR_ARG (NULL, or 2^56 bytes and
  * more). */
 int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes);
 
-/** The same, waiting for room for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit):
- * LOCO_ERR_TIMEOUT, and nobody receives the message. For other threads that send, and for a long
- * message to be read, it waits without limit. */
+/** Like loco_mailbox_send, but wait for free space for `timeout_ns` nanoseconds at most
+ * (LOCO_FOREVER: without limit). After LOCO_ERR_TIMEOUT the message is not delivered. The call
+ * waits without limit for other threads that send, and for a long message to be read. */
 int loco_mailbox_send_timed(loco_mailbox_t *box, int64_t timeout_ns, const void *data,
                             size_t bytes);
 
-/** Send by a copy, whatever the length, if there is room: LOCO_ERR_AGAIN where there is none, or
+/** Send by a copy, whatever the length, if there is free space. LOCO_ERR_AGAIN: there is none, or
  * another thread of this process is sending. */
 int loco_mailbox_try_send(loco_mailbox_t *box, const void *data, size_t bytes);
 
-/** Receive a message into `buffer`, of `room` bytes, waiting for `timeout_ns` nanoseconds at most
+/** Receive a message into `buffer`, of `room` bytes; wait for `timeout_ns` nanoseconds at most
  * (LOCO_FOREVER: without limit). `from` (the sender's rank) and `bytes` (its length) may be NULL.
  * Errors: LOCO_ERR_STATE (this member is not the receiver), LOCO_ERR_TIMEOUT, LOCO_ERR_RANGE (the
- * message is longer than `room`: it stays, and `from` and `bytes` are filled in; the next call
- * meets it again), LOCO_ERR_PEER_DEAD. */
+ * message is longer than `room`: it stays, `from` and `bytes` are filled in, and the next call
+ * finds it again), LOCO_ERR_PEER_DEAD. */
 int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room,
                          int *from, size_t *bytes);
 
-/** The same if a message is there; LOCO_ERR_AGAIN where there is none. */
+/** Receive a message if there is one, else return LOCO_ERR_AGAIN. */
 int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from,
                              size_t *bytes);
 
-/** What this process has done with a mailbox. */
+/** Statistics of this process's use of a mailbox. */
 typedef struct {
     uint64_t sent;          /**< messages, */
     uint64_t told;          /**< of which long ones */
@@ -134,7 +135,8 @@ typedef struct {
     uint64_t lost;          /**< long ones that could not be read: their sender has died */
 } loco_mailbox_stats_t;
 
-/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+/** Fill in `*stats`. Numbers that change meanwhile are those of some time during the call. Local.
+ */
 void loco_mailbox_stats(const loco_mailbox_t *box, loco_mailbox_stats_t *stats);
 /** @} */
 

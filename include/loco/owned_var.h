@@ -58,42 +58,43 @@ enum loco_owned_mode {
     LOCO_OWNED_PULL     /**< cached copies change by their own process's pulls */
 };
 
-/** Make a variable of `size` bytes (at least 1) that rank `owner` of `group` writes. All members
- * make it, with the same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime
- * is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such owner, size or mode),
- * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is
- * allowed. */
+/** Create a variable of `size` bytes (at least 1) that rank `owner` of `group` writes. All members
+ * of `group` call it with the same arguments (`parent` and `name`: loco(3)). The call is local,
+ * and the variable is usable once the runtime is ready (loco_runtime_wait_ready). Errors:
+ * LOCO_ERR_ARG (no such owner, size or mode), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when
+ * no member uses it any more; NULL is allowed. */
 int loco_owned_var_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, int owner, size_t size,
                           enum loco_owned_mode mode, loco_owned_var_t **var);
 void loco_owned_var_destroy(loco_owned_var_t *var);
 
-/** Its size in bytes. Local. */
+/** The size of the variable in bytes. Local. */
 size_t loco_owned_var_size(const loco_owned_var_t *var);
 
-/** The owner: copy `size` bytes from `value` into its own copy. Others see it when it is pushed, or
- * when they pull. */
+/** Owner: copy `size` bytes from `value` into its own copy. Other processes see the value after a
+ * push, or when they pull. */
 int loco_owned_var_store(loco_owned_var_t *var, const void *value);
 
-/** The owner: write its copy into the cached ones of one rank; of the `n` in `ranks`; of all. */
+/** Owner: write its copy into the cached copies of one rank; of the `n` ranks in `ranks`; of all.
+ */
 int loco_owned_var_push(loco_owned_var_t *var, int rank);
 int loco_owned_var_push_some(loco_owned_var_t *var, const int *ranks, int n);
 int loco_owned_var_push_all(loco_owned_var_t *var);
 
-/** The same without waiting: added to `*ack` (ack.h), complete when the value has been read from
- * the owner's copy, which the next store waits for. */
+/** The same calls without waiting: the push is added to `*ack` (ack.h). It is complete when the
+ * value has been read from the owner's copy; the next store waits for that. */
 int loco_owned_var_push_ack(loco_owned_var_t *var, int rank, loco_ack_t *ack);
 int loco_owned_var_push_all_ack(loco_owned_var_t *var, loco_ack_t *ack);
 
-/** Copy the value of this process's own copy to `value` (`size` bytes): what was pushed or pulled
- * last. */
+/** Copy the value of this process's own copy, which was pushed or pulled last, to `value` (`size`
+ * bytes). */
 int loco_owned_var_load(loco_owned_var_t *var, void *value);
 
-/** Read the owner's copy, over the network, to `value`. With LOCO_OWNED_PULL the cached copy
- * becomes it, too. */
+/** Read the owner's copy over the network to `value`. With LOCO_OWNED_PULL this also updates the
+ * cached copy. */
 int loco_owned_var_pull(loco_owned_var_t *var, void *value);
 
-/** How often this process has met a torn value so far, and looked again. Local. */
+/** How often this process has read a torn value so far, and read it again. Local. */
 uint64_t loco_owned_var_retries(const loco_owned_var_t *var);
 /** @} */
 

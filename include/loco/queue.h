@@ -84,55 +84,56 @@ extern "C" {
  * @{ */
 typedef struct loco_queue loco_queue_t;
 
-/** As flags of loco_queue_create: each push fences the writes of its thread to all peers first
- * (LOCO_FENCE_THREAD), so that who pops sees them. */
+/** A flag of loco_queue_create: each push first fences the writes of its thread to all peers
+ * (LOCO_FENCE_THREAD), so that the process that pops the entry sees them. */
 #define LOCO_QUEUE_FENCE 1
 
-/** Make a queue for entries of `entry_bytes` bytes (at least 1) with `capacity` places (at least
+/** Create a queue for entries of `entry_bytes` bytes (at least 1) with `capacity` places (at least
  * 1). A place takes its entry and 8 bytes, rounded up to a multiple of 64. All members of `group`
- * make it, with the same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime
- * is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (also: more than 65535 members, or
- * flags that are not there), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it
- * any more; entries in it are gone. NULL is allowed. */
+ * call it with the same arguments (`parent` and `name`: loco(3)). The call is local, and the queue
+ * is usable once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (also: more
+ * than 65535 members, or unknown flags), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no
+ * member uses it any more; its entries are lost. NULL is allowed. */
 int loco_queue_create(loco_runtime_t *rt, const char *parent, const char *name,
                       const loco_group_t *group, size_t entry_bytes, uint64_t capacity, int flags,
                       loco_queue_t **queue);
 void loco_queue_destroy(loco_queue_t *queue);
 
-/** Put the entry in, waiting for room. `entry` has entry_bytes bytes. */
+/** Add the entry of entry_bytes bytes at `entry`; wait while the queue is full. */
 int loco_queue_push(loco_queue_t *queue, const void *entry);
 
-/** Put it in if there is room; LOCO_ERR_AGAIN where the queue is full. */
+/** Add the entry if the queue is not full, else return LOCO_ERR_AGAIN. */
 int loco_queue_try_push(loco_queue_t *queue, const void *entry);
 
-/** As loco_queue_push, but the entry belongs to the call until the ack is complete (ack.h). Its
- * place in the order is settled when this returns. */
+/** Like loco_queue_push, but the entry belongs to the call until the ack is complete (ack.h). Its
+ * place in the order is fixed when the call returns. */
 int loco_queue_push_ack(loco_queue_t *queue, const void *entry, loco_ack_t *ack);
 
-/** As loco_queue_push and loco_queue_pop, waiting for `timeout_ns` nanoseconds at most
- * (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT, and nothing was put in or taken out. While they
- * wait they have no place in the order: they look at intervals that grow to half a millisecond, and
- * calls without a limit that wait go first. */
+/** Like loco_queue_push and loco_queue_pop, but wait for `timeout_ns` nanoseconds at most
+ * (LOCO_FOREVER: without limit). After LOCO_ERR_TIMEOUT no entry was added or removed. These calls
+ * have no place in the order while they wait: they poll at intervals that grow to half a
+ * millisecond, and waiting calls without a limit come first. */
 int loco_queue_push_timed(loco_queue_t *queue, const void *entry, int64_t timeout_ns);
 int loco_queue_pop_timed(loco_queue_t *queue, void *entry, int64_t timeout_ns);
 
-/** Take the first entry out, waiting for one. `entry` has room for entry_bytes bytes. */
+/** Remove the first entry and copy it to `entry`, which has space for entry_bytes bytes; wait while
+ * the queue is empty. */
 int loco_queue_pop(loco_queue_t *queue, void *entry);
 
-/** Take the first entry out if there is one; LOCO_ERR_AGAIN where the queue is empty. */
+/** Remove the first entry if there is one, else return LOCO_ERR_AGAIN. */
 int loco_queue_try_pop(loco_queue_t *queue, void *entry);
 
-/** As loco_queue_pop, but `entry` belongs to the call until the ack is complete, and has its
+/** Like loco_queue_pop, but `entry` belongs to the call until the ack is complete, and has its
  * contents only then. */
 int loco_queue_pop_ack(loco_queue_t *queue, void *entry, loco_ack_t *ack);
 
-/** Let nothing more in. Pushes that began before, those that wait for room included, are still
- * taken; later ones get LOCO_ERR_CLOSED. Pops get what is left, then LOCO_ERR_CLOSED, those that
- * wait already, too. Any member may close, more than one as well. */
+/** Close the queue. Pushes that began before, including those that wait for free space, still take
+ * effect; later pushes return LOCO_ERR_CLOSED. Pops, including waiting ones, return the remaining
+ * entries and then LOCO_ERR_CLOSED. Any member may close the queue, also more than one. */
 int loco_queue_close(loco_queue_t *queue);
 
-/** About how many entries are in the queue: pushes that have a place less pops that have theirs,
- * from 0 to the capacity, to `*entries`. */
+/** The approximate number of entries, from 0 to the capacity, to `*entries`: pushes that have a
+ * place minus pops that have theirs. */
 int loco_queue_size(loco_queue_t *queue, uint64_t *entries);
 /** @} */
 

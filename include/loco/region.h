@@ -61,42 +61,42 @@ extern "C" {
  * @{ */
 typedef struct loco_region loco_region_t;
 
-/** Make a region with a part of `len` bytes at each member of `group`. All members make it, with
- * the same arguments (`parent` and `name`: loco(3)). Local; one's own part is usable at once, the
- * others' once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG,
- * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member reaches it any more; NULL is
- * allowed. */
+/** Create a region with a part of `len` bytes at each member of `group`. All members call it with
+ * the same arguments (`parent` and `name`: loco(3)). The call is local. The process's own part is
+ * usable at once, those of others once the runtime is ready (loco_runtime_wait_ready). Errors:
+ * LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member accesses it any more;
+ * NULL is allowed. */
 int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
                        const loco_group_t *group, size_t len, loco_region_t **region);
 void loco_region_destroy(loco_region_t *region);
 
-/** Where this process's part is, and how many bytes it has. */
+/** The address of this process's part, and its length in bytes. */
 void *loco_region_local(const loco_region_t *region);
 size_t loco_region_len(const loco_region_t *region);
 
-/** Copy `len` bytes from `source` to `rank`'s part at `offset`; from there to `result`. `len` may
- * be 0. */
+/** Write `len` bytes from `source` to `rank`'s part at `offset`; read from there to `result`. `len`
+ * may be 0. */
 int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const void *source,
                       size_t len);
 int loco_region_read(loco_region_t *region, int rank, uint64_t offset, void *result, size_t len);
 
-/** One word of 8 bytes; `offset` is a multiple of 8. */
+/** Write or read one word of 8 bytes; `offset` is a multiple of 8. */
 int loco_region_write64(loco_region_t *region, int rank, uint64_t offset, uint64_t value);
 int loco_region_read64(loco_region_t *region, int rank, uint64_t offset, uint64_t *value);
 
-/** Add to a word (modulo 2^64); the value before goes to `*old`, unless that is NULL. `offset` is
- * a multiple of 8. */
+/** Add to a word (modulo 2^64). The old value goes to `*old`, unless that is NULL. `offset` is a
+ * multiple of 8. */
 int loco_region_fetch_add(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
                           uint64_t *old);
 
-/** Put `desired` in the place of a word if and only if it was `expected`; the value before goes to
- * `*old`, unless that is NULL. */
+/** Replace a word by `desired` if and only if it is `expected`. The old value goes to `*old`,
+ * unless that is NULL. */
 int loco_region_compare_swap(loco_region_t *region, int rank, uint64_t offset, uint64_t expected,
                              uint64_t desired, uint64_t *old);
 
-/** The same without waiting: added to `*ack` (ack.h). `source`, `result`, `value` and `old` (which
- * may not be NULL) belong to the operation until the ack is complete; the value of write64 is
- * taken at once. */
+/** The same calls without waiting: the operation is added to `*ack` (ack.h). `source`, `result`,
+ * `value` and `old` (which may not be NULL) belong to the operation until the ack is complete. The
+ * value of write64 is taken at once. */
 int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, const void *source,
                           size_t len, loco_ack_t *ack);
 int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,

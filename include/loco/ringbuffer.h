@@ -86,71 +86,74 @@ typedef struct loco_ringbuffer_part {
     size_t bytes;
 } loco_ringbuffer_part_t;
 
-/** Make a ring buffer that rank `writer` of `group` writes, for messages of at most `capacity`
- * bytes (1 to 1 GiB); a message of that size never waits when all before it are released. Smaller
- * ones, of 8 bytes more each and rounded up to 8, may be under way until they are twice that
- * together. Each member gives memory for twice `capacity`. `flags`: enum loco_ringbuffer_flags.
- * All members make it, with the same arguments (`parent` and `name`: loco(3)). Local; usable once
- * the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME,
- * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more, the writer's memory is read in
- * place by readers of its node; NULL is allowed. */
+/** Create a ring buffer that rank `writer` of `group` writes, for messages of at most `capacity`
+ * bytes (1 to 1 GiB). A message of that size never waits when all earlier ones are released. Of
+ * smaller messages, each of which takes 8 bytes more and is rounded up to 8, up to twice the
+ * capacity may be unreleased. Each member provides memory for twice `capacity`. `flags`: enum
+ * loco_ringbuffer_flags. All members of `group` call it with the same arguments (`parent` and
+ * `name`: loco(3)). The call is local, and the ring buffer is usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
+ * when no member uses it any more, since readers on its node read the writer's memory in place;
+ * NULL is allowed. */
 int loco_ringbuffer_create(loco_runtime_t *rt, const char *parent, const char *name,
                            const loco_group_t *group, int writer, size_t capacity, int flags,
                            loco_ringbuffer_t **rb);
 void loco_ringbuffer_destroy(loco_ringbuffer_t *rb);
 
-/** Bytes of the largest message; the rank that writes. Local. */
+/** The size of the largest message in bytes; the rank of the writer. Local. */
 size_t loco_ringbuffer_capacity(const loco_ringbuffer_t *rb);
 int loco_ringbuffer_writer(const loco_ringbuffer_t *rb);
 
-/** The writer: send a message of `bytes` (0 to the capacity) from `message`, which may be changed
- * when this returns. `*number`, unless `number` is NULL, becomes its number: numbers grow, not by
- * 1. Errors: LOCO_ERR_ARG (too long), LOCO_ERR_PEER_DEAD (no reader is left).
- * _try_send: LOCO_ERR_AGAIN where there is no room now, or another thread is sending. */
+/** Writer: send a message of `bytes` bytes (0 to the capacity) from `message`, which may be reused
+ * when the call returns. Unless `number` is NULL, `*number` becomes the message's number. Numbers
+ * increase, but not by 1. Errors: LOCO_ERR_ARG (too long), LOCO_ERR_PEER_DEAD (no reader is
+ * alive). _try_send also returns LOCO_ERR_AGAIN if there is no free space now, or another thread
+ * is sending. */
 int loco_ringbuffer_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
                          uint64_t *number);
 int loco_ringbuffer_try_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
                              uint64_t *number);
 
-/** The writer: send `n` messages, with no other thread's between them. `*number` becomes that of
- * the last. As many as there is room for become visible together; the rest follow as there is more.
- * Nothing is sent where one of them is too long. */
+/** Writer: send `n` messages, without messages of other threads between them. `*number` becomes
+ * that of the last. All messages that fit into the free space become visible together; the others
+ * follow as space becomes free. If one of them is too long, nothing is sent. */
 int loco_ringbuffer_send_many(loco_ringbuffer_t *rb, const loco_ringbuffer_part_t *messages, int n,
                               uint64_t *number);
 
-/** The writer: whether every living reader has released message `number`, and so all before it:
- * LOCO_OK, LOCO_IN_PROGRESS, LOCO_ERR_PEER_DEAD (all who live have, and one that had not is dead).
- * The other waits until they have. 0 is the number of nothing, and acknowledged. LOCO_ERR_ARG:
- * no message has that number yet. */
+/** Writer: whether every live reader has released message `number`, and thus all earlier ones:
+ * LOCO_OK, LOCO_IN_PROGRESS, or LOCO_ERR_PEER_DEAD (all live readers have, and a dead one had
+ * not). The second call waits until they have. Number 0 is that of no message, and counts as
+ * acknowledged. LOCO_ERR_ARG: no message has that number yet. */
 int loco_ringbuffer_acknowledged(loco_ringbuffer_t *rb, uint64_t number);
 int loco_ringbuffer_wait_acknowledged(loco_ringbuffer_t *rb, uint64_t number);
 
-/** A reader: the oldest message that it has not released, in place, aligned to 8 bytes. It is the
- * same one until it is released, and must not be written to. LOCO_ERR_AGAIN: there is none now. */
+/** Reader: the oldest message that it has not released, in place, aligned to 8 bytes. The call
+ * returns the same message until it is released. The message must not be written to.
+ * LOCO_ERR_AGAIN: there is none now. */
 int loco_ringbuffer_peek(loco_ringbuffer_t *rb, const void **message, size_t *bytes);
 
-/** The same for up to `max` messages, in order, all in place; `*n` is how many there are. */
+/** The same for up to `max` messages, in order, all in place; `*n` is their number. */
 int loco_ringbuffer_peek_many(loco_ringbuffer_t *rb, loco_ringbuffer_part_t *messages, int max,
                               int *n);
 
-/** As _peek, but wait for a message, for `timeout_ns` at most (LOCO_FOREVER: without limit):
+/** Like _peek, but wait for a message for `timeout_ns` at most (LOCO_FOREVER: without limit):
  * LOCO_ERR_TIMEOUT. */
 int loco_ringbuffer_next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void **message,
                          size_t *bytes);
 
-/** A reader: the `n` oldest messages will not be looked at any more. LOCO_ERR_STATE: so many have
- * not been shown by a peek or a next. */
+/** Reader: release the `n` oldest messages, which must not be accessed any more. LOCO_ERR_STATE:
+ * fewer than `n` messages have been returned by a peek or a next. */
 int loco_ringbuffer_release(loco_ringbuffer_t *rb, int n);
 
-/** A reader: wait as _next does, copy the message to `buffer` of `size` bytes, release it. Unless
- * `bytes` is NULL, `*bytes` becomes its length. LOCO_ERR_RANGE: it is longer; it stays. */
+/** Reader: wait like _next, copy the message to `buffer` of `size` bytes, and release it. Unless
+ * `bytes` is NULL, `*bytes` becomes its length. LOCO_ERR_RANGE: the message is longer; it stays. */
 int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
                             size_t *bytes);
 
-/** A reader of the `n` ring buffers `rbs`, all of one runtime: wait, for `timeout_ns` at most,
- * until one of them has a message that was not released, or will never have one since its writer
- * has ended and all is read (then _peek says LOCO_ERR_PEER_DEAD). `*which` is its index. Those
- * after the one that `*which` was before are looked at first; it must be from -1 to n-1. */
+/** Reader of the `n` ring buffers `rbs`, all of one runtime: wait, for `timeout_ns` at most, until
+ * one of them has an unreleased message, or will never have one because its writer has ended and
+ * all messages are read (then _peek returns LOCO_ERR_PEER_DEAD). `*which` is its index. Ring
+ * buffers after the old value of `*which`, which must be from -1 to n-1, are checked first. */
 int loco_ringbuffer_wait_any(loco_ringbuffer_t *const *rbs, int n, int64_t timeout_ns, int *which);
 /** @} */
 

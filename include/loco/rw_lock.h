@@ -56,69 +56,74 @@ extern "C" {
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;
 
-/** Make a lock whose word is in the memory of rank `host`. All members of `group` make it, with the
- * same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
- * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host), LOCO_ERR_NAME,
- * LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is allowed. */
+/** Create a lock whose word is in the memory of rank `host`. All members of `group` call it with
+ * the same arguments (`parent` and `name`: loco(3)). The call is local, and the lock is usable
+ * once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host),
+ * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is allowed.
+ */
 int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
                         const loco_group_t *group, int host, loco_rw_lock_t **lock);
 void loco_rw_lock_destroy(loco_rw_lock_t *lock);
 
-/** Wait until it can be had, and take it: beside other shared holders; alone. */
+/** Wait for the lock and acquire it: shared, together with other shared holders; or exclusive. */
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT,
- * and nothing is held. A waiter that gives up from the middle of the line may cost those behind it
- * half of LOCO_LOCK_PASS once, when its turn comes. */
+/** The same calls, but wait for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit).
+ * After LOCO_ERR_TIMEOUT nothing is held. A waiter that gives up from the middle of the queue may
+ * delay those behind it once by half of LOCO_LOCK_PASS, when its turn comes. */
 int loco_rw_lock_acquire_shared_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
 int loco_rw_lock_acquire_exclusive_timed(loco_rw_lock_t *lock, int64_t timeout_ns);
 
-/** Take it if that needs no wait, else LOCO_ERR_AGAIN. */
+/** Acquire the lock if that needs no waiting, else return LOCO_ERR_AGAIN. */
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock);
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock);
 
-/** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then give it
- * back. LOCO_ERR_ARG: no such scope or peer; the lock is still held. Of any other error of the
- * fence the lock is released all the same. LOCO_ORDER: the data lie at the host. */
+/** Execute a fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then
+ * release the lock. LOCO_ERR_ARG: no such scope or peer; the lock is still held. After any other
+ * error of the fence the lock is released nevertheless. Use LOCO_ORDER if the data are stored at
+ * the host. */
 int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer);
 
-/** The rank that holds it exclusively at this moment, or -1, to `*rank`. For messages: it may have
- * changed when the call returns. */
+/** The rank that holds the lock exclusively at this moment, or -1, to `*rank`. This is for
+ * messages: it may have changed when the call returns. */
 int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank);
 
-/** A group of locks with two levels: each of the `count` members can be locked shared (1 atomic)
- * or exclusive (2), and all of them shared at once (1). Members are striped over the processes.
+/** A group of locks with two levels. Each of the `count` members can be locked shared (1 atomic) or
+ * exclusive (2 atomics), and all of them together shared (1 atomic). Members are striped over the
+ * processes.
  *
- * `nested`: this thread holds another lock of this group already. Where holders would let it in, it
- * waits for those in line for a tenth of LOCO_LOCK_PASS: they may wait for what it holds. */
+ * `nested`: this thread already holds another lock of this group. If only queued requests block
+ * it, it waits for them for a tenth of LOCO_LOCK_PASS, because they may wait for a lock that it
+ * holds. */
 typedef struct loco_rw_group loco_rw_group_t;
 
-/** Make a group of `count` locks (at least 1), member i in the memory of rank i % size, what locks
- * all in that of rank 0. Otherwise as loco_rw_lock_create. */
+/** Create a group of `count` locks (at least 1). Member i is in the memory of rank i % size, and
+ * the lock of all members in that of rank 0. See loco_rw_lock_create. */
 int loco_rw_group_create(loco_runtime_t *rt, const char *parent, const char *name,
                          const loco_group_t *group, int count, loco_rw_group_t **locks);
 void loco_rw_group_destroy(loco_rw_group_t *locks);
 
-/** Wait until member `member` can be had, and take it: shared; exclusive. LOCO_ERR_ARG: there is no
- * such member. */
+/** Wait for member `member` and acquire it: shared, or exclusive. LOCO_ERR_ARG: there is no such
+ * member. */
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested);
 int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested);
 
-/** Take all members shared, at the cost of one lock. */
+/** Acquire all members shared, at the cost of one lock. */
 int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested);
 
-/** The three of them for `timeout_ns` nanoseconds at most, as loco_rw_lock_acquire_shared_timed. */
+/** The same three calls with a limit of `timeout_ns` nanoseconds; see
+ * loco_rw_lock_acquire_shared_timed. */
 int loco_rw_group_acquire_shared_timed(loco_rw_group_t *locks, int member, bool nested,
                                        int64_t timeout_ns);
 int loco_rw_group_acquire_exclusive_timed(loco_rw_group_t *locks, int member, bool nested,
                                           int64_t timeout_ns);
 int loco_rw_group_acquire_all_timed(loco_rw_group_t *locks, bool nested, int64_t timeout_ns);
 
-/** Fence of that scope, then give back what the call of the same ending took; as
- * loco_rw_lock_release_shared. LOCO_ORDER: the data lie at the member's host; of release_all:
- * at rank 0. */
+/** Execute a fence of that scope, then release what the acquire call of the same ending acquired;
+ * see loco_rw_lock_release_shared. Use LOCO_ORDER if the data are stored at the member's host; for
+ * release_all: at rank 0. */
 int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
                                  int peer);
 int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,

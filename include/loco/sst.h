@@ -52,37 +52,37 @@ enum loco_sst_flags {
     LOCO_SST_ROWS = 1       /**< whole rows are atomic */
 };
 
-/** Make a table of a row of `columns` (at least 1) for each process of `group`; `flags`: one of
- * enum loco_sst_flags. All members make it, with the same arguments (`parent` and `name`:
- * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
- * LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more;
- * NULL is allowed. */
+/** Create a table with a row of `columns` words (at least 1) for each process of `group`; `flags`
+ * is one of enum loco_sst_flags. All members of `group` call it with the same arguments (`parent`
+ * and `name`: loco(3)). The call is local, and the table is usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG, LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
+ * when no member uses it any more; NULL is allowed. */
 int loco_sst_create(loco_runtime_t *rt, const char *parent, const char *name,
                     const loco_group_t *group, int columns, int flags, loco_sst_t **sst);
 void loco_sst_destroy(loco_sst_t *sst);
 
-/** Its rows (processes); its columns. Local. */
+/** The number of rows (processes), and of columns. Local. */
 int loco_sst_rows(const loco_sst_t *sst);
 int loco_sst_columns(const loco_sst_t *sst);
 
-/** Change one column, or columns [first, first + n), of this process's row, in its own copy.
- * Others see them when they are pushed. LOCO_ERR_RANGE: there is no such column. */
+/** Set one column, or columns [first, first + n), of this process's row, in its own copy. Other
+ * processes see them after a push. LOCO_ERR_RANGE: there is no such column. */
 int loco_sst_set(loco_sst_t *sst, int column, uint64_t value);
 int loco_sst_set_range(loco_sst_t *sst, int first, int n, const uint64_t *values);
 
-/** Write columns [first, first + n) of this process's row (with LOCO_SST_ROWS: all of it) into the
- * tables of one rank; of the `nranks` in `ranks`; of all. */
+/** Write columns [first, first + n) of this process's row (with LOCO_SST_ROWS: the whole row) into
+ * the tables of one rank; of the `nranks` ranks in `ranks`; of all. */
 int loco_sst_push(loco_sst_t *sst, int first, int n, int rank);
 int loco_sst_push_some(loco_sst_t *sst, int first, int n, const int *ranks, int nranks);
 int loco_sst_push_all(loco_sst_t *sst, int first, int n);
 
-/** The same without waiting: added to `*ack` (ack.h), complete when the row has been read, which
- * the next set waits for. */
+/** The same calls without waiting: the push is added to `*ack` (ack.h). It is complete when the row
+ * has been read; the next set waits for that. */
 int loco_sst_push_ack(loco_sst_t *sst, int first, int n, int rank, loco_ack_t *ack);
 int loco_sst_push_all_ack(loco_sst_t *sst, int first, int n, loco_ack_t *ack);
 
-/** Read one column of `rank`'s row, as it was pushed here last, to `*value`; all columns of the row
- * to `values`. */
+/** Read one column of `rank`'s row, as it was last pushed here, to `*value`; or all columns of the
+ * row to `values`. */
 int loco_sst_get(loco_sst_t *sst, int rank, int column, uint64_t *value);
 int loco_sst_row(loco_sst_t *sst, int rank, uint64_t *values);
 /** @} */

@@ -57,13 +57,14 @@ extern "C" {
  * @{ */
 typedef struct loco_store loco_store_t;
 
-/** An object of a store: any member may keep it anywhere, in other objects, too. 0 is none. */
+/** A handle of an object. Any member may store it anywhere, also in other objects. 0 means no
+ * object. */
 typedef uint64_t loco_object_t;
 
 #define LOCO_OBJECT_NONE 0              /**< no object */
 #define LOCO_STORE_VALUE_MAX 65536      /**< bytes of a value, at most */
 
-/** How a store is made; all members give the same. Zero is the default of what may be zero. */
+/** Options of a store, the same at all members. Zero selects the default, where zero is allowed. */
 typedef struct loco_store_options {
     uint64_t bytes;         /**< of memory for values, at each host; 64 KiB to 256 GiB */
     uint64_t objects;       /**< that there may be at each host, the roots among them;
@@ -78,26 +79,28 @@ typedef struct loco_store_options {
                                  this one's. Elsewhere it is not looked at */
 } loco_store_options_t;
 
-/** Make a store. All members of `group` make it, with the same arguments (`parent` and `name`:
- * loco(3)). Local; usable once the runtime is ready (loco_runtime_wait_ready). Errors:
- * LOCO_ERR_ARG (the options; the log says which), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it
- * after its transaction handles, when no member uses it any more; NULL is allowed. */
+/** Create a store. All members of `group` call it with the same arguments (`parent` and `name`:
+ * loco(3)). The call is local, and the store is usable once the runtime is ready
+ * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the options; the log says which),
+ * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it after its transaction handles, when no member uses
+ * it any more; NULL is allowed. */
 int loco_store_create(loco_runtime_t *rt, const char *parent, const char *name,
                       const loco_group_t *group, const loco_store_options_t *options,
                       loco_store_t **store);
 void loco_store_destroy(loco_store_t *store);
 
-/** Root number `i` (0 to roots - 1), by which a newcomer finds all else. It has no value until a
- * transaction writes it: reading it returns LOCO_ERR_NOT_FOUND until then, and again after
- * loco_tx_free. LOCO_OBJECT_NONE: there is no such root. Local. */
+/** Root number `i` (0 to roots - 1). A process that joins finds all other objects through the
+ * roots. A root has no value until a transaction writes it: reading it returns LOCO_ERR_NOT_FOUND
+ * until then, and again after loco_tx_free. Returns LOCO_OBJECT_NONE if there is no such root.
+ * Local. */
 loco_object_t loco_store_root(const loco_store_t *store, uint64_t i);
 
-/** The rank that keeps an object; -1: that is none of this store. Local. */
+/** The rank that stores an object, or -1 if it is not an object of this store. Local. */
 int loco_store_host_of(const loco_store_t *store, loco_object_t object);
 
-/** How full a host is. What was taken is free again for values of about the same size as those that
- * it was taken for (the classes of sizes above), so `bytes_taken` never falls; places for objects
- * are free for any object. */
+/** How full a host is. Memory that was used becomes free for values of about the same size (the
+ * classes of sizes above), so `bytes_taken` never decreases. Cells of objects become free for any
+ * object. */
 typedef struct {
     uint64_t bytes;         /**< of memory for values, rounded up to pages of 4 KiB */
     uint64_t bytes_taken;   /**< of these, for values that are or were there */
@@ -105,11 +108,11 @@ typedef struct {
     uint64_t objects_taken; /**< of these, for objects that are or were there */
 } loco_store_room_t;
 
-/** Fill in `*room` for the host of that rank: two reads of its memory, one after the other. Errors:
+/** Fill in `*room` for the host of that rank, by two consecutive reads of its memory. Errors:
  * LOCO_ERR_ARG (`rank` is no host), LOCO_ERR_PEER_DEAD. */
 int loco_store_room(loco_store_t *store, int rank, loco_store_room_t *room);
 
-/** What scavenging found, in all hosts that live. */
+/** What loco_store_scavenge found at all live hosts. */
 typedef struct loco_store_scavenged {
     uint64_t undone;        /**< transactions of the dead that were undone */
     uint64_t objects;       /**< objects that are there */
@@ -120,13 +123,13 @@ typedef struct loco_store_scavenged {
                                  transaction all the time: scavenge again */
 } loco_store_scavenged_t;
 
-/** Give back what members who have died had: memory they were about to use, and places for objects.
- * Objects themselves stay. Any member, while others go on; it reads the cells and the headers of
- * all blocks of all hosts. `found` may be NULL. Errors: LOCO_ERR_AGAIN (another member is at it),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD (a host died meanwhile). */
+/** Recover the free memory and the free cells that dead members had reserved. Objects themselves
+ * stay. Any member may call it while others use the store. It reads the cells and the headers of
+ * all blocks at all hosts. `found` may be NULL. Errors: LOCO_ERR_AGAIN (another member is
+ * scavenging), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD (a host died meanwhile). */
 int loco_store_scavenge(loco_store_t *store, loco_store_scavenged_t *found);
 
-/** What this process has done with a store, over all its handles. */
+/** Statistics of this process's use of a store, over all its handles. */
 typedef struct {
     uint64_t commits;       /**< transactions that were committed, of any kind, */
     uint64_t single;        /**< of which of one object, without a log, */
@@ -139,7 +142,8 @@ typedef struct {
     uint64_t retries;       /**< values that were read again, for they were being replaced */
 } loco_store_stats_t;
 
-/** Fill in `*stats`; numbers that change meanwhile are of some time during the call. Local. */
+/** Fill in `*stats`. Numbers that change meanwhile are those of some time during the call. Local.
+ */
 void loco_store_stats(loco_store_t *store, loco_store_stats_t *stats);
 /** @} */
 

@@ -59,11 +59,11 @@ extern "C" {
  * @{ */
 typedef struct loco_ticket_lock loco_ticket_lock_t;
 
-/** Make one lock; its word is in the memory of rank `host`. All members of `group` make it, with
- * the same arguments (`parent` and `name`: loco(3)). Local; usable once the runtime is ready
- * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host, or more than 65535 members),
- * LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any more; NULL is
- * allowed. */
+/** Create one lock; its word is in the memory of rank `host`. All members of `group` call it with
+ * the same arguments (`parent` and `name`: loco(3)). The call is local, and the lock is usable
+ * once the runtime is ready (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (no such host, or more
+ * than 65535 members), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY. Destroy it when no member uses it any
+ * more; NULL is allowed. */
 int loco_ticket_lock_create(loco_runtime_t *rt, const char *parent, const char *name,
                             const loco_group_t *group, int host, loco_ticket_lock_t **lock);
 void loco_ticket_lock_destroy(loco_ticket_lock_t *lock);
@@ -71,36 +71,36 @@ void loco_ticket_lock_destroy(loco_ticket_lock_t *lock);
 /** Wait for this thread's turn, and hold the lock. */
 int loco_ticket_lock_acquire(loco_ticket_lock_t *lock);
 
-/** The same, for `timeout_ns` nanoseconds at most (LOCO_FOREVER: without limit): LOCO_ERR_TIMEOUT,
- * and the lock is not held. The process keeps its place in line until its turn comes: a later call
- * of this process, if there is one before that, goes on waiting there; else the turn is passed
- * over. Among the threads of one process those with a limit have no place in line: those without go
- * first. If the turn comes just as the time is over, the lock is held, and the call returns
- * LOCO_OK. */
+/** Like loco_ticket_lock_acquire, but wait for `timeout_ns` nanoseconds at most (LOCO_FOREVER:
+ * without limit). After LOCO_ERR_TIMEOUT the lock is not held. The process keeps its place in the
+ * queue: a later call of this process continues to wait there. If its turn comes before such a
+ * call, the turn is skipped. Among the threads of one process, those with a limit have no place in
+ * the queue, and those without a limit come first. If the turn comes just when the time is over,
+ * the call returns LOCO_OK and the lock is held. */
 int loco_ticket_lock_acquire_timed(loco_ticket_lock_t *lock, int64_t timeout_ns);
 
-/** Take the lock if that needs no wait; LOCO_ERR_AGAIN where it would. */
+/** Acquire the lock if that needs no waiting, else return LOCO_ERR_AGAIN. */
 int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock);
 
-/** Fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then hand the
- * lock on. */
+/** Execute a fence of that scope (to `peer`, a rank of loco_everyone(), or LOCO_ALL_PEERS), then
+ * release the lock. */
 int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer);
 
-/** The rank (in the lock's group) that holds it at this moment, to `*rank`; -1 if none does.
- * LOCO_ERR_AGAIN: it changes hands too fast to tell, or somebody is just coming to wait for it.
- * LOCO_ERR_PROTOCOL: the lock's words name nobody. */
+/** The rank (in the lock's group) that holds the lock at this moment, to `*rank`; -1 if none does.
+ * LOCO_ERR_AGAIN: the lock changes hands too fast to tell, or a process is just starting to wait
+ * for it. LOCO_ERR_PROTOCOL: the lock's words name no process. */
 int loco_ticket_lock_holder(loco_ticket_lock_t *lock, int *rank);
 
-/** Many locks under one name: one endpoint, hosts striped over the group (lock i at rank
- * i % size). */
+/** Many locks under one name: one endpoint, with hosts striped over the group (lock i at rank i %
+ * size). */
 typedef struct loco_ticket_array loco_ticket_array_t;
 
-/** Make `count` locks (at least 1); otherwise as loco_ticket_lock_create. */
+/** Create `count` locks (at least 1); see loco_ticket_lock_create. */
 int loco_ticket_array_create(loco_runtime_t *rt, const char *parent, const char *name,
                              const loco_group_t *group, int count, loco_ticket_array_t **array);
 void loco_ticket_array_destroy(loco_ticket_array_t *array);
 
-/** Lock i, from 0 to count-1, which belongs to the array; NULL: there is none. */
+/** Lock i, from 0 to count-1, which belongs to the array. NULL: there is no such lock. */
 loco_ticket_lock_t *loco_ticket_array_at(loco_ticket_array_t *array, int i);
 /** @} */
 

@@ -68,7 +68,7 @@ typedef struct loco_tree loco_tree_t;
 #define LOCO_TREE_KEY_MAX 1024          /**< bytes of a key, at most */
 #define LOCO_TREE_VALUE_MAX 64000       /**< bytes of a value, at most */
 
-/** How this handle uses a tree. Zero is the default. Handles may have different ones. */
+/** How this handle uses a tree. Zero selects the default. Handles may have different options. */
 typedef struct loco_tree_options {
     size_t leaf_bytes;      /**< a leaf with more is split: 64 to 16,384; 0: 1,024 */
     size_t inner_bytes;     /**< and a node above the leaves; 0: 2048 */
@@ -76,11 +76,11 @@ typedef struct loco_tree_options {
                                  0: 4096 */
 } loco_tree_options_t;
 
-/** Use the tree of that root, and make it if the root has no value. The handle is for the thread of
- * `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is allowed.
+/** Open the tree of that root; create it if the root has no value. The handle belongs to the thread
+ * of `tx`, and takes part in that handle's transactions. Close it before `tx`; NULL is allowed.
  * `options` may be NULL. Errors: LOCO_ERR_ARG (the options, or no object of the store),
- * LOCO_ERR_STATE (a transaction is under way), LOCO_ERR_MISMATCH (the root has a value that is no
- * tree), LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+ * LOCO_ERR_STATE (a transaction is open), LOCO_ERR_MISMATCH (the root's value is not a tree),
+ * LOCO_ERR_FULL, LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
 int loco_tree_open(loco_tx_t *tx, loco_object_t root, const loco_tree_options_t *options,
                    loco_tree_t **tree);
 void loco_tree_close(loco_tree_t *tree);
@@ -90,68 +90,69 @@ void loco_tree_close(loco_tree_t *tree);
  * transaction those of loco_tx_read_some. */
 int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room, size_t *len);
 
-/** Give a key that value, whether it is there or not. Errors: LOCO_ERR_SIZE (of key or value),
- * LOCO_ERR_FULL (no memory left at the hosts; within a transaction, LOCO_TX_WRITES_MAX, of which a
- * change takes 1, and some more where a leaf is split), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. A
- * change that is a transaction by itself returns LOCO_ERR_FULL for memory alone. */
+/** Set the value of a key, whether it exists or not. Errors: LOCO_ERR_SIZE (of key or value),
+ * LOCO_ERR_FULL (no memory left at the hosts; within a transaction also LOCO_TX_WRITES_MAX: a
+ * change writes 1 object, and some more if a leaf splits), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD.
+ * A change that is a transaction by itself returns LOCO_ERR_FULL only for lack of memory. */
 int loco_tree_put(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
 
-/** The same for a key that is not there: LOCO_ERR_EXISTS. */
+/** Like loco_tree_put for a key that does not exist: else LOCO_ERR_EXISTS. */
 int loco_tree_insert(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
 
-/** And for one that is: LOCO_ERR_NOT_FOUND. */
+/** Like loco_tree_put for a key that exists: else LOCO_ERR_NOT_FOUND. */
 int loco_tree_update(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value);
 
 /** Remove a key. Errors: LOCO_ERR_NOT_FOUND, and those of loco_tree_put. */
 int loco_tree_delete(loco_tree_t *tree, loco_bytes_t key);
 
-/** Give a key the value `desired` if and only if it has the value `expected`. Errors:
- * LOCO_ERR_DIFFERS, LOCO_ERR_NOT_FOUND, and those of loco_tree_put. */
+/** Set the value of a key to `desired` if and only if it is `expected`. Errors: LOCO_ERR_DIFFERS,
+ * LOCO_ERR_NOT_FOUND, and those of loco_tree_put. */
 int loco_tree_compare_set(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t expected,
                           loco_bytes_t desired);
 
-/** Add to a number: a value of 8 bytes, as the processor has it. A key that is not there gets the
- * value `by`. `*before` is the number before, 0 if there was none; `before` may be NULL. Errors:
- * LOCO_ERR_SIZE (its value has another size), and those of loco_tree_put. */
+/** Add to a number: a value of 8 bytes in the processor's byte order. A key that does not exist
+ * gets the value `by`. `*before` is the old number, 0 if there was none; `before` may be NULL.
+ * Errors: LOCO_ERR_SIZE (its value has another size), and those of loco_tree_put. */
 int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before);
 
-/** `n` keys at once, all as of one instant: of the value of keys[i] at most `room` bytes are copied
- * to `values` + i * `room`, its size goes to lens[i], and what loco_tree_get would have returned to
- * statuses[i]. Returns LOCO_OK, also where keys are not there; on another error nothing is known of
- * any. Faster than `n` calls: over a network up to 64 leaves are read in one wait where they were
- * read before, in two where they were not. Errors: those of loco_tree_get but LOCO_ERR_NOT_FOUND,
- * and of its transaction LOCO_ERR_FULL (LOCO_TX_READS_MAX: leaves, and values that have an object
- * of their own). */
+/** Get `n` keys together, all at one instant. At most `room` bytes of the value of keys[i] are
+ * copied to `values` + i * `room`. Its size goes to lens[i], and the result that loco_tree_get
+ * would have returned to statuses[i]. Returns LOCO_OK even if some keys do not exist; after
+ * another error all results are undefined. This is faster than `n` calls: over a network up to 64
+ * leaves are read in one round trip if they were read before, else in two. Errors: those of
+ * loco_tree_get except LOCO_ERR_NOT_FOUND, and LOCO_ERR_FULL of its transaction
+ * (LOCO_TX_READS_MAX: leaves, and values with their own objects). */
 int loco_tree_get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
                        size_t room, size_t *lens, int *statuses);
 
-/** Give `n` keys values, all at one instant or none: by itself it is one transaction. The same key
- * may come twice; the later value stays. On an error nothing was changed, and a transaction that
- * was under way is as it was before the call. The leaves are read together, as by
- * loco_tree_get_many. Errors: those of loco_tree_put; LOCO_ERR_FULL where the keys are in more
- * leaves than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
+/** Set the values of `n` keys, all at one instant or none; by itself the call is one transaction. A
+ * key may occur twice; the later value stays. After an error nothing was changed, and an open
+ * transaction is as it was before the call. The leaves are read together, as in
+ * loco_tree_get_many. Errors: those of loco_tree_put; LOCO_ERR_FULL if the keys are in more leaves
+ * than one transaction writes (LOCO_TX_WRITES_MAX, splits included): put them in parts. */
 int loco_tree_put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
                        const loco_bytes_t *values);
 
-/** Called with an entry; both strings are valid until it returns. Returns 0 to go on. It may call
- * all functions on trees. */
+/** A function that is called with an entry; both strings are valid until it returns. It returns 0
+ * to continue. It may call all functions on trees. */
 typedef int loco_tree_visit_fn(void *ctx, loco_bytes_t key, loco_bytes_t value);
 
-/** Call visit(ctx, key, value) for the entries from key `*from` on and below `*to`, in the order of
- * their keys, `limit` of them at most, until it returns another number than 0, which is returned
- * then. NULL: from the first, to the last. `limit` 0: all. For the keys that begin with a string,
- * `to` is its loco_prefix_end.
+/** Call visit(ctx, key, value) for the entries from key `*from` (included) to `*to` (excluded), in
+ * the order of their keys, for at most `limit` of them, until it returns a number other than 0,
+ * which is then returned. NULL means from the first, or to the last. `limit` 0 means all. For the
+ * keys that begin with a string, `to` is its loco_prefix_end.
  *
- * Outside a transaction it sees the entries of each leaf as they were at one instant during the
- * call, and two leaves at different ones; a value that has an object of its own is as of a moment
- * after that of its leaf. A key that is there all the time is seen, once. Changes that `visit`
- * makes beyond the leaf at hand are seen. Within a transaction all is of one instant, together with
- * what else that reads, and such changes are seen, too.
+ * Outside a transaction the scan sees the entries of each leaf at one instant during the call, and
+ * different leaves at different instants. A value with its own object is read after its leaf. A
+ * key that exists all the time is seen, once. Changes that `visit` makes beyond the current leaf
+ * are seen. Within a transaction the scan and all other reads see one instant, and such changes
+ * are seen, too.
  *
- * Over a network the leaves that come next are read together, up to 16 in one wait, and so are
- * values that have objects of their own, up to 64; those that are beyond `*to` are not read, and
- * fewer where `limit` is small. So a scan within a transaction that
- * `visit` ends early may have read some leaves too many, whose changes by others are conflicts.
+ * Over a network up to 16 following leaves are read in one round trip, and so are up to 64 values
+ * with their own objects. Leaves beyond `*to` are not read, and fewer are read if `limit` is
+ * small. If `visit` ends a scan within a transaction early, some leaves may have been read
+ * needlessly, and changes of these by others are conflicts.
+ *
  * Errors: LOCO_ERR_SIZE (of a key), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD; within a transaction
  * those of loco_tx_read_some. */
 int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
@@ -166,30 +167,29 @@ int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes
  */
 typedef struct loco_tree_cursor loco_tree_cursor_t;
 
-/** Make one, before key `*from`; NULL: before the first. It reads nothing yet. Close it before the
- * tree; NULL is allowed. Errors: LOCO_ERR_SIZE, LOCO_ERR_NO_MEMORY. */
+/** Create a cursor before key `*from`; NULL: before the first. It reads nothing yet. Close it
+ * before the tree; NULL is allowed. Errors: LOCO_ERR_SIZE, LOCO_ERR_NO_MEMORY. */
 int loco_tree_cursor_open(loco_tree_t *tree, const loco_bytes_t *from,
                           loco_tree_cursor_t **cursor);
 void loco_tree_cursor_close(loco_tree_cursor_t *cursor);
 
-/** Put it before that key; NULL: before the first. Errors: LOCO_ERR_SIZE. */
+/** Move the cursor before that key; NULL: before the first. Errors: LOCO_ERR_SIZE. */
 int loco_tree_cursor_seek(loco_tree_cursor_t *cursor, const loco_bytes_t *from);
-/** Put it behind the last entry. */
+/** Move the cursor behind the last entry. */
 void loco_tree_cursor_seek_last(loco_tree_cursor_t *cursor);
 
-/** The next entry; the cursor is behind it then. Its strings are valid until the next call with
- * this cursor. Errors: LOCO_ERR_NOT_FOUND (there is none), and those of loco_tree_scan.
+/** Return the next entry, and move the cursor behind it. Its strings are valid until the next call
+ * with this cursor. Errors: LOCO_ERR_NOT_FOUND (there is none), and those of loco_tree_scan.
  *
- * Within a transaction it sees what loco_tree_scan sees; seek in each transaction in which the
- * cursor is used. Outside one it sees each leaf as it was at one instant since the seek; other
- * calls on the tree make it read anew what it has read ahead. */
+ * Within a transaction the cursor sees what loco_tree_scan sees; call seek in each transaction
+ * that uses the cursor. Outside a transaction it sees each leaf at one instant since the seek.
+ * Other calls on the tree discard the leaves that it has read ahead. */
 int loco_tree_cursor_next(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
-/** The entry before; the cursor is before that then. After loco_tree_cursor_next it is the same
- * entry once more. Otherwise as that. */
+/** Return the previous entry, and move the cursor before it. After loco_tree_cursor_next this is
+ * the same entry again. In all else it is like loco_tree_cursor_next. */
 int loco_tree_cursor_prev(loco_tree_cursor_t *cursor, loco_bytes_t *key, loco_bytes_t *value);
 
-/** What this handle has done with a tree. Numbers of changes count also where these were given up
- * and made again, after conflicts. */
+/** Statistics of this handle. Changes that were repeated after conflicts count each time. */
 typedef struct {
     uint64_t lookups;       /**< leaves that were looked up by a key, */
     uint64_t stale;         /**< times that what was known of upper nodes led to no such leaf, */

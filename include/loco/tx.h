@@ -68,72 +68,74 @@ typedef struct loco_tx loco_tx_t;
 #define LOCO_TX_READS_MAX 1024          /**< objects that it reads, those it changes included */
 #define LOCO_ANY_HOST (-1)
 
-/** Make a handle for transactions of this thread, which uses it for any number of them. Close it
- * from the same thread; NULL is allowed. Errors: LOCO_ERR_STATE (as many handles are open here as
- * the store's `threads`), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+/** Open a handle for transactions of this thread, which may use it for any number of them. The same
+ * thread closes it; NULL is allowed. Errors: LOCO_ERR_STATE (the store's `threads` handles are
+ * open here already), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
 int loco_tx_open(loco_store_t *store, loco_tx_t **tx);
 void loco_tx_close(loco_tx_t *tx);
 
-/** Begin a transaction. Errors: LOCO_ERR_STATE (one is under way). */
+/** Begin a transaction. Errors: LOCO_ERR_STATE (one is open already). */
 int loco_tx_begin(loco_tx_t *tx);
 
-/** What loco_tx_begin_as may be told. */
+/** Flags of loco_tx_begin_as. */
 enum loco_tx_flags {
     LOCO_TX_RELAXED = 1     /**< reads need not be of one instant before the commit, which looks at
                                  all of them: spares reads over a network */
 };
 int loco_tx_begin_as(loco_tx_t *tx, unsigned flags);
 
-/** Copy the value of an object, of exactly `len` bytes, to `value`; as this transaction has left
- * it. Errors: LOCO_ERR_NOT_FOUND (no such object now), LOCO_ERR_SIZE (its value has another size),
- * LOCO_ERR_ARG (not of this store), LOCO_ERR_FULL (LOCO_TX_READS_MAX), LOCO_ERR_CONFLICT,
- * LOCO_ERR_PEER_DEAD. */
+/** Copy the value of an object, of exactly `len` bytes, to `value`. The value includes earlier
+ * changes of this transaction. Errors: LOCO_ERR_NOT_FOUND (the object does not exist now),
+ * LOCO_ERR_SIZE (its value has another size), LOCO_ERR_ARG (not of this store), LOCO_ERR_FULL
+ * (LOCO_TX_READS_MAX), LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. */
 int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len);
 
-/** The same of a value of any size: at most `room` bytes are copied, `*len` is its size. */
+/** Like loco_tx_read for a value of any size: at most `room` bytes are copied, and `*len` is its
+ * size. */
 int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len);
 
-/** `n` objects at once: their values of `len` bytes each to `values`, what loco_tx_read would have
- * returned of each to `statuses`. Returns the first of these that is neither LOCO_OK nor
- * LOCO_ERR_NOT_FOUND, or LOCO_OK. Faster than n
- * calls: over a network the reads of many are under way together, and so are the processor's. */
+/** Read `n` objects together. Their values of `len` bytes each go to `values`, and the results that
+ * loco_tx_read would have returned go to `statuses`. Returns the first of these that is neither
+ * LOCO_OK nor LOCO_ERR_NOT_FOUND, or LOCO_OK. This is faster than n calls: over a network the
+ * reads are in flight together, and on one node the processor's loads are. */
 int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
                       size_t len, int *statuses);
 
-/** Give an object the value of `len` bytes, 0 to LOCO_STORE_VALUE_MAX; they are taken at once. It
- * need not have been read; whether it exists is found out then, as by a read, for one that this
- * transaction has not read. Errors: those of loco_tx_read but LOCO_ERR_SIZE, which is of `len`;
+/** Set the value of an object to `len` bytes, 0 to LOCO_STORE_VALUE_MAX; `value` may be reused when
+ * the call returns. The transaction need not have read the object; then this call checks that it
+ * exists, as a read does. Errors: those of loco_tx_read, where LOCO_ERR_SIZE refers to `len`;
  * LOCO_ERR_FULL (LOCO_TX_WRITES_MAX, or no memory left at its host), LOCO_ERR_NO_MEMORY. */
 int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t len);
 
-/** Make an object with that value at a host: a rank, or LOCO_ANY_HOST (this process, if it is one).
- * Others can reach it once the transaction is committed and they know its handle. Errors:
- * LOCO_ERR_FULL (LOCO_TX_WRITES_MAX, or no memory or no place for an object left there),
- * LOCO_ERR_SIZE, LOCO_ERR_ARG (no host), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
+/** Create an object with that value at a host: a rank, or LOCO_ANY_HOST (this process, if it is
+ * one). Others can access it once the transaction is committed and they know its handle. Errors:
+ * LOCO_ERR_FULL (LOCO_TX_WRITES_MAX, or no memory or cell left there), LOCO_ERR_SIZE, LOCO_ERR_ARG
+ * (no host), LOCO_ERR_NO_MEMORY, LOCO_ERR_PEER_DEAD. */
 int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object);
 
-/** Remove an object. Its handle may become that of another one later. Errors: as
+/** Remove an object. Its handle may be reused for another object later. Errors: those of
  * loco_tx_write. */
 int loco_tx_free(loco_tx_t *tx, loco_object_t object);
 
-/** Make all changes, or none. Errors: LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. Whatever it returns,
- * the transaction is over. */
+/** Apply all changes, or none. Errors: LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. The transaction has
+ * ended, whatever the call returns. */
 int loco_tx_commit(loco_tx_t *tx);
-/** Give it up; nothing was changed. Allowed where none is under way. */
+/** End the transaction without any change. Allowed if none is open. */
 void loco_tx_abort(loco_tx_t *tx);
 
-/** Look whether all that was read is still so: LOCO_OK, or LOCO_ERR_CONFLICT, LOCO_ERR_PEER_DEAD. A
- * commit of a transaction that only reads does no more. */
+/** Check whether all values that were read are still current: LOCO_OK, LOCO_ERR_CONFLICT or
+ * LOCO_ERR_PEER_DEAD. The commit of a transaction that only reads does the same. */
 int loco_tx_validate(loco_tx_t *tx);
 
-/** Begin, call body(tx, arg), commit; again after LOCO_ERR_CONFLICT, from the body or the commit,
- * with growing random pauses, until it is committed. A body that returns another error, or a
- * positive number, has the transaction undone, and that is returned. The body may be called many
- * times: it must not change anything but through `tx`. */
+/** Begin a transaction, call body(tx, arg), and commit. After LOCO_ERR_CONFLICT, from the body or
+ * the commit, repeat this with growing random pauses, until the transaction is committed. If the
+ * body returns another error, or a positive number, the transaction is aborted and that value
+ * returned. The body may be called many times, so it must not change anything except through `tx`.
+ */
 typedef int loco_tx_body_fn(loco_tx_t *tx, void *arg);
 int loco_tx_run(loco_tx_t *tx, loco_tx_body_fn *body, void *arg);
 
-/** What this handle has done (\ref store). Local. */
+/** Statistics of this handle (\ref store). Local. */
 void loco_tx_stats(const loco_tx_t *tx, loco_store_stats_t *stats);
 /** @} */
 
