@@ -121,12 +121,17 @@ static int run(const struct options *o, int ready, int log)
     return status == LOCO_OK ? OK : FAILED;
 }
 
-/* In the background, of no terminal. */
-static int be_background(const struct options *o, int ready)
+/* In the background, of no terminal. What its caller had open it does not keep: it would hold that
+ * caller's locks, and ends of pipes, for as long as the pool is there. */
+static int be_background(const struct options *o, int caller)
 {
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int log = o->log != NULL ? open(o->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : null;
+    int ready = 3, null, log;
 
+    if (caller != ready && dup3(caller, ready, O_CLOEXEC) < 0)
+        return FAILED;
+    closefrom(ready + 1);
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    log = o->log != NULL ? open(o->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : null;
     if (setsid() < 0 || null < 0 || log < 0) {
         fprintf(stderr, "loco-agent: %s: %s\n", o->log != NULL ? o->log : "/dev/null",
                 strerror(errno));

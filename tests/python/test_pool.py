@@ -35,7 +35,7 @@ class Pools(LocoCase):
         try:
             if RANK == 0:
                 try:
-                    agent = subprocess.Popen([AGENT, 'start', '--pool', pool_name, '--memory', '64M'],
+                    agent = subprocess.Popen([AGENT, 'run', '--pool', pool_name, '--memory', '64M'],
                                              stdout=subprocess.PIPE, text=True, env=outside())
                     said = agent.stdout.readline()
                 except OSError:
