@@ -156,8 +156,10 @@ void loci_mc_release(struct loco_multicast *m)
 
 static bool has_deliverable(const struct loco_multicast *m)
 {
+    /* A view's may have changed before it began. */
     if (loci_mc_is_ordered(m))
-        return relaxed(&m->shown) < relaxed(&m->deliverable);
+        return relaxed(&m->shown) < relaxed(&m->deliverable)
+               && atomic_load_explicit(&m->started, memory_order_relaxed);
     for (int i = 0; i < m->nsenders; i++)
         if (relaxed(&m->sender[i].next)
             < loci_mc_seen(m, m->sender[i].rank, LOCI_MC_COMMITTED))

@@ -78,8 +78,7 @@ static bool all_are_alive(const struct loco_multicast *m)
 /* Whatever was pushed before the others knew of the sleeper, and so did not ring, is here. They are
  * read again each time: of a word that changes while the network reads it that may have got more
  * than it is. A member that fails may have a row that it does not push any more, so this ends after
- * a time. Of a view a row that was not pushed, for another member was dead, is in the next epoch;
- * and who begins a change ends this. */
+ * a time. */
 static void wait_for_rows(struct loco_multicast *m)
 {
     int64_t end = 0;
@@ -90,7 +89,7 @@ static void wait_for_rows(struct loco_multicast *m)
     while (all_are_alive(m) && read_rows(m) == LOCO_OK && is_behind(m)) {
         if (end == 0)
             end = loci_now(m->rt) + loci_grace(m->rt);
-        else if (m->epochs == NULL && loci_now(m->rt) > end)
+        else if (loci_now(m->rt) > end)
             return;
         loci_wait_round(m->rt, &rounds);
     }

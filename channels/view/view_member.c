@@ -273,6 +273,14 @@ static int whoever_dies(void *arg)
     return LOCO_OK;
 }
 
+/* Others in a change; or to map a multicast, which may not be possible at the first moment. */
+static bool is_awaiting(const struct loco_view *v)
+{
+    int made = __builtin_popcountll(v->own[LOCI_VIEW_READY]);
+
+    return !v->ended && (loci_view_is_changing(v) || made < loci_view_multicasts(v));
+}
+
 void loci_view_run(void *arg)
 {
     struct loco_view *v = arg;
@@ -283,7 +291,7 @@ void loci_view_run(void *arg)
     int64_t again = AGAIN;
 
     while (!v->over) {
-        why.timeout_ns = loci_view_is_changing(v) && !v->ended ? again : LOCO_FOREVER;
+        why.timeout_ns = is_awaiting(v) ? again : LOCO_FOREVER;
         if (loci_wait(v->rt, &why, look, v) == LOCO_OK) {
             again = AGAIN;
             v->rule->act(v);
