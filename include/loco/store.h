@@ -114,9 +114,9 @@ int loco_store_room(loco_store_t *store, int rank, loco_store_room_t *room);
 
 /** What loco_store_scavenge found at all live hosts. */
 typedef struct loco_store_scavenged {
-    uint64_t undone;        /**< transactions of the dead that were undone */
+    uint64_t undone;        /**< transactions of dead members that were undone */
     uint64_t objects;       /**< objects that are there */
-    uint64_t blocks;        /**< blocks of the dead that are free memory now, */
+    uint64_t blocks;        /**< blocks of dead members that are free memory now, */
     uint64_t bytes;         /**< and their size */
     uint64_t cells;         /**< places for objects, likewise */
     uint64_t left;          /**< blocks and places that may belong to a member that has been in one
