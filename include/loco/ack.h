@@ -13,12 +13,23 @@ extern "C" {
 
 /** \defgroup ack Acks: completion of operations that do not block
  *
- * An ack is a value: a set of operations in flight of one thread, a bit each over the thread's
+ * An ack represents operations in flight. Use it to start several operations, and to wait for all
+ * of them together:
+ *
+ *     loco_ack_t ack = LOCO_ACK_INIT;
+ *
+ *     loco_region_read_ack(region, 1, 0, &a, sizeof a, &ack);
+ *     loco_region_read_ack(region, 2, 0, &b, sizeof b, &ack);
+ *     status = loco_ack_wait(rt, &ack);
+ *
+ * "Complete" means that local buffers may be reused and that results are available. It says
+ * nothing about visibility at the target, for which fences exist.
+ *
+ * An ack is a value: a set of operations of one thread, with one bit for each of the thread's
  * slots (the LOCO paper's ack_key, its section 5.2 and appendix A.1), and the sequence numbers of
- * the youngest and the oldest. A slot whose operation is younger belongs to somebody else, so an
- * old ack is simply complete; what failed in a slot before the oldest was somebody else's, too.
- * "Complete" means that local buffers may be reused and results are
- * there; it says nothing of visibility at the target (that is what fences are for).
+ * the youngest and the oldest operation. A slot with a younger operation has been reused, so an
+ * old ack is simply complete. A failure in a slot before the oldest operation does not belong to
+ * the ack, either.
  *
  * | call                 | by other threads than the one that posted |
  * |----------------------|-------------------------------------------|
@@ -27,7 +38,7 @@ extern "C" {
  * @{ */
 #define LOCO_ACK_WORDS 4
 
-/** Copied and kept like any value; nothing is freed. */
+/** An ack can be copied and stored like any value, and need not be freed. */
 typedef struct loco_ack {
     void *thread;                    /* whose slots; NULL: nothing in flight */
     uint64_t seq;                    /* youngest operation in the set */
@@ -35,15 +46,15 @@ typedef struct loco_ack {
     uint64_t slots[LOCO_ACK_WORDS];  /* a bit per slot */
 } loco_ack_t;
 
-/** The ack of nothing: complete. Every non-blocking call adds to the ack that it is given, so
- * begin with this. */
+/** An ack without operations, which is complete. Every non-blocking call adds its operation to the
+ * ack that it is given, so initialise an ack with this value. */
 #define LOCO_ACK_INIT { 0, 0, 0, { 0, 0, 0, 0 } }
 
 /** Add the operations of `other` to `*ack`; both then complete together. `other` stays as it is.
  * Cannot fail. */
 void loco_ack_join(loco_ack_t *ack, const loco_ack_t *other);
 
-/** Look whether all operations of the set are complete. LOCO_OK if they are, LOCO_IN_PROGRESS if
+/** Check whether all operations of the set are complete. LOCO_OK if they are, LOCO_IN_PROGRESS if
  * not, or the error of a failed one (LOCO_ERR_PEER_DEAD...). Polls; does not block. */
 int loco_ack_test(loco_runtime_t *rt, loco_ack_t *ack);
 

@@ -12,8 +12,9 @@ extern "C" {
 
 /** \defgroup bytes Byte strings: keys and values
  *
- * Any bytes, zeros too, with a length; nobody frees them. Two are compared byte by byte, as
- * unsigned numbers; of two that are alike up to the end of the shorter one, that is the smaller.
+ * A byte string is a pointer and a length. It may contain any bytes, including zeros, and no
+ * function frees it. Strings are compared byte by byte, as unsigned numbers. If one is a prefix of
+ * the other, the shorter one is smaller.
  * @{ */
 typedef struct {
     const void *data;       /**< anything, if `len` is 0 */

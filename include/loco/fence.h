@@ -8,7 +8,19 @@
 extern "C" {
 #endif
 
-/** \defgroup fence Fences of three scopes (LOCO paper, section 5.3)
+/** \defgroup fence Fences of three scopes
+ *
+ * A fence makes earlier writes visible at other processes. Use it between writing data and
+ * announcing them, for example by a flag:
+ *
+ *     loco_region_write(region, peer, 0, data, sizeof data);
+ *     loco_fence(rt, LOCO_FENCE_PAIR, peer);
+ *     loco_region_write64(region, peer, flag_offset, 1);
+ *
+ * Cost: nothing if no write needs it, else a wait for an operation in flight, or one round trip to
+ * all peers that were written to, together.
+ *
+ * Source: LOCO paper, section 5.3.
  * @{ */
 enum loco_fence_scope {
     LOCO_FENCE_NONE,     /**< no order; for calls that take a scope */
@@ -23,15 +35,17 @@ enum loco_fence_scope {
 /** As `peer` (a rank of loco_everyone()): all peers. */
 #define LOCO_ALL_PEERS (-1)
 
-/** After it returns, all earlier writes of the scope are placed and visible to every process
- * before any later operation of the scope. Does the least that gives this: nothing, a wait for an
- * ack, or one zero-length read per lane with unplaced writes, all in flight together.
- * Any scope may be narrowed to one peer. Blocks. Thread-safe.
- * Errors: LOCO_ERR_PEER_DEAD (a peer with unplaced writes is dead; the others' are placed; of all
- * peers, one that has closed its runtime is none),
- * LOCO_ERR_ARG (no such scope or peer, or LOCO_FENCE_PAIR with all peers; nothing is done); over a
- * network LOCO_ERR_RANGE or LOCO_ERR_SYSTEM (a peer or its device has refused something: writes are
- * lost. The thread that wrote them reaches that peer again once a fence of its own has said so). */
+/** When it returns, all earlier writes of the scope are placed, and visible to every process before
+ * any later operation of the scope. Any scope may be restricted to one peer. It takes the cheapest
+ * sufficient step: nothing, a wait for an ack, or one zero-length read per lane with unplaced
+ * writes, all in flight together. Blocks. Thread-safe.
+ *
+ * | error | meaning |
+ * |-------|---------|
+ * | LOCO_ERR_PEER_DEAD | a peer with unplaced writes is dead; the writes to all others are placed. With all peers, a peer that has closed its runtime does not count |
+ * | LOCO_ERR_ARG | no such scope or peer, or LOCO_FENCE_PAIR with all peers; nothing is done |
+ * | LOCO_ERR_RANGE, LOCO_ERR_SYSTEM | over a network: a peer or its device has refused an operation, and writes are lost. The thread that made them can access that peer again after one of its own fences has returned this error |
+ */
 int loco_fence(loco_runtime_t *rt, enum loco_fence_scope scope, int peer);
 /** @} */
 

@@ -12,13 +12,13 @@ extern "C" {
 
 /** \defgroup fork Bootstrap for processes of one node without MPI
  *
- * A parent forks members; each gets a bootstrap to open its runtime from. The parent itself is no
- * member. Members are killed by the kernel if the thread that started them ends first.
+ * loco_fork_start forks processes, the members, each of which gets a bootstrap to open its runtime
+ * from. Use it for programs on one machine that do not use MPI. The parent itself is not a member.
+ * The kernel kills the members if the thread that started them ends first.
  *
  * | call              | by whom                                             |
  * |-------------------|-----------------------------------------------------|
- * | loco_fork_start   | any thread; only it survives in the members, as     |
- * |                   | after every fork, so no runtime may be open then    |
+ * | loco_fork_start   | any thread; only it survives in the members, as after every fork, so no runtime may be open then |
  * | loco_fork_pid     | the parent, any thread                              |
  * | loco_fork_wait    | the parent, once                                    |
  * @{ */

@@ -4,32 +4,43 @@
 
 /** \defgroup loco Concurrent objects in network memory
  *
- * A channel is a concurrent object (a lock, a barrier, a table) whose state is spread over the
- * memory of its group of processes. Each of them makes its endpoint of the channel, in any order
- * and at any time, with the same name and the same arguments; loco_runtime_wait_ready waits until
- * all have found each other. From then on the calls work on memory alone: no process need be in
- * any call for another's to go on.
+ * A channel is a concurrent object (a lock, a barrier, a table) whose state is distributed over
+ * the memory of a group of processes. A small MPI program that uses one:
  *
- * Names: a channel is named by `name`, or, if `parent` is not NULL, by "parent/name". The whole is
- * at most 127 bytes, and one process has one endpoint of a name at a time. LOCO_ERR_NAME says that
- * the name is in use here, empty or too long; LOCO_ERR_MISMATCH, from loco_runtime_wait_ready, that
- * the arguments differ between members.
+ *     MPI_Init(&argc, &argv);
+ *     loco_runtime_open_mpi(MPI_COMM_WORLD, &rt);
+ *     loco_barrier_create(rt, NULL, "step", loco_everyone(rt), &barrier);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *     loco_barrier_wait(barrier);
+ *     loco_barrier_destroy(barrier);
+ *     loco_runtime_close_mpi(rt);
+ *     MPI_Finalize();
  *
- * Every header has a table that says which calls may run at the same time, whether they block, and
- * what their return means. There a name that begins with _ is the end of a name: _wait of
- * loco_barrier is loco_barrier_wait. "Concurrent: yes" is with itself and the other calls of that
- * channel, from any threads of any processes.
+ * Each process of the group creates its endpoint of the channel, in any order and at any time,
+ * with the same name and the same arguments. loco_runtime_wait_ready waits until all endpoints
+ * have found each other. From then on calls access memory only: no call needs another process to
+ * be inside a call.
  *
- * Completion and visibility are two things. A write has completed when its source may be changed;
- * it is placed, and visible to others, after a fence that covers it (loco_fence), or where a call
- * says so.
+ * Names: a channel is named by `name`, or, if `parent` is not NULL, by "parent/name". The whole
+ * name has at most 127 bytes, and one process has one endpoint of a name at a time. LOCO_ERR_NAME
+ * means that the name is in use in this process, empty or too long. LOCO_ERR_MISMATCH, from
+ * loco_runtime_wait_ready, means that the arguments differ between members.
  *
- * All functions that can fail return an int: LOCO_OK (0) or a negative enum loco_status; outputs
- * are written on success only. No pointer may be NULL where a call does not say that it may. When
- * a process dies, calls that need it return LOCO_ERR_PEER_DEAD; none waits for ever.
+ * Every header has a table of the calls that may run concurrently, whether they block, and what
+ * their return means. In these tables a name that begins with _ is the end of a name: _wait of
+ * loco_barrier is loco_barrier_wait. "Concurrent: yes" means with itself and the other calls of
+ * that channel, from any threads of any processes.
  *
- * Compile with `pkg-config --cflags --libs loco`; an MPI program links -lloco_mpi, too, and
- * includes <loco/mpi.h>, which <loco/loco.h> leaves out.
+ * Completion and visibility differ. A write has completed when its source may be changed. It is
+ * placed, and visible to others, after a fence that covers it (loco_fence), or where a call says
+ * so.
+ *
+ * All functions that can fail return an int: LOCO_OK (0) or a negative enum loco_status. Outputs
+ * are written on success only. Pointers must not be NULL unless a call says that they may. When a
+ * process dies, calls that need it return LOCO_ERR_PEER_DEAD; no call waits for ever.
+ *
+ * Compile with `pkg-config --cflags --libs loco`. An MPI program also links -lloco_mpi, and
+ * includes <loco/mpi.h>, which <loco/loco.h> does not include.
  * @{ */
 /** @} */
 

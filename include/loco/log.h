@@ -8,12 +8,12 @@ extern "C" {
 
 /** \defgroup log What the library has to say
  *
- * Errors and warnings of a native program go to stderr, a line each. LOCO_LOG in the environment
- * chooses another level; LOCO_LOG=none is silence. A program that gives a hook to
- * loco_runtime_open (struct loco_bootstrap) gets all lines of that level itself, and none goes to
- * stderr. An MPI program that calls loco_runtime_open_mpi hears them on stderr, too, unless
- * osc_base_verbose of Open MPI takes them; one that only makes MPI windows hears what MPI's error
- * handlers say.
+ * Errors and warnings of a native program go to stderr, one line each. LOCO_LOG in the environment
+ * chooses another level; LOCO_LOG=none suppresses all lines. A program that passes a hook to
+ * loco_runtime_open (struct loco_bootstrap) receives all lines of that level itself, and none goes
+ * to stderr. An MPI program that calls loco_runtime_open_mpi also gets them on stderr, unless
+ * osc_base_verbose of Open MPI receives them. A program that only creates MPI windows sees what
+ * MPI's error handlers print.
  * @{ */
 enum loco_log_level {
     LOCO_LOG_NONE = 0,

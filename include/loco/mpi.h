@@ -14,13 +14,19 @@ extern "C" {
 
 /** \defgroup mpi Channels in an MPI program
  *
- * A process has one runtime, which windows of `--mca osc loco` and native channels share. Link
- * with -lloco_mpi -lloco. All calls are made between MPI_Init and MPI_Finalize by a thread that
- * may call MPI at that moment (MPI_Init_thread's level).
+ * These calls give an MPI program its runtime, which windows of `--mca osc loco` and native
+ * channels share.
  *
- * While a thread waits in a channel, MPI makes progress where the level lets that thread call MPI:
- * any thread with MPI_THREAD_MULTIPLE, the one that opened the runtime with MPI_THREAD_SINGLE or
- * FUNNELED. With MPI_THREAD_SERIALIZED only calls of MPI itself make progress.
+ *     loco_runtime_open_mpi(MPI_COMM_WORLD, &rt);
+ *     loco_barrier_create(rt, NULL, "step", loco_everyone(rt), &barrier);
+ *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *
+ * Link with -lloco_mpi -lloco. A thread that may call MPI at that moment (MPI_Init_thread's level)
+ * makes all of these calls between MPI_Init and MPI_Finalize.
+ *
+ * While a thread waits in a channel, MPI makes progress if the thread level lets this thread call
+ * MPI: any thread with MPI_THREAD_MULTIPLE, the one that opened the runtime with MPI_THREAD_SINGLE
+ * or FUNNELED. With MPI_THREAD_SERIALIZED only MPI's own calls make progress.
  *
  * | call                              | with itself, other threads | with close |
  * |-----------------------------------|----------------------------|------------|

@@ -15,6 +15,12 @@ extern "C" {
 
 /** \defgroup runtime The runtime: one process's place in the network memory
  *
+ * A process opens one runtime, and creates its channels on it. An MPI program opens it from a
+ * communicator with loco_runtime_open_mpi; processes of one node without MPI open it from
+ * loco_fork_start.
+ *
+ * A thread gets its slots and lanes at its first call. Other threads reuse them when it ends.
+ *
  * | call                      | with itself, other threads | with destroy/close |
  * |---------------------------|----------------------------|--------------------|
  * | loco_runtime_open         | yes (separate runtimes)    | -                  |
@@ -22,10 +28,6 @@ extern "C" {
  * | loco_runtime_wait_ready_below | yes                    | no                 |
  * | loco_runtime_close        | no                         | -                  |
  * | loco_api_version          | yes                        | yes                |
- *
- * An MPI program opens it from a communicator with loco_runtime_open_mpi, processes of one node
- * without MPI from loco_fork_start. A thread has its slots and lanes from its first call on; they
- * go on to other threads when it ends.
  * @{ */
 typedef struct loco_runtime loco_runtime_t;
 
@@ -96,15 +98,15 @@ int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t 
 
 /** \defgroup group Groups: ordered sets of processes
  *
- * Every channel is made over a group, and names its members by their ranks in it. Every member
+ * Every channel is created over a group, and names its members by their ranks in it. Every member
  * must list the same members in the same order; a member's index is its rank. Channels copy the
  * group that they are given, so it may be destroyed after that.
  *
- * Processes may come and go for as long as a runtime is open. What is held for one that has gone is
- * given back with the last channel or window that refers to it: descriptors, connections, and its
- * memory as it is mapped here, this with the last channel that uses it. Groups hold its place in
- * the table of processes, so destroy those that are not needed any more; they may outlive the
- * runtime, too.
+ * Processes may join and leave while a runtime is open. The resources that are held for a process
+ * that has ended are freed with the last channel or window that refers to it: descriptors,
+ * connections, and the mapping of its memory, which is freed with the last channel that uses it. A
+ * group keeps the entries of its members in the table of processes, so destroy groups that are no
+ * longer needed. A group may outlive the runtime.
  *
  * | call                  | with itself, other threads | blocks                     |
  * |-----------------------|----------------------------|----------------------------|

@@ -8,10 +8,10 @@ extern "C" {
 
 /** \defgroup status Status codes
  *
- * Every call that can fail returns an int: 0 done, a positive value for progress that is not an
- * error, a negative value for an error. The first function that recognises an error tells its
- * cause to the runtime's log hook; its callers only pass the number on. Outputs are written on
- * success only.
+ * Every call that can fail returns an int: 0 for success, a positive value for progress that is
+ * not an error, and a negative value for an error. The first function that detects an error
+ * reports its cause to the runtime's log hook; its callers only return the number. Outputs are
+ * written on success only.
  * @{ */
 enum loco_status {
     LOCO_OK = 0,

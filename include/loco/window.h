@@ -15,31 +15,32 @@ extern "C" {
 
 /** \defgroup window Windows: what an MPI window does, without MPI
  *
- * Memory of one of four kinds at every member of a group, reached by put, get and accumulate
- * inside epochs that fence, post/start/complete/wait, or locks open. Semantics are those of the
- * MPI standard's one-sided chapter (MPI 3.1, chapter 11); statuses stand for its error classes:
- * LOCO_ERR_RANGE (MPI_ERR_RMA_RANGE), LOCO_ERR_STATE (MPI_ERR_RMA_SYNC), LOCO_ERR_ATTACH,
- * LOCO_ERR_SHARED, LOCO_ERR_ARG. What an erroneous call would have written is not written. A dead
- * member is LOCO_ERR_PEER_DEAD to the calls that need it; no call waits for it for ever. A window
- * has no name and is no endpoint: its members meet over the exchange.
+ * A window is memory of one of four kinds at every member of a group. Put, get and accumulate
+ * access it inside epochs, which fence, post/start/complete/wait, or locks open.
+ *
+ * Its semantics are those of the MPI standard's one-sided chapter (MPI 3.1, chapter 11). Statuses
+ * stand for its error classes: LOCO_ERR_RANGE (MPI_ERR_RMA_RANGE), LOCO_ERR_STATE
+ * (MPI_ERR_RMA_SYNC), LOCO_ERR_ATTACH, LOCO_ERR_SHARED, LOCO_ERR_ARG. An erroneous call writes
+ * nothing. Calls that need a dead member return LOCO_ERR_PEER_DEAD, and no call waits for it for
+ * ever. A window has no name and is not an endpoint: its members meet over the exchange.
  *
  * | call                       | concurrent with the others, other threads | blocks |
  * |----------------------------|-------------------------------------------|--------|
- * | _create, _destroy          | create: of other windows, with an exchange each; destroy: with nothing | until all members call it |
+ * | _create, _destroy          | create: of other windows, with separate exchanges; destroy: with nothing | until all members call it |
  * | _put, _get, _accumulate    | yes                                       | until local buffers may be reused |
  * | the same with an ack       | yes                                       | no |
  * | _put, _get, LOCO_UNTIL_FLUSH | yes                                     | no |
- * | _compare_swap              | yes                                       | until the result is there |
+ * | _compare_swap              | yes                                       | until the result is available |
  * | _lock, _lock_all           | yes, to other targets                     | until it is granted |
- * | _unlock..., _flush...      | yes                                       | until its writes are placed, its gets here |
+ * | _unlock..., _flush...      | yes                                       | until its writes are placed and its gets are complete |
  * | _flush_local..., _sync     | yes                                       | until local buffers may be reused |
- * | _fence, _wait, _start      | not with calls that open or end epochs of this process | until the others come |
+ * | _fence, _wait, _start      | not with calls that open or end epochs of this process | until the others arrive |
  * | _post, _complete, _test    | the same                                  | no (complete: its writes) |
  * | _attach, _detach           | yes                                       | no |
  *
- * With one_thread in the specification nothing is concurrent with anything in this process.
- * Source: lock words and counters are our own (channels/window/window_lock.c, window_active.c), the
- * barrier above 16 members Hensgen, Finkel and Manber, 1988.
+ * With one_thread in the specification, no calls may be concurrent in this process.
+ * Source: lock words and counters are our own (channels/window/window_lock.c, window_active.c),
+ * the barrier above 16 members Hensgen, Finkel and Manber, 1988.
  * @{ */
 typedef struct loco_window loco_window_t;
 
