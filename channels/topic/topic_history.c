@@ -13,6 +13,7 @@
 #include "move/access.h"
 
 #define ALIGN ((size_t)16)
+#define MOST (SIZE_MAX / 4)             /* bytes, so that no sum of two overflows */
 
 static size_t aligned(size_t bytes)
 {
@@ -27,7 +28,7 @@ static size_t cost(size_t bytes)
 int loci_topic_history_open(struct loci_topic_history *h, size_t samples, size_t bytes,
                             size_t largest)
 {
-    if (bytes == 0 && samples > (SIZE_MAX / 2) / cost(largest))
+    if (largest > MOST || bytes > MOST || (bytes == 0 && samples > MOST / cost(largest)))
         return LOCO_ERR_NO_MEMORY;
     *h = (struct loci_topic_history){ .limit = bytes != 0 ? bytes : samples * cost(largest) };
     h->most = h->limit / LOCI_TOPIC_ENTRY;

@@ -38,7 +38,8 @@ static void watch(void *arg)
 
     while (!atomic_load(&t->stops)) {
         int64_t last = atomic_load_explicit(&t->last, memory_order_relaxed);
-        int64_t due = (last > counted ? last : counted) + t->deadline_ns, now = loci_now(t->rt);
+        int64_t from = last > counted ? last : counted, now = loci_now(t->rt);
+        int64_t due = t->deadline_ns < INT64_MAX - from ? from + t->deadline_ns : INT64_MAX;
         const struct loci_reason why = {
             .what = "a deadline", .peer = -1, .broken = whoever_dies, .timeout_ns = due - now,
             .kind = LOCI_WAIT_SYNC, .announce = announce,

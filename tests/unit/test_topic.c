@@ -362,6 +362,19 @@ Test(topic, keeps_what_fits)
     }
 }
 
+Test(topic, refuses_a_history_that_is_too_large)
+{
+    static const struct {
+        size_t samples, bytes, largest;
+    } wrong[] = { { 10, SIZE_MAX, 90 }, { 0, SIZE_MAX - 20, 90 }, { SIZE_MAX / 64, 0, 90 },
+                  { 3, 0, (size_t)-LOCI_TOPIC_ENTRY }, { 3, 0, SIZE_MAX } };
+    struct loci_topic_history h;
+
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
+        cr_assert_eq(loci_topic_history_open(&h, wrong[k].samples, wrong[k].bytes,
+                                             wrong[k].largest), LOCO_ERR_NO_MEMORY);
+}
+
 /* ---- logs ---- */
 
 struct logged {
@@ -488,7 +501,9 @@ static int deadline_body(loco_runtime_t *rt, int rank, void *arg)
         .level = LOCO_TOPIC_ATOMIC, .slot_bytes = BYTES, .handler = take, .subscribe = 1,
         .event = note, .arg = s, .deadline_ns = rank == 0 ? 0 : DEADLINE,
     };
-    const loco_topic_options_t forever = { .deadline_ns = INT64_C(3600000000000) };
+    const loco_topic_options_t forever = {
+        .deadline_ns = INT64_MAX, .event = rank == 0 ? note : NULL, .arg = s,
+    };
     loco_topic_t *slow;
     int64_t start;
     int missed;
