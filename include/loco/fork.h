@@ -27,13 +27,14 @@ typedef struct loco_fork loco_fork_t;
 /** What a member does. Its return value, 0 to 255, is its exit code. */
 typedef int loco_fork_fn(const struct loco_bootstrap *boot, void *arg);
 
-/** Fork `n` members that call fn(boot, arg), boot->exchange.rank telling which one, and go on.
- * An allgather among them ends with LOCO_ERR_PEER_DEAD if one of them has ended without it.
- * Errors: LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no process; none is left then). */
+/** Fork `n` members that call fn(boot, arg), where boot->exchange.rank is the member's rank, and
+ * return. An allgather among them returns LOCO_ERR_PEER_DEAD if one of them has ended without it.
+ * Errors: LOCO_ERR_ARG, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (a process could not be created; none
+ * is left then). */
 int loco_fork_start(int n, loco_fork_fn *fn, void *arg, loco_fork_t **job);
 
-/** Process id of a member, valid until loco_fork_wait: a signal sent to it reaches nobody else.
- * -1 if there is no such member. */
+/** The process id of a member, valid until loco_fork_wait: a signal sent to it reaches no other
+ * process. -1 if there is no such member. */
 pid_t loco_fork_pid(const loco_fork_t *job, int rank);
 
 /** Wait until all members have ended, and free the job. `statuses` (n ints, or NULL) receives

@@ -169,7 +169,7 @@ typedef struct {
     uint64_t ahead;         /**< leaves that were read together with others, over a network */
     uint64_t splits;        /**< leaves that were split, */
     uint64_t removed;       /**< and that were taken out, being empty */
-    uint64_t hot;           /**< entries that got an object of their own, for their leaf was hot */
+    uint64_t hot;           /**< entries that got their own object, because their leaf was hot */
 } loco_hash_stats_t;
 
 /** Fill in `*stats`. Local; by the thread of the handle. */

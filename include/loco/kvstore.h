@@ -82,8 +82,8 @@ typedef struct loco_kvstore loco_kvstore_t;
 /** Options of a store, the same at all members. Zero selects the default, where zero is allowed. */
 typedef struct loco_kvstore_options {
     size_t value_bytes;     /**< size of every value, 1 to LOCO_KVSTORE_VALUE_MAX */
-    uint64_t capacity;      /**< values that each member has room for, at least 1; all members' room
-                                 together is at most 2^40 */
+    uint64_t capacity;      /**< values that each member can store, at least 1; the sum over
+                                 all members is at most 2^40 */
     int locks;              /**< 0: 256 */
     size_t tracker_bytes;   /**< of each member's ring of messages about keys; 0: 16 KiB; at least
                                  4 KiB */
@@ -180,12 +180,12 @@ int loco_kvstore_iterate(loco_kvstore_t *kv, loco_kvstore_visit_fn *visit, void 
 
 /** Statistics of a store, as this member sees it. */
 typedef struct {
-    uint64_t keys;              /**< in the index: of all members */
-    uint64_t kept;              /**< values that this member keeps */
-    uint64_t capacity;          /**< values that it has room for */
+    uint64_t keys;              /**< keys of all members, in the index */
+    uint64_t kept;              /**< values that this member stores */
+    uint64_t capacity;          /**< values that this member can store */
     uint64_t index_bytes;       /**< of its index, when it is full */
-    uint64_t value_bytes;       /**< of network memory for its values, and what is beside them */
-    uint64_t retries;           /**< times that a get of this process met a value half written */
+    uint64_t value_bytes;       /**< of network memory for its values and their metadata */
+    uint64_t retries;           /**< times that a get of this process read a half-written value */
 } loco_kvstore_stats_t;
 
 /** Fill in `*stats`. Numbers that change meanwhile are those of some time during the call. Local.

@@ -75,7 +75,7 @@ typedef struct loco_mailbox loco_mailbox_t;
 
 /** Options of a mailbox, the same at all members. Zero selects the default. */
 typedef struct loco_mailbox_options {
-    size_t ring_bytes;      /**< that a sender may have in the mailbox: a power of two from 512 to
+    size_t ring_bytes;      /**< bytes that a sender may have in the mailbox: a power of two from 512 to
                                  1 GiB; 0: 64 KiB */
     size_t straight;        /**< bytes from which on a message is long; 0: more than ring_bytes / 2
                                  - 16, which is long in any case, for it cannot be copied. Not
@@ -127,11 +127,11 @@ int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int
 
 /** Statistics of this process's use of a mailbox. */
 typedef struct {
-    uint64_t sent;          /**< messages, */
-    uint64_t told;          /**< of which long ones */
-    uint64_t full;          /**< times that a message found no room */
-    uint64_t received;      /**< messages, */
-    uint64_t read;          /**< of which read straight from their senders */
+    uint64_t sent;          /**< messages; */
+    uint64_t told;          /**< of these long ones */
+    uint64_t full;          /**< times that a message found no free space */
+    uint64_t received;      /**< messages; */
+    uint64_t read;          /**< of these read directly from their senders */
     uint64_t lost;          /**< long ones that could not be read: their sender has died */
 } loco_mailbox_stats_t;
 

@@ -36,32 +36,32 @@ extern "C" {
  * | loco_runtime_close_mpi            | no                         | no         |
  * @{ */
 
-/** Open this process's runtime, or take part in the one that is open. Collective over `comm`,
- * whose members meet. The first call makes them, in rank order, loco_everyone(); later calls, and
- * windows, add peers and leave loco_everyone() as it is. Every success is closed once.
- * Errors, the same at all members of `comm` whenever the members can still talk: those of
- * loco_runtime_open; LOCO_ERR_ARG (MPI is not initialized, `comm` is null or has two groups);
- * LOCO_ERR_UNSUPPORTED (the log names a member that no fabric reaches). */
+/** Open this process's runtime, or use the one that is open. The call is collective over `comm`,
+ * whose members meet. The first call makes them, in rank order, loco_everyone(). Later calls, and
+ * windows, add peers and do not change loco_everyone(). Each successful call needs one
+ * loco_runtime_close_mpi. Errors, the same at all members of `comm` as long as the members can
+ * communicate: those of loco_runtime_open; LOCO_ERR_ARG (MPI is not initialized, `comm` is null or
+ * has two groups); LOCO_ERR_UNSUPPORTED (the log names a member that no fabric reaches). */
 int loco_runtime_open_mpi(MPI_Comm comm, loco_runtime_t **rt);
 
-/** The end of one loco_runtime_open_mpi, before MPI_Finalize. Not collective. The runtime closes
- * when every open has its close and no window uses it, and destroys, with a warning, channels that
- * the caller has not destroyed. NULL is allowed. */
+/** End one loco_runtime_open_mpi, before MPI_Finalize. Not collective. The runtime closes when
+ * every open has its close and no window uses it. It then destroys the remaining channels of the
+ * caller, with a warning. NULL is allowed. */
 void loco_runtime_close_mpi(loco_runtime_t *rt);
 
-/** Fill in an exchange over `comm` for loco_group_meet and loco_window_create. Local. It works as
- * long as `comm` exists; no communicator is made. LOCO_ERR_ARG: not an intra-communicator. */
+/** Fill in an exchange over `comm` for loco_group_meet and loco_window_create. Local. It is valid
+ * as long as `comm` exists; no communicator is created. LOCO_ERR_ARG: not an intra-communicator. */
 int loco_exchange_mpi(MPI_Comm comm, struct loco_exchange *exchange);
 
-/** The channel behind a window of the loco component, for native calls on its memory. It lives as
- * long as the window. LOCO_ERR_UNSUPPORTED: another component serves `win`. */
+/** The loco window behind an MPI window of the loco component, for native calls on its memory. It
+ * exists as long as the MPI window. LOCO_ERR_UNSUPPORTED: another component serves `win`. */
 int loco_win_window(MPI_Win win, loco_window_t **window);
 
-/** A region over the window's memory, one part per member in rank order; offsets are bytes, and
- * parts are as long as the members made them (loco_region_len: one's own). It needs no epoch.
- * Atomics through it and accumulates through MPI are atomic to each other on memory of
- * MPI_Win_allocate and MPI_Win_allocate_shared, words of 8 bytes, unless loco_accumulate is bulk.
- * Local. Destroy it (loco_region_destroy) before the window is freed. Errors: as
+/** A region over the window's memory, with one part per member in rank order. Offsets are bytes,
+ * and each part is as long as its member made it (loco_region_len: that of this process). It needs
+ * no epoch. On memory of MPI_Win_allocate and MPI_Win_allocate_shared, atomics through it and
+ * accumulates through MPI on words of 8 bytes are atomic to each other, unless loco_accumulate is
+ * bulk. Local. Destroy it (loco_region_destroy) before the window is freed. Errors: those of
  * loco_win_window, and LOCO_ERR_ARG for a dynamic window, which has no memory of its own. */
 int loco_win_region(MPI_Win win, loco_region_t **region);
 /** @} */

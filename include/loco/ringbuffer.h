@@ -76,8 +76,8 @@ extern "C" {
 typedef struct loco_ringbuffer loco_ringbuffer_t;
 
 enum loco_ringbuffer_flags {
-    LOCO_RINGBUFFER_SLEEP = 0,      /**< readers that wait for long sleep */
-    LOCO_RINGBUFFER_AWAKE = 1       /**< they go on polling, and the writer need not look */
+    LOCO_RINGBUFFER_SLEEP = 0,      /**< readers that wait long enough sleep */
+    LOCO_RINGBUFFER_AWAKE = 1       /**< readers keep polling, and the writer does not check */
 };
 
 /** A message among several: to be sent, or in place at a reader. */

@@ -33,17 +33,18 @@ typedef struct loco_runtime loco_runtime_t;
 
 /** Version of the programming interface: (major << 16) + (minor << 8) + patch. */
 #define LOCO_API_VERSION 0x000200
-/** The same number of the library in use, to be compared with the one compiled against. */
+/** The version of the library in use, to be compared with the version compiled against. */
 unsigned loco_api_version(void);
 
-/** Time in nanoseconds; as a timeout, LOCO_FOREVER waits until done or a needed peer is dead. */
+/** Times are in nanoseconds. As a timeout, LOCO_FOREVER means: until done, or until a needed peer
+ * is dead. */
 #define LOCO_FOREVER INT64_C(-1)
 
-/** How a set of processes exchanges small records while it gets to know each other.
- * `allgather` is collective over `size` processes: each gives `len` bytes, `all` receives
- * size * len bytes in rank order. It returns 0, or a negative loco_status. What goes over it
- * includes secrets by which processes of the job know each other: an exchange by files, say, keeps
- * them from other users. */
+/** How a set of processes exchanges small records when they meet. `allgather` is collective over
+ * `size` processes: each passes `len` bytes, and `all` receives size * len bytes in rank order. It
+ * returns 0, or a negative loco_status. The records include secrets with which processes of the
+ * job authenticate each other. An exchange through files, for example, must protect them from
+ * other users. */
 struct loco_exchange {
     void *ctx;
     int rank;                   /**< mine in this exchange, 0 to size-1 */
@@ -51,48 +52,50 @@ struct loco_exchange {
     int (*allgather)(void *ctx, const void *mine, size_t len, void *all);
 };
 
-/** What a runtime is started from. `identity` is unique in the job and kept for life. */
+/** Parameters for opening a runtime. `identity` is unique in the job and constant. */
 struct loco_bootstrap {
     uint64_t identity;
     struct loco_exchange exchange;
-    loco_log_fn *log;               /**< hears what goes wrong (log.h); NULL: stderr */
+    loco_log_fn *log;               /**< receives errors and warnings (log.h); NULL: stderr */
     void *log_ctx;
-    const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: stronger than
+    const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL: they override
                                          the environment; NULL: none */
-    bool other_machines;            /**< processes of other machines will be met: where LOCO_FABRIC
-                                         does not say otherwise, data between machines goes through
-                                         an RDMA device, or over TCP where there is none. The same
-                                         at all who meet */
+    bool other_machines;            /**< the job has processes on other machines. Unless LOCO_FABRIC
+                                         says otherwise, data between machines moves through an
+                                         RDMA device, or over TCP if there is none. The same at all
+                                         processes of the exchange */
 };
 
-/** Open this process's runtime. Collective over the bootstrap's exchange; afterwards its
- * members are loco_everyone(). Starts one service thread, which sleeps while there is nothing
- * to do. Errors: LOCO_ERR_ARG (a tunable in the environment is wrong; the log names it),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (descriptors: the log names the limit). A member that fails
- * makes it fail in all, with its status. */
+/** Open this process's runtime. The call is collective over the bootstrap's exchange; afterwards
+ * its members are loco_everyone(). It starts one service thread, which sleeps while there is no
+ * work. Errors: LOCO_ERR_ARG (a tunable in the environment is invalid; the log names it),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (descriptors: the log names the limit). If one member fails,
+ * all calls fail with its status. */
 int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
 
-/** Close it. Channels and windows made from it should be destroyed before: those that are not are
- * destroyed here, with a warning that names them, and their handles are valid no more. Not
- * collective. NULL is allowed. */
+/** Close the runtime. Destroy its channels and windows first; the remaining ones are destroyed
+ * here, with a warning that names them, and their handles become invalid. Not collective. NULL is
+ * allowed. */
 void loco_runtime_close(loco_runtime_t *rt);
 
-/** Wait until every channel that this process has made so far is made by all its members, at most
- * `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). Channels made before it are usable
- * when it returns LOCO_OK. A channel that lacks members for a second is named in the log (`warn`),
- * with the ranks that have not made it, and similar names that these ranks wait with.
- * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (a channel differs from a member's of the same name;
- * the log names both sides), LOCO_ERR_PEER_DEAD, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM. The last two
- * are of this process alone: it lacks what reaching the members' memory takes, descriptors or
- * address space say; the others may be ready, and hear of it from the program. */
+/** Wait until all members have created every channel that this process has created so far, for at
+ * most `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). After LOCO_OK all these channels
+ * are usable. If a channel lacks members for a second, the log (`warn`) names the channel, the
+ * ranks that have not created it, and similar names for which these ranks wait.
+ *
+ * Errors: LOCO_ERR_TIMEOUT, LOCO_ERR_MISMATCH (a channel differs from a member's channel of the
+ * same name; the log names both sides), LOCO_ERR_PEER_DEAD, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM.
+ * The last two concern this process only: it lacks a resource for accessing the members' memory,
+ * such as descriptors or address space. The other members may be ready; the program has to tell
+ * them. */
 int loco_runtime_wait_ready(loco_runtime_t *rt, int64_t timeout_ns);
 
-/** The same for a part of this process's channels: the one with the full name `name`, and all
- * whose full names begin with `name` and a slash or a full stop. A library that makes its channels
- * with the parent "libB", or under names like "libB.table", so waits for its own alone: channels
- * of other libraries neither delay this wait nor make it fail. LOCO_OK at once where there is no
- * such channel. Errors: those of loco_runtime_wait_ready, and LOCO_ERR_NAME (`name` is NULL, empty
- * or too long). */
+/** The same for some of this process's channels: the one with the full name `name`, and all whose
+ * full names begin with `name` and a slash or a full stop. A library that creates its channels
+ * with the parent "libB", or under names like "libB.table", thus waits only for its own channels:
+ * those of other libraries neither delay this wait nor make it fail. Returns LOCO_OK at once if
+ * there is no such channel. Errors: those of loco_runtime_wait_ready, and LOCO_ERR_NAME (`name` is
+ * NULL, empty or too long). */
 int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t timeout_ns);
 /** @} */
 
@@ -118,25 +121,26 @@ typedef struct loco_group loco_group_t;
 
 /** The processes of the bootstrap, in its order. Owned by the runtime. */
 const loco_group_t *loco_everyone(const loco_runtime_t *rt);
-/** Collective over `exchange`: meet its members, the unknown ones included, and make a group of
- * them in rank order. Errors: those of the exchange; LOCO_ERR_ARG (its rank or size),
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_PROTOCOL (a member runs another version of the library). Where one
- * member fails, all do. */
+/** Collective over `exchange`: meet its members, including unknown ones, and create a group of them
+ * in rank order. Errors: those of the exchange; LOCO_ERR_ARG (its rank or size),
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_PROTOCOL (a member runs another version of the library). If one
+ * member fails, all fail. */
 int loco_group_meet(loco_runtime_t *rt, const struct loco_exchange *exchange,
                     loco_group_t **group);
-/** Local: the `n` members of `group` named by `ranks` (n ranks of `group`, each once), in that
- * order. This process need not be one of them, but a group on which it makes channels must have
- * it. Errors: LOCO_ERR_ARG (a rank that is not there, or twice), LOCO_ERR_NO_MEMORY. */
+/** Create a group of the `n` members of `group` named by `ranks` (n ranks of `group`, each once),
+ * in that order. Local. This process need not be a member, but it can create channels only on
+ * groups that include it. Errors: LOCO_ERR_ARG (a rank that does not exist, or occurs twice),
+ * LOCO_ERR_NO_MEMORY. */
 int loco_group_subset(const loco_group_t *group, int n, const int *ranks, loco_group_t **subset);
-/** Forget a group made by loco_group_meet or loco_group_subset; NULL is allowed. */
+/** Destroy a group that was created by loco_group_meet or loco_group_subset; NULL is allowed. */
 void loco_group_destroy(loco_group_t *group);
 
-/** How many members it has; this process's rank in it, or -1. */
+/** The number of members; this process's rank in the group, or -1. */
 int loco_group_size(const loco_group_t *group);
 int loco_group_rank(const loco_group_t *group);
 
-/** LOCO_OK while member `rank` runs, LOCO_ERR_PEER_DEAD once its end has been noticed, LOCO_ERR_ARG
- * if there is no such rank. */
+/** LOCO_OK while member `rank` runs, LOCO_ERR_PEER_DEAD once its end has been detected,
+ * LOCO_ERR_ARG if there is no such rank. */
 int loco_group_alive(const loco_group_t *group, int rank);
 /** @} */
 

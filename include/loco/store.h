@@ -67,16 +67,16 @@ typedef uint64_t loco_object_t;
 /** Options of a store, the same at all members. Zero selects the default, where zero is allowed. */
 typedef struct loco_store_options {
     uint64_t bytes;         /**< of memory for values, at each host; 64 KiB to 256 GiB */
-    uint64_t objects;       /**< that there may be at each host, the roots among them;
+    uint64_t objects;       /**< maximum number of objects at each host, including the roots;
                                  0: bytes / 64; below 2^32 */
-    uint64_t roots;         /**< objects that are there from the start, in all; 0: 64 */
-    const int *hosts;       /**< ranks of the members that keep memory, `nhosts` of them, each
+    uint64_t roots;         /**< objects that exist from the start, in total; 0: 64 */
+    const int *hosts;       /**< ranks of the members that store objects, `nhosts` of them, each
                                  once; NULL: all members */
     int nhosts;
     int threads;            /**< transaction handles that a member may have open at a time; 0: 8.
                                  members * threads * hosts is at most 65,536 */
-    const char *host;       /**< in a pool: the machine whose agent makes it and keeps it; NULL:
-                                 this one's. Elsewhere it is not looked at */
+    const char *host;       /**< in a pool: the machine whose agent creates and keeps the store;
+                                 NULL: this one's. Ignored otherwise */
 } loco_store_options_t;
 
 /** Create a store. All members of `group` call it with the same arguments (`parent` and `name`:
@@ -135,11 +135,11 @@ typedef struct {
     uint64_t single;        /**< of which of one object, without a log, */
     uint64_t read_only;     /**< and that wrote nothing */
     uint64_t conflicts;     /**< that ended with LOCO_ERR_CONFLICT, */
-    uint64_t aborted_by_others;     /**< of which because another took this process for dead */
-    uint64_t helped;        /**< words of others' transactions that were put right */
-    uint64_t suspected;     /**< transactions of others that were undone, for they took too long or
-                                 their process had died */
-    uint64_t retries;       /**< values that were read again, for they were being replaced */
+    uint64_t aborted_by_others;     /**< of these because another process undid them */
+    uint64_t helped;        /**< words of others' transactions that were completed */
+    uint64_t suspected;     /**< transactions of others that were undone, because they took too
+                                 long or their process had died */
+    uint64_t retries;       /**< values that were read again, because they were being replaced */
 } loco_store_stats_t;
 
 /** Fill in `*stats`. Numbers that change meanwhile are those of some time during the call. Local.

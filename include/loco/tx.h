@@ -79,8 +79,8 @@ int loco_tx_begin(loco_tx_t *tx);
 
 /** Flags of loco_tx_begin_as. */
 enum loco_tx_flags {
-    LOCO_TX_RELAXED = 1     /**< reads need not be of one instant before the commit, which looks at
-                                 all of them: spares reads over a network */
+    LOCO_TX_RELAXED = 1     /**< reads need not see one instant before the commit, which checks
+                                 all of them: this saves reads over a network */
 };
 int loco_tx_begin_as(loco_tx_t *tx, unsigned flags);
 

@@ -57,41 +57,41 @@ struct loco_window_spec {
     enum loco_window_kind kind;
     void *base;                 /**< CREATE: the caller's memory */
     size_t size;                /**< bytes of this member's part; members may differ */
-    size_t disp_unit;           /**< told to the other members, not used here */
+    size_t disp_unit;           /**< passed to the other members, not used here */
     size_t align;               /**< ALLOCATE, SHARED: of the base; 0: a cache line */
-    bool noncontiguous;         /**< SHARED: each part where it likes (page aligned) */
+    bool noncontiguous;         /**< SHARED: parts need not be contiguous (page aligned) */
     bool no_locks;              /**< lock and lock_all are errors (LOCO_ERR_STATE) */
     bool bulk_accumulate;       /**< accumulates take the target's lock, whatever the type */
     bool one_thread;            /**< this process calls from one thread at a time: cheaper */
 };
 
-/** Make a window. Collective over `exchange`, whose members become its members, in rank order; each
- * gives a specification of its own, of the same kind, noncontiguous, no_locks and bulk_accumulate;
- * what else it says is its own affair. On failure of any member all fail, with
- * that member's status where their own part succeeded: nobody is left waiting. Errors:
- * LOCO_ERR_ARG (a kind, unit, alignment or base that makes no sense), LOCO_ERR_MISMATCH (members
- * differ; the log of each says in what), LOCO_ERR_NO_MEMORY,
- * LOCO_ERR_SHARED (SHARED, and a member cannot map it), LOCO_ERR_UNSUPPORTED (no fabric reaches a
- * member), those of the exchange. */
+/** Create a window. The call is collective over `exchange`, whose members become the window's
+ * members in rank order. All members pass the same kind, noncontiguous, no_locks and
+ * bulk_accumulate; the other fields of the specification may differ. If any member fails, all
+ * calls fail; a member whose own part succeeded returns the status of the failed one. Errors:
+ * LOCO_ERR_ARG (an invalid kind, unit, alignment or base), LOCO_ERR_MISMATCH (members differ; the
+ * log of each says in what), LOCO_ERR_NO_MEMORY, LOCO_ERR_SHARED (SHARED, and a member cannot map
+ * it), LOCO_ERR_UNSUPPORTED (no fabric reaches a member), those of the exchange. */
 int loco_window_create(loco_runtime_t *rt, const struct loco_exchange *exchange,
                        const struct loco_window_spec *spec, loco_window_t **win);
-/** Collective over the members, and a barrier: afterwards nobody reaches the memory through it.
- * The memory of CREATE stays the caller's. LOCO_ERR_STATE inside an epoch (window stays). */
+/** Destroy a window. The call is collective over the members, and a barrier: afterwards no member
+ * accesses the memory through the window. The memory of CREATE stays the caller's. LOCO_ERR_STATE:
+ * called inside an epoch; the window stays. */
 int loco_window_destroy(loco_window_t *win);
 
-/** How many members it has; this process's rank among them. Local. */
+/** The number of members, and this process's rank among them. Local. */
 int loco_window_members(const loco_window_t *win);
 int loco_window_rank(const loco_window_t *win);
 
-/** This member's part: NULL for DYNAMIC and for size 0. Local. */
+/** The base of this member's part; NULL for DYNAMIC and for size 0. Local. */
 void *loco_window_base(const loco_window_t *win);
 
-/** The bytes of a member's part, and its unit; 0 if there is no such rank. Local. */
+/** The bytes of a member's part, and its displacement unit; 0 if there is no such rank. Local. */
 size_t loco_window_size(const loco_window_t *win, int rank);
 size_t loco_window_disp_unit(const loco_window_t *win, int rank);
 
-/** Where `rank`'s part is mapped here. LOCO_ERR_SHARED where it cannot be. Any of the outputs
- * may be NULL. */
+/** The address at which `rank`'s part is mapped in this process. LOCO_ERR_SHARED: it cannot be
+ * mapped. Any of the outputs may be NULL. */
 int loco_window_query(loco_window_t *win, int rank, size_t *size, size_t *disp_unit, void **base);
 
 /** The group of members, in rank order. It lives as long as the window. */
@@ -105,19 +105,21 @@ struct loco_span {
     size_t len;
 };
 
-/** In the place of an ack: that call is complete when its epoch or a flush is. */
+/** Passed instead of an ack: the call completes with its epoch or with a flush. */
 #define LOCO_UNTIL_FLUSH ((loco_ack_t *)-1)
 
 /** Put or get a list of `n` runs, to or from member `rank`. Nothing is moved unless every run is
- * inside the target's part and the target is in an access epoch. With `ack` NULL the call
- * returns when local buffers may be reused, else when posted. Remote completion: flush, unlock,
- * complete, fence, by whatever thread, which also wait for gets. Short puts of a window with
- * `one_thread` that have no ack of their own may wait for each other until the next call below that
- * synchronizes, sync and flush_local among them: a target may poll for what was put from then on.
- * With LOCO_UNTIL_FLUSH local buffers are in use until
- * one of those calls, or flush_local, which then tells of a failure, too: what MPI_Put and MPI_Get
- * mean. (Within a node, and where a window is DYNAMIC, it may well be done when the call returns.)
- */
+ * inside the target's part and the target is in an access epoch. With `ack` NULL the call returns
+ * when local buffers may be reused, otherwise when the operations are posted. Flush, unlock,
+ * complete and fence, by any thread, complete them at the target; they also wait for gets.
+ *
+ * In a window with `one_thread`, short puts without their own ack may be delayed until the next
+ * call below that synchronizes, including sync and flush_local. A target may poll for the data
+ * after that call.
+ *
+ * With LOCO_UNTIL_FLUSH local buffers are in use until one of those calls, or flush_local, which
+ * then also reports a failure. These are the semantics of MPI_Put and MPI_Get. (Within a node, and
+ * for DYNAMIC windows, the operation may be done when the call returns.) */
 int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
@@ -145,17 +147,17 @@ enum loco_op {
     LOCO_OP_COUNT
 };
 
-/** Bytes from one element to the next (the C sizeof; pairs include their padding). */
+/** The number of bytes from one element to the next (the C sizeof; pairs include their padding). */
 size_t loco_type_extent(enum loco_type type);
 /** Whether the operation is defined on the type (MPI 3.1, section 5.9.2 and 11.3). */
 bool loco_op_allowed(enum loco_op op, enum loco_type type);
 
-/** An accumulate: elements of `type`, one after the other in `operand` (not read for NO_OP), are
- * combined into the target's elements; the old ones go to `result` unless it is NULL. The
- * target's elements are where `spans` say, in order (offset and len in whole elements; `local` is
- * not used; the padding behind the last may lie outside). Atomic per element with every other
- * accumulate, fetch_and_op and compare_and_swap of that type on this window; several of one origin
- * to one place happen in order. */
+/** An accumulate combines elements of `type`, which are contiguous in `operand` (not read for
+ * NO_OP), into the target's elements. The old elements go to `result` unless it is NULL. `spans`
+ * gives the locations of the target's elements, in order (offset and len in whole elements;
+ * `local` is not used; the padding behind the last element may lie outside). It is atomic per
+ * element with every other accumulate, fetch_and_op and compare_and_swap of that type on this
+ * window. Accumulates of one origin to one location happen in order. */
 struct loco_accumulate {
     enum loco_type type;
     enum loco_op op;
@@ -165,56 +167,61 @@ struct loco_accumulate {
     size_t nspans;
 };
 
-/** Accumulate at member `rank`. With `ack` NULL it returns when operand and result may be used,
- * else when posted. LOCO_ERR_ARG: the operation is not defined on the type.
+/** Accumulate at member `rank`. With `ack` NULL the call returns when operand and result may be
+ * used, otherwise when the operation is posted. LOCO_ERR_ARG: the operation is not defined on the
+ * type.
+ *
  * With one_thread, short accumulates without result and ack, into memory of CREATE or DYNAMIC on
- * one node, may be gathered behind the first since the last synchronization: until the next call
- * that synchronizes, sync and flush_local among them, or anything else that goes to that member.
- * What then turns out not to be reachable any more is that call's error. To a member of another
- * machine, over TCP, those of elements of 8 bytes without result are like puts: they are done there
- * in their order, before anything later of this process, and complete with the next flush. */
+ * one node, may be aggregated behind the first one since the last synchronization. The next call
+ * that synchronizes, including sync and flush_local, or any other operation to that member
+ * completes them. If their memory is no longer accessible then, that call returns the error.
+ *
+ * To a member of another machine over TCP, accumulates of 8-byte elements without result are like
+ * puts: they are executed there in their order, before any later operation of this process, and
+ * complete with the next flush. */
 int loco_window_accumulate(loco_window_t *win, int rank, const struct loco_accumulate *acc,
                            loco_ack_t *ack);
 
-/** Put `desired` in the place of one element if it equals `expected`; the element before goes to
- * `result`. `type` is an integer, logical or byte type of at most 8 bytes; the element is at
- * `offset`, as in a span. */
+/** Replace one element by `desired` if it equals `expected`; the old element goes to `result`.
+ * `type` is an integer, logical or byte type of at most 8 bytes. The element is at `offset`, as in
+ * a span. */
 int loco_window_compare_swap(loco_window_t *win, int rank, enum loco_type type, uint64_t offset,
                              const void *expected, const void *desired, void *result);
 
-/** Active target. Flags are hints of the standard's asserts; a wrong one is the caller's fault.
- * Fence is collective. `ranks` of post and start: n distinct members. Once start, wait or test has
- * returned LOCO_ERR_PEER_DEAD, so do post and start: whose posts still come is not known. */
+/** Active target. Flags are hints of the standard's asserts; a wrong hint is an error of the
+ * program. Fence is collective. `ranks` of post and start are n distinct members. Once start, wait
+ * or test has returned LOCO_ERR_PEER_DEAD, post and start return it, too, because it is unknown
+ * whose posts will still arrive. */
 enum loco_window_assert {
     LOCO_ASSERT_NOCHECK = 1, LOCO_ASSERT_NOSTORE = 2, LOCO_ASSERT_NOPUT = 4,
     LOCO_ASSERT_NOPRECEDE = 8, LOCO_ASSERT_NOSUCCEED = 16
 };
 
-/** End the epoch, meet all members, begin the next one. Collective. All that the members put,
- * got and accumulated before is complete everywhere when it returns. */
+/** End the epoch, wait for all members, and begin the next epoch. Collective. When it returns, all
+ * earlier puts, gets and accumulates of the members are complete everywhere. */
 int loco_window_fence(loco_window_t *win, int asserts);
 
-/** Expose this member's part to the `n` members of `ranks`, until loco_window_wait. Does not wait
- * for them. */
+/** Expose this member's part to the `n` members of `ranks`, until loco_window_wait. The call does
+ * not wait for them. */
 int loco_window_post(loco_window_t *win, int n, const int *ranks, int asserts);
 
 /** Begin an access epoch to the `n` members of `ranks`: wait for their posts (with
- * LOCO_ASSERT_NOCHECK the program knows of them). */
+ * LOCO_ASSERT_NOCHECK the program guarantees that they have posted). */
 int loco_window_start(loco_window_t *win, int n, const int *ranks, int asserts);
 
-/** End the access epoch of start: what was put is complete at the targets. Does not wait for
- * them. */
+/** End the access epoch of start: all puts are complete at the targets. The call does not wait for
+ * the targets. */
 int loco_window_complete(loco_window_t *win);
 
-/** End the exposure epoch of post: wait until all of its ranks have completed. */
+/** End the exposure epoch of post: wait until all members in its `ranks` have completed. */
 int loco_window_wait(loco_window_t *win);
 
-/** As wait, but returns at once; `*done` says whether the exposure epoch is over. */
+/** Like loco_window_wait, but return at once; `*done` says whether the exposure epoch is over. */
 int loco_window_test(loco_window_t *win, bool *done);
 
-/** Passive target. Locks are fair: neither shared nor exclusive, lock nor lock_all, starves. To
- * take one costs 1 atomic, an exclusive one 2 where members lock all, too: on one node while they
- * do, between nodes for good. */
+/** Passive target. Locks are fair: neither shared nor exclusive, neither lock nor lock_all requests
+ * starve. A lock costs 1 atomic. An exclusive lock costs 2 in a window that members also lock as a
+ * whole: on one node while they do, between nodes from then on. */
 enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
 
 /** Open an epoch to member `rank`: wait for its lock, shared or exclusive. Locks of this process
@@ -223,37 +230,37 @@ enum loco_lock_kind { LOCO_LOCK_SHARED = 1, LOCO_LOCK_EXCLUSIVE = 2 };
  * another kind of epoch is open. */
 int loco_window_lock(loco_window_t *win, enum loco_lock_kind kind, int rank, int asserts);
 
-/** End that epoch: all that any thread of this process put there is complete at the target. */
+/** End that epoch: all puts of any thread of this process are complete at the target. */
 int loco_window_unlock(loco_window_t *win, int rank);
 
-/** Open an epoch to all members, shared, with one lock for all. Between nodes the first of a window
- * takes the lock of each member in turn, shared. */
+/** Open an epoch to all members, shared, with one lock for all. Between nodes the first such call
+ * of a window takes the shared lock of each member in turn. */
 int loco_window_lock_all(loco_window_t *win, int asserts);
 
-/** End that epoch, as loco_window_unlock for all members. */
+/** End that epoch, like loco_window_unlock for all members. */
 int loco_window_unlock_all(loco_window_t *win);
 
-/** Complete at the target what any thread of this process has begun to member `rank`; to all. The
- * epoch goes on. LOCO_ERR_STATE: no lock epoch is open. */
+/** Complete, at the target, all operations of any thread of this process to member `rank`; or to
+ * all members. The epoch stays open. LOCO_ERR_STATE: no lock epoch is open. */
 int loco_window_flush(loco_window_t *win, int rank);
 int loco_window_flush_all(loco_window_t *win);
 
-/** The same, but only until local buffers may be reused and results are there. What was begun is on
- * its way then, and arrives though this process makes no other call. */
+/** The same, but only until local buffers may be reused and results are available. The operations
+ * then arrive even if this process makes no further call. */
 int loco_window_flush_local(loco_window_t *win, int rank);
 int loco_window_flush_local_all(loco_window_t *win);
 
-/** Make the stores of this process to its own part and those of others visible to each other (a
- * memory barrier). Waits for nobody; puts that waited for each other are sent, and how that went is
- * the status. */
+/** Make the stores of this process to its own part and those of other processes visible to each
+ * other (a memory barrier). It waits for no other process. It sends puts that were delayed, and
+ * returns their status. */
 int loco_window_sync(loco_window_t *win);
 
-/** DYNAMIC only: make `len` bytes at `base` reachable; no longer. Local: no member is told. Who
- * reaches for bytes that are not attached gets LOCO_ERR_RANGE; who does while they are being
- * detached may still reach them. The cost grows with the logarithm of how many regions are
- * attached. Errors, and nothing has changed: LOCO_ERR_ATTACH (it overlaps attached memory; nothing
- * is attached that begins there), LOCO_ERR_ARG, LOCO_ERR_STATE (the window is of another kind),
- * LOCO_ERR_NO_MEMORY (of attach; over RDMA it may be that no more can be pinned). */
+/** DYNAMIC only: make `len` bytes at `base` accessible, or no longer accessible. Both calls are
+ * local and notify no member. An access to bytes that are not attached returns LOCO_ERR_RANGE; an
+ * access during a detach may still succeed. The cost grows with the logarithm of the number of
+ * attached regions. Errors, after which nothing has changed: LOCO_ERR_ATTACH (it overlaps attached
+ * memory; no attached region begins there), LOCO_ERR_ARG, LOCO_ERR_STATE (the window is of another
+ * kind), LOCO_ERR_NO_MEMORY (of attach; over RDMA also if no more memory can be pinned). */
 int loco_window_attach(loco_window_t *win, void *base, size_t len);
 int loco_window_detach(loco_window_t *win, const void *base);
 /** @} */
