@@ -75,13 +75,13 @@ typedef struct loco_mailbox loco_mailbox_t;
 
 /** Options of a mailbox, the same at all members. Zero selects the default. */
 typedef struct loco_mailbox_options {
-    size_t ring_bytes;      /**< bytes that a sender may have in the mailbox: a power of two from 512 to
-                                 1 GiB; 0: 64 KiB */
-    size_t straight;        /**< bytes from which on a message is long; 0: more than ring_bytes / 2
-                                 - 16, which is long in any case, for it cannot be copied. Not
-                                 looked at in a pool */
-    const char *host;       /**< in a pool (loco_mailbox_open): name of the machine whose agent is
-                                 to keep it; NULL: this one's */
+    size_t ring_bytes;      /**< bytes that a sender may have in the mailbox: a power of two
+                                 from 512 to 1 GiB; 0: 64 KiB */
+    size_t straight;        /**< size in bytes from which a message is long; 0: messages of more
+                                 than ring_bytes / 2 - 16 bytes, which are always long because
+                                 they cannot be copied. Ignored in a pool */
+    const char *host;       /**< in a pool (loco_mailbox_open): name of the machine whose agent
+                                 keeps it; NULL: this one's */
 } loco_mailbox_options_t;
 
 /** Create a mailbox from which member `receiver` (a rank) receives. All members of `group`, at
