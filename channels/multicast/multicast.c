@@ -292,6 +292,8 @@ int loci_multicast_create(loco_runtime_t *rt, const char *parent, const char *na
     if (options != NULL)
         o = *options;
     if (status == LOCO_OK)
+        status = loci_poller_refuse_self(rt, call, name);
+    if (status == LOCO_OK)
         status = complete(rt, name, loco_group_size(group), &o);
     if (status != LOCO_OK)
         return status;
@@ -391,9 +393,12 @@ static void report(struct loco_multicast *m)
 /* A view's is destroyed with it. */
 void loco_multicast_destroy(loco_multicast_t *m)
 {
-    if (m == NULL || m->epochs == NULL)
-        loci_mc_destroy(m);
-    else
+    if (m == NULL)
+        return;
+    if (m->epochs == NULL) {
+        if (loci_poller_refuse_self(m->rt, "loco_multicast_destroy", m->ep->name) == LOCO_OK)
+            loci_mc_destroy(m);
+    } else
         (void)loci_mistake(m->rt, LOCO_ERR_STATE, "loco_multicast_destroy", m->ep->name,
                            "it is a view's; destroy the view");
 }

@@ -339,6 +339,8 @@ int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t
 
     if (status == LOCO_OK)
         status = loci_check_timeout(m->rt, "loco_multicast_next", m->ep->name, timeout_ns);
+    if (status == LOCO_OK && loci_mc_is_views_thread(m))
+        return loco_multicast_poll(m, messages, max, n);
     if (status == LOCO_OK)
         status = loci_wait(m->rt, &why, has_come, &wait);
     if (status == LOCO_OK)

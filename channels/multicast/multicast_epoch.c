@@ -111,6 +111,11 @@ void loci_mc_epochs_close(struct loco_multicast *m)
 
 /* ---- for the rest of this folder ---- */
 
+bool loci_mc_is_views_thread(const struct loco_multicast *m)
+{
+    return m->epochs != NULL && m->epochs->view.is_self(m->epochs->view.ctx);
+}
+
 bool loci_mc_is_out(const struct loco_multicast *m, int rank)
 {
     return (atomic_load_explicit(&m->epochs->gone, memory_order_relaxed) >> rank & 1) != 0;

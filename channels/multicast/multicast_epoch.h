@@ -13,6 +13,7 @@
 struct loci_mc_of_view {
     void (*news)(void *ctx);        /* by any thread: a member is known, or something is delivered
                                        */
+    bool (*is_self)(void *ctx);     /* whether this thread is the view's */
     void *ctx;
     uint64_t base;                  /* numbers begin there, */
     uint64_t gone;                  /* without these ranks, by bits */
@@ -20,6 +21,8 @@ struct loci_mc_of_view {
 
 /* Destroy it: by who destroys the view. NULL is allowed. */
 void loci_mc_destroy(struct loco_multicast *m);
+/* Whether this thread is that of the view, which would wait for itself: false of none. */
+bool loci_mc_is_views_thread(const struct loco_multicast *m);
 /* All members that are left are known, and their memory is mapped where it can be. */
 bool loci_mc_is_mapped(struct loco_multicast *m);
 /* From now on this process gives no numbers, and sees none. */

@@ -21,7 +21,7 @@ static bool must_not_wait(struct loco_multicast *m)
 {
     struct loci_thread *polls;
 
-    if (loci_poller_is_self(m->rt))
+    if (loci_poller_is_self(m->rt) || loci_mc_is_views_thread(m))
         return true;
     if (m->handler != NULL)
         return false;

@@ -180,6 +180,8 @@ int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
     if (options != NULL)
         o = *options;
     if (status == LOCO_OK)
+        status = loci_poller_refuse_self(rt, call, name);
+    if (status == LOCO_OK)
         status = check(rt, name, &o);
     if (status != LOCO_OK)
         return status;
@@ -205,7 +207,8 @@ int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
 /* The watcher calls the poller, the poller uses all else. */
 void loco_topic_destroy(loco_topic_t *t)
 {
-    if (t == NULL)
+    if (t == NULL || (t->ep != NULL && loci_poller_refuse_self(t->rt, "loco_topic_destroy",
+                                                               t->ep->name) != LOCO_OK))
         return;
     loci_topic_watch_end(t);
     loco_multicast_destroy(t->m);

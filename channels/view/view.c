@@ -67,6 +67,7 @@
 #include "move/bell.h"
 #include "multicast/multicast_parts.h"
 #include "observe/mistake.h"
+#include "threads/poller.h"
 #include "view.h"
 #include "wait.h"
 
@@ -144,6 +145,8 @@ int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
     if (options != NULL)
         o = *options;
     if (status == LOCO_OK)
+        status = loci_poller_refuse_self(rt, call, name);
+    if (status == LOCO_OK)
         status = complete(rt, name, loco_group_size(group), &o);
     if (status != LOCO_OK)
         return status;
@@ -175,9 +178,19 @@ int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
     return LOCO_OK;
 }
 
+static int refuse_callback(struct loco_view *v)
+{
+    static const char destroy[] = "loco_view_destroy";
+
+    return loci_view_is_self(v)
+           ? loci_mistake(v->rt, LOCO_ERR_STATE, destroy, v->ep->name, "not in `changed`, which it "
+                          "would wait for: another thread has to do it")
+           : loci_poller_refuse_self(v->rt, destroy, v->ep->name);
+}
+
 void loco_view_destroy(loco_view_t *v)
 {
-    if (v == NULL)
+    if (v == NULL || (v->ep != NULL && refuse_callback(v) != LOCO_OK))
         return;
     if (v->worker != NULL) {
         atomic_store_explicit(&v->stops, true, memory_order_release);
@@ -202,7 +215,7 @@ static int add_multicast(struct loco_view *v, const char *name,
     int n = loci_view_multicasts(v), status;
     struct loci_view_multicast *mc = &v->multicast[n];
     const struct loci_mc_of_view of_view = {
-        .news = news, .ctx = v, .base = mc->base, .gone = v->gone,
+        .news = news, .is_self = loci_view_is_self, .ctx = v, .base = mc->base, .gone = v->gone,
     };
     const struct loci_multicast_tuning tuning = { .view = &of_view };
 
@@ -273,6 +286,12 @@ uint64_t loco_view_of(loco_view_t *v, const loco_multicast_t *m, uint64_t number
     return view;
 }
 
+/* Then no view begins before this thread has returned. */
+static bool is_in_callback(struct loco_view *v)
+{
+    return loci_poller_is_self(v->rt) || loci_view_is_self(v);
+}
+
 struct view_wait {
     struct loco_view *v;
     uint64_t number;
@@ -284,7 +303,9 @@ static int has_come(void *arg)
     uint64_t number;
     int status = loco_view_members(wait->v, &number, NULL, NULL);
 
-    return status != LOCO_OK ? status : number >= wait->number;
+    if (status != LOCO_OK || number >= wait->number)
+        return status != LOCO_OK ? status : 1;
+    return is_in_callback(wait->v) ? LOCO_ERR_AGAIN : 0;
 }
 
 static void announce(void *arg, int change)

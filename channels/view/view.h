@@ -54,6 +54,7 @@ struct loco_view {
     loco_view_changed_t *changed;
     void *changed_arg;
     struct loci_worker *worker;
+    _Atomic(struct loci_thread *) self;     /* the same, as the runtime knows it */
     _Atomic bool stops;         /* it is to leave */
     _Atomic uint64_t hinted;    /* members that somebody here suspects */
     _Atomic int waiters;
@@ -143,6 +144,8 @@ static inline uint64_t loci_view_trim_at(const struct loco_view *v, int k, int i
 extern const struct loci_view_rule loci_view_rules[];
 extern const int loci_view_rule_count;
 void loci_view_run(void *view);
+/* Whether this thread is the view's. */
+bool loci_view_is_self(void *view);
 /* All members have mapped the memory of multicast k. */
 bool loci_view_all_ready(const struct loco_view *v, int k);
 /* It has ended for this process. */

@@ -281,6 +281,14 @@ static bool is_awaiting(const struct loco_view *v)
     return !v->ended && (loci_view_is_changing(v) || made < loci_view_multicasts(v));
 }
 
+bool loci_view_is_self(void *arg)
+{
+    struct loco_view *v = arg;
+    struct loci_thread *self = atomic_load_explicit(&v->self, memory_order_relaxed);
+
+    return self != NULL && self == loci_self(v->rt);
+}
+
 void loci_view_run(void *arg)
 {
     struct loco_view *v = arg;
@@ -290,6 +298,7 @@ void loci_view_run(void *arg)
     };
     int64_t again = AGAIN;
 
+    atomic_store_explicit(&v->self, loci_self(v->rt), memory_order_relaxed);
     while (!v->over) {
         why.timeout_ns = is_awaiting(v) ? again : LOCO_FOREVER;
         if (loci_wait(v->rt, &why, look, v) == LOCO_OK) {

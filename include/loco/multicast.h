@@ -130,10 +130,10 @@ typedef struct loco_multicast_options {
 /** Make a multicast. All members of `group` make it, with the same arguments (`parent` and `name`:
  * loco(3)); NULL options are all defaults. Local; usable once the runtime is ready
  * (loco_runtime_wait_ready). Errors: LOCO_ERR_ARG (the log says which option), LOCO_ERR_NAME,
- * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no thread for the handler). Destroy it when no member needs
- * this one any more: all its messages are delivered at all (_wait_delivered of each sender, then a
- * barrier). Not in a handler, and not while a handler of another multicast sends to this one;
- * NULL is allowed. */
+ * LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no thread for the handler), LOCO_ERR_STATE (in a handler).
+ * Destroy it when no member needs this one any more: all its messages are delivered at all
+ * (_wait_delivered of each sender, then a barrier). Not in a handler, and not while a handler of
+ * another multicast sends to this one; NULL is allowed. */
 int loco_multicast_create(loco_runtime_t *rt, const char *parent, const char *name,
                           const loco_group_t *group, const loco_multicast_options_t *options,
                           loco_multicast_t **m);

@@ -148,11 +148,11 @@ typedef struct loco_topic_options {
 /** Make a topic. All members of `group` make it (`parent` and `name`: loco(3)). Usable once the
  * runtime is ready (loco_runtime_wait_ready). Local, but that a log is read through. Errors:
  * LOCO_ERR_ARG (the log says which option), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no
- * thread, or the file: the log says what), LOCO_ERR_STATE (the file is in use), LOCO_ERR_MISMATCH
- * (it is of another topic), LOCO_ERR_DAMAGED (it is damaged), LOCO_ERR_UNSUPPORTED (a later version
- * wrote it). Destroy it when no member needs this one any more: all samples are delivered at
- * all (_wait_delivered of each publisher, then a barrier). What is logged is synced then, but with
- * LOCO_TOPIC_SYNC_NEVER. Not in a callback; NULL is allowed. */
+ * thread, or the file: the log says what), LOCO_ERR_STATE (the file is in use; or in a callback),
+ * LOCO_ERR_MISMATCH (it is of another topic), LOCO_ERR_DAMAGED (it is damaged),
+ * LOCO_ERR_UNSUPPORTED (a later version wrote it). Destroy it when no member needs this one any
+ * more: all samples are delivered at all (_wait_delivered of each publisher, then a barrier). What
+ * is logged is synced then, but with LOCO_TOPIC_SYNC_NEVER. Not in a callback; NULL is allowed. */
 int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
                       const loco_group_t *group, const loco_topic_options_t *options,
                       loco_topic_t **topic);

@@ -70,9 +70,10 @@ typedef struct loco_view loco_view_t;
 
 /** Called by a thread of the view's own when view `number` begins: it has the `n` members whose
  * ranks in the group are in `members`, ascending. Handlers of its multicasts have been given all
- * messages of the view before, and are given those of this one after it returns. It must not
- * destroy the view. The last call of all has n = 0: the view has ended for this process. Not called
- * for view 0. */
+ * messages of the view before, and are given those of this one after it returns. So it may send,
+ * but what would have to wait for a delivery, a slot or a later view returns LOCO_ERR_AGAIN there.
+ * It must not destroy the view (the log says so, and nothing happens), nor close the runtime. The
+ * last call of all has n = 0: the view has ended for this process. Not called for view 0. */
 typedef void loco_view_changed_t(void *arg, uint64_t number, const int *members, int n);
 
 enum loco_view_flags {
@@ -92,7 +93,7 @@ typedef struct loco_view_options {
  * `name`: loco(3)); NULL options are all defaults. Local; usable once the runtime is ready
  * (loco_runtime_wait_ready). Starts a thread, which sleeps while nothing changes. Errors:
  * LOCO_ERR_ARG (the log says which argument), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM
- * (no thread). */
+ * (no thread), LOCO_ERR_STATE (in a handler). */
 int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
                      const loco_group_t *group, const loco_view_options_t *options,
                      loco_view_t **view);
@@ -120,7 +121,8 @@ int loco_view_members(loco_view_t *view, uint64_t *number, int *members, int *n)
 uint64_t loco_view_of(loco_view_t *view, const loco_multicast_t *m, uint64_t number);
 
 /** Wait until view `number` or a later one is installed here: for `timeout_ns` at most
- * (LOCO_FOREVER: without limit). LOCO_ERR_TIMEOUT, or what has ended it. */
+ * (LOCO_FOREVER: without limit). LOCO_ERR_TIMEOUT, or what has ended it. LOCO_ERR_AGAIN: in a
+ * handler or in `changed`, where it would have to wait. */
 int loco_view_wait(loco_view_t *view, uint64_t number, int64_t timeout_ns);
 /** @} */
 

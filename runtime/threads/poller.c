@@ -29,6 +29,7 @@
 
 #include <stdlib.h>
 
+#include "observe/mistake.h"
 #include "poller.h"
 #include "wait.h"
 #include "worker.h"
@@ -438,6 +439,13 @@ bool loci_poller_is_self(struct loco_runtime *rt)
     struct loci_thread *poller = atomic_load_explicit(&rt->poller_self, memory_order_relaxed);
 
     return poller != NULL && poller == loci_self(rt);
+}
+
+int loci_poller_refuse_self(struct loco_runtime *rt, const char *call, const char *name)
+{
+    return !loci_poller_is_self(rt) ? LOCO_OK
+           : loci_mistake(rt, LOCO_ERR_STATE, call, name, "not in a handler, which it would wait "
+                          "for: another thread has to do it");
 }
 
 uint32_t loci_polled_number(const struct loci_polled *e)

@@ -52,6 +52,8 @@ void loci_poller_remove(struct loci_polled *polled);
 
 /* Whether this thread is the runtime's poller: for calls that would wait for what it does. */
 bool loci_poller_is_self(struct loco_runtime *rt);
+/* LOCO_ERR_STATE, and the log says so, where it is: for calls that would wait for its round. */
+int loci_poller_refuse_self(struct loco_runtime *rt, const char *call, const char *name);
 
 /* What it is rung for with: loci_ring_for(). Never 0. */
 uint32_t loci_polled_number(const struct loci_polled *polled);

@@ -20,6 +20,7 @@ enum { SAMPLES = 200, MOST = 2000, BYTES = 40 };
 
 /* What a member was given, by its handlers. */
 struct seen {
+    loco_runtime_t *rt;
     loco_topic_t *t;
     uint64_t value[MOST];           /* the sample's word */
     int publisher[MOST], kept[MOST];
@@ -542,6 +543,48 @@ static int deadline_body(loco_runtime_t *rt, int rank, void *arg)
 Test(topic, notices_missed_deadlines, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, deadline_body, NULL), 0);
+}
+
+/* ---- callbacks ---- */
+
+/* It would wait for itself; so it does not. */
+static void misuse(void *arg, const loco_sample_t *samples, int n)
+{
+    struct seen *s = arg;
+    loco_topic_t *other;
+
+    (void)samples;
+    loco_topic_destroy(s->t);
+    if (loco_topic_create(s->rt, NULL, "weather", loco_everyone(s->rt), NULL, &other)
+        != LOCO_ERR_STATE)
+        atomic_store(&s->wrong, 1);
+    atomic_fetch_add(&s->n, n);
+}
+
+static int misuse_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct seen *s = calloc(1, sizeof *s);
+    const loco_topic_options_t o = { .handler = misuse, .arg = s, .subscribe = 1 };
+
+    (void)rank;
+    (void)arg;
+    CHECK(s != NULL);
+    s->rt = rt;
+    CHECK_OK(loco_topic_create(rt, NULL, "weather", loco_everyone(rt), &o, &s->t));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    for (int i = 1; i <= 3; i++) {
+        CHECK_OK(loco_topic_post(s->t, "x", 1, NULL));
+        CHECK_EQ(await(&s->n, i), 0);
+    }
+    CHECK_EQ(atomic_load(&s->wrong), 0);
+    loco_topic_destroy(s->t);
+    free(s);
+    return 0;
+}
+
+Test(topic, is_not_destroyed_in_its_handler, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, misuse_body, NULL), 0);
 }
 
 /* ---- deaths ---- */

@@ -177,6 +177,98 @@ Test(view, goes_on_without_the_dead, .timeout = RUN_SECONDS)
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, death_body, &polls), 0);
 }
 
+/* ---- callbacks that would wait for themselves ---- */
+
+struct inside {
+    loco_runtime_t *rt;
+    loco_view_t *view;
+    loco_multicast_t *m;
+    _Atomic int handled, changed;       /* 1: as it should be; 2: not */
+};
+
+static int wait_in_changed(struct inside *in)
+{
+    uint64_t number;
+
+    CHECK_OK(loco_multicast_post(in->m, "x", 1, &number));
+    CHECK_EQ(loco_multicast_wait_delivered(in->m, number), LOCO_ERR_AGAIN);
+    CHECK_OK(loco_multicast_post(in->m, "y", 1, NULL));
+    CHECK_EQ(loco_multicast_post(in->m, "z", 1, NULL), LOCO_ERR_AGAIN);     /* of two slots */
+    CHECK_OK(loco_view_wait(in->view, 1, LOCO_FOREVER));
+    CHECK_EQ(loco_view_wait(in->view, 2, LOCO_FOREVER), LOCO_ERR_AGAIN);
+    loco_view_destroy(in->view);
+    return 0;
+}
+
+static void change_inside(void *arg, uint64_t number, const int *members, int n)
+{
+    struct inside *in = arg;
+
+    (void)number;
+    (void)members;
+    if (n > 0)
+        in->changed = 1 + wait_in_changed(in);
+}
+
+static int wait_in_handler(struct inside *in)
+{
+    loco_multicast_t *m;
+    loco_view_t *v;
+
+    CHECK_EQ(loco_view_wait(in->view, 1, LOCO_FOREVER), LOCO_ERR_AGAIN);
+    CHECK_EQ(loco_view_create(in->rt, NULL, "v", loco_everyone(in->rt), NULL, &v), LOCO_ERR_STATE);
+    CHECK_EQ(loco_multicast_create(in->rt, NULL, "w", loco_everyone(in->rt), NULL, &m),
+             LOCO_ERR_STATE);
+    loco_view_destroy(in->view);
+    return 0;
+}
+
+static void handle_inside(void *arg, const loco_delivery_t *messages, int n)
+{
+    struct inside *in = arg;
+
+    (void)messages;
+    if (n > 0 && in->handled == 0)
+        in->handled = 1 + wait_in_handler(in);
+}
+
+static int await_it(const _Atomic int *what)
+{
+    int64_t start = run_now();
+
+    while (atomic_load(what) == 0 && !run_too_long(start, RUN_PATIENCE))
+        usleep(100);
+    CHECK_EQ(atomic_load(what), 1);
+    return 0;
+}
+
+static int inside_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct inside in = { .rt = rt };
+    const loco_view_options_t options = { .changed = change_inside, .arg = &in };
+    const loco_multicast_options_t o = { .slots = 2, .slot_bytes = 8, .handler = handle_inside,
+                                         .arg = &in };
+
+    (void)arg;
+    CHECK_OK(loco_view_create(rt, NULL, "v", loco_everyone(rt), &options, &in.view));
+    CHECK_OK(loco_view_multicast(in.view, "m", &o, &in.m));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    if (rank == 0)
+        CHECK_OK(loco_multicast_post(in.m, "x", 1, NULL));
+    CHECK_EQ(await_it(&in.handled), 0);
+    CHECK_OK(run_meet(rt));
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    CHECK_EQ(await_it(&in.changed), 0);
+    loco_view_destroy(in.view);
+    return 0;
+}
+
+Test(view, waits_for_no_callback_of_its_own, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, inside_body, NULL), 0);
+}
+
 /* ---- a member leaves ---- */
 
 static int leave_body(loco_runtime_t *rt, int rank, void *arg)
