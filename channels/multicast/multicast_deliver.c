@@ -185,14 +185,26 @@ static bool look(void *arg)
 
     if (loci_mc_error(m) != LOCO_OK)
         return !m->told;
-    return loci_mc_has_news(m) || (m->handler != NULL && has_deliverable(m));
+    return loci_mc_has_news(m) || (m->handler != NULL && has_deliverable(m))
+           || atomic_load_explicit(&m->unsure, memory_order_relaxed);
+}
+
+/* How many messages a handler is given at a time. Their slots are free when it returns: were it given
+ * a whole window, senders would wait for all of its time, and it for them afterwards. */
+static int batch_of(const struct loco_multicast *m)
+{
+    uint64_t part = m->slots * (uint64_t)m->nsenders / 4;
+
+    if ((m->flags & LOCO_MULTICAST_COPY) != 0 || part >= LOCI_MC_BATCH)
+        return LOCI_MC_BATCH;
+    return part > 0 ? (int)part : 1;
 }
 
 /* What it is given is gone when it returns. */
 static bool deliver(struct loco_multicast *m)
 {
     loco_delivery_t messages[LOCI_MC_BATCH];
-    int n = m->handler == NULL ? 0 : loci_mc_collect(m, messages, LOCI_MC_BATCH);
+    int n = m->handler == NULL ? 0 : loci_mc_collect(m, messages, batch_of(m));
     bool traced;
 
     if (n == 0)
@@ -225,6 +237,8 @@ static enum loci_served serve(void *arg)
         if (m->handler != NULL)
             m->handler(m->handler_arg, NULL, 0);
     }
+    if (some)
+        atomic_store_explicit(&m->unsure, false, memory_order_relaxed);
     return some ? LOCI_SERVED_SOME : look(m) ? LOCI_SERVED_LATER : LOCI_SERVED_NOTHING;
 }
 

@@ -78,7 +78,8 @@ static bool all_are_alive(const struct loco_multicast *m)
 /* Whatever was pushed before the others knew of the sleeper, and so did not ring, is here. They are
  * read again each time: of a word that changes while the network reads it that may have got more
  * than it is. A member that fails may have a row that it does not push any more, so this ends after
- * a time. */
+ * a time: then nobody may ring for what is still to come. So the multicast is `unsure`, and the
+ * poller stays awake until something has come. */
 static void wait_for_rows(struct loco_multicast *m)
 {
     int64_t end = 0;
@@ -89,8 +90,10 @@ static void wait_for_rows(struct loco_multicast *m)
     while (all_are_alive(m) && read_rows(m) == LOCO_OK && is_behind(m)) {
         if (end == 0)
             end = loci_now(m->rt) + loci_grace(m->rt);
-        else if (loci_now(m->rt) > end)
+        else if (loci_now(m->rt) > end) {
+            atomic_store_explicit(&m->unsure, true, memory_order_relaxed);
             return;
+        }
         loci_wait_round(m->rt, &rounds);
     }
 }

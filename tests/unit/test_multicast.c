@@ -143,6 +143,10 @@ static void take(void *arg, const loco_delivery_t *messages, int n)
 
     if (n == 0)
         atomic_store(&s->ended, 1);
+    /* Of their slots enough are left to go on with. */
+    if (s->slots > 0 && !s->polls && (s->flags & LOCO_MULTICAST_COPY) == 0
+        && n > (s->slots * s->senders < 4 ? 1 : s->slots * s->senders / 4))
+        atomic_fetch_add(&s->wrong, 1);
     for (int i = 0; i < n; i++) {
         const uint64_t *words = messages[i].data;
         size_t bytes = messages[i].bytes;
