@@ -164,7 +164,7 @@ struct loco_multicast {
 
     _Atomic int waiters;            /* threads of this process that sleep until something changes */
     _Atomic bool dozes;             /* the poller does, and is to be called */
-    _Atomic bool unsure;            /* nobody may ring for what is still to come: multicast_sleep.c */
+    _Atomic bool unsure;            /* nobody may ring for what is to come: multicast_sleep.c */
     struct loci_mc_counts counts;
     loci_counter *slowest;          /* by rank: slots were awaited that it had not delivered */
 };

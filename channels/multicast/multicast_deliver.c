@@ -189,8 +189,8 @@ static bool look(void *arg)
            || atomic_load_explicit(&m->unsure, memory_order_relaxed);
 }
 
-/* How many messages a handler is given at a time. Their slots are free when it returns: were it given
- * a whole window, senders would wait for all of its time, and it for them afterwards. */
+/* How many messages a handler is given at a time. Their slots are free when it returns: were it
+ * given a whole window, senders would wait for all of its time, and it for them afterwards. */
 static int batch_of(const struct loco_multicast *m)
 {
     uint64_t part = m->slots * (uint64_t)m->nsenders / 4;

@@ -101,8 +101,9 @@ typedef struct loco_delivery {
 } loco_delivery_t;
 
 /** Called in the poller with the next `n` messages in order, all that could be delivered at this
- * moment, a quarter of all senders' slots and 128 at most; `arg` is the options'. They are gone when
- * it returns. The last call of all has n = 0: a member has died, or the multicast has failed. */
+ * moment, a quarter of all senders' slots and 128 at most; `arg` is the options'. They are gone
+ * when it returns. The last call of all has n = 0: a member has died, or the multicast has failed.
+ */
 typedef void loco_multicast_handler_t(void *arg, const loco_delivery_t *messages, int n);
 
 enum loco_multicast_flags {
