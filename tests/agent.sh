@@ -44,6 +44,9 @@ kept() { find "/proc/$pid/fd" -lname "$work/lock" -o -lname "$work/seven" | grep
 kept >"$work/kept"
 status 0 "and nothing that was open" '^nothing$' cat "$work/kept"
 status 1 "a second one of that name is an error" "$pool" "$tool" start --pool "$pool" --memory 64M
+kill -STOP "$pid"
+status 124 "who waits for a stopped one is told so" "is it stopped" timeout 5 "$tool" status --pool "$pool"
+kill -CONT "$pid"
 status 0 "it stops" '' "$tool" stop --pool "$pool"
 status 1 "and then is not there" "$pool" "$tool" status --pool "$pool"
 echo "1..$n"

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "messages.h"
+#include "observe/log.h"
 #include "observe/mistake.h"
 #include "runtime.h"
 #include "wait.h"
@@ -118,6 +119,19 @@ int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)
     return fd;
 }
 
+/* Who has no runtime has told nobody yet what it waits for: a warning. */
+static void tell_waiting(const loco_runtime_t *rt)
+{
+    static const char text[] = "waiting since 1 s for an answer of the pool's agent";
+    const struct loci_log to_stderr = { .fn = loci_log_stderr, .level = LOCO_LOG_WARN };
+    const char *level = getenv("LOCO_LOG");
+
+    if (rt != NULL)
+        LOCI_LOG(rt, LOCO_LOG_INFO, "%s", text);
+    else if (level == NULL || (strcmp(level, "none") != 0 && strcmp(level, "error") != 0))
+        loci_log(&to_stderr, LOCO_LOG_WARN, "%s: is it stopped?", text);
+}
+
 /* Until there is an answer, or the agent has ended. */
 static void wait_for_answer(loco_runtime_t *rt, int fd)
 {
@@ -125,9 +139,9 @@ static void wait_for_answer(loco_runtime_t *rt, int fd)
     bool told = false;
 
     while (poll(&p, 1, PATIENCE_MS) == 0)
-        if (!told && rt != NULL) {
+        if (!told) {
             told = true;
-            LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for an answer of the pool's agent");
+            tell_waiting(rt);
         }
 }
 
