@@ -122,14 +122,14 @@ int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)
 /* Who has no runtime has told nobody yet what it waits for: a warning. */
 static void tell_waiting(const loco_runtime_t *rt)
 {
-    static const char text[] = "waiting since 1 s for an answer of the pool's agent";
     const struct loci_log to_stderr = { .fn = loci_log_stderr, .level = LOCO_LOG_WARN };
     const char *level = getenv("LOCO_LOG");
 
     if (rt != NULL)
-        LOCI_LOG(rt, LOCO_LOG_INFO, "%s", text);
+        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for an answer of the pool's agent");
     else if (level == NULL || (strcmp(level, "none") != 0 && strcmp(level, "error") != 0))
-        loci_log(&to_stderr, LOCO_LOG_WARN, "%s: is it stopped?", text);
+        loci_log(&to_stderr, LOCO_LOG_WARN, "waiting since 1 s for an answer of the pool's agent: "
+                 "is it stopped?");
 }
 
 /* Until there is an answer, or the agent has ended. */
