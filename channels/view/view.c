@@ -221,6 +221,10 @@ static int add_multicast(struct loco_view *v, const char *name,
 
     if (v->status != LOCO_OK)
         return v->status;
+    /* Its endpoint would wait for those who have gone, and fail, and the view with it. */
+    if (v->gone != 0)
+        return loci_mistake(v->rt, LOCO_ERR_PEER_DEAD, "loco_view_multicast", name, "a member of "
+                            "the view has gone: make all multicasts before");
     if (n == v->most)
         return LOCO_ERR_FULL;
     status = loci_multicast_create(v->rt, v->ep->name, name, &v->ep->group, options, &tuning,

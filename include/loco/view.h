@@ -107,7 +107,8 @@ void loco_view_destroy(loco_view_t *view);
 /** Make a multicast on a view, as loco_multicast_create() does, of all members of the view's group:
  * all make the same ones, in the same order. It is destroyed with the view, not by
  * loco_multicast_destroy(). Errors: those of loco_multicast_create; LOCO_ERR_ARG for
- * LOCO_MULTICAST_UNORDERED; LOCO_ERR_FULL (there are as many as the options say); what ended the
+ * LOCO_MULTICAST_UNORDERED; LOCO_ERR_FULL (there are as many as the options say);
+ * LOCO_ERR_PEER_DEAD (a member has gone: they are made while all are there); what ended the
  * view. */
 int loco_view_multicast(loco_view_t *view, const char *name,
                         const loco_multicast_options_t *options, loco_multicast_t **m);

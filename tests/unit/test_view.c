@@ -248,6 +248,7 @@ static int await_it(const _Atomic int *what)
 static int inside_body(loco_runtime_t *rt, int rank, void *arg)
 {
     struct inside in = { .rt = rt };
+    loco_multicast_t *late;
     const loco_view_options_t options = { .changed = change_inside, .arg = &in };
     const loco_multicast_options_t o = { .slots = 2, .slot_bytes = 8, .handler = handle_inside,
                                          .arg = &in };
@@ -263,6 +264,8 @@ static int inside_body(loco_runtime_t *rt, int rank, void *arg)
     if (rank == 1)
         kill(getpid(), SIGKILL);
     CHECK_EQ(await_it(&in.changed), 0);
+    CHECK_EQ(loco_view_multicast(in.view, "late", &o, &late), LOCO_ERR_PEER_DEAD);
+    CHECK_OK(loco_view_wait(in.view, 1, LOCO_FOREVER));     /* which goes on */
     loco_view_destroy(in.view);
     return 0;
 }
