@@ -21,6 +21,7 @@ kv_ycsb: $(kv)
 power_controller: $(power)
 replicated_config: replicated_config.o settings.o
 replicated_log: replicated_log.o log_copy.o
+sensors: sensors.o
 smallbank: smallbank.o smallbank_workload.o $(tx)
 task_queue: task_queue.o
 tatp: tatp.o $(tx)
@@ -29,7 +30,7 @@ word_index: $(index)
 wordcount: wordcount.o text_input.o word_table.o words.o
 
 programs = bank barrier_latency elastic_kv graph_bfs gups kv_ycsb power_controller \
-	replicated_config replicated_log smallbank task_queue tatp tpcc word_index wordcount
+	replicated_config replicated_log sensors smallbank task_queue tatp tpcc word_index wordcount
 all: $(programs)
 $(programs): common.o
 	$(CC) $(CFLAGS) $^ $(LDFLAGS) -o $@ $(LOCO_LIBS) -lpthread -lm

@@ -127,6 +127,13 @@ enough 10 "$work/statuses"
 missing "$guide" <"$work/statuses" >"$work/bad"
 check "what each error status says is in the guide" "$work/bad"
 
+sed -n 's/^noinst_PROGRAMS += //p' "$srcdir/mpi_examples/Makefile.include" | tr ' ' '\n' | sed 's|%D%/||' >"$work/examples"
+enough 10 "$work/examples"
+sed -e :a -e '/\\$/N; s/\\\n//; ta' "$srcdir/mpi_examples/examples.mk" | sed -n 's/^programs = //p' | tr -s ' \t' '\n\n' \
+    >"$work/made"
+missing "$work/made" <"$work/examples" >"$work/bad"
+check "the installed Makefile makes each example" "$work/bad"
+
 # ---- tools ----
 
 cat "$srcdir"/tools/Makefile.include "$srcdir"/tools/*/Makefile.include \
