@@ -118,7 +118,8 @@ static int open_endpoint(struct loco_topic *t, const char *parent, const char *n
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "topic",
         .property = { { "the level", (uint64_t)o->level | (sends ? PUBLISHES : 0)
-                                     | (takes ? SUBSCRIBES : 0), level_fits, level_words } },
+                                     | (takes ? SUBSCRIBES : 0) } },
+        .look = { { level_fits, level_words } },
     };
     int status = loci_endpoint_create(t->rt, &spec, &t->ep);
 

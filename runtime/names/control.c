@@ -235,19 +235,23 @@ static bool region_differs(const struct loci_entry *e, const struct loci_control
     return true;
 }
 
-static bool property_fits(const struct loci_property *mine, uint64_t theirs)
+static bool property_fits(const struct loci_endpoint_spec *spec, int i, uint64_t theirs)
 {
-    return mine->fits != NULL ? mine->fits(mine->value, theirs) : mine->value == theirs;
+    uint64_t mine = spec->property[i].value;
+
+    return spec->look[i].fits != NULL ? spec->look[i].fits(mine, theirs) : mine == theirs;
 }
 
-static void say_property(const struct loci_property *p, uint64_t theirs, int here, int there,
-                         char *text, size_t len)
+static void say_property(const struct loci_endpoint_spec *spec, int i, uint64_t theirs, int here,
+                         int there, char *text, size_t len)
 {
+    const struct loci_property *p = &spec->property[i];
     const char *name = p->name != NULL ? p->name : "a property";
+    const char *(*words)(uint64_t value) = spec->look[i].words;
 
-    if (p->words != NULL)
+    if (words != NULL)
         snprintf(text, len, "%s is %s at rank %d (here) and %s at rank %d", name,
-                 p->words(p->value), here, p->words(theirs), there);
+                 words(p->value), here, words(theirs), there);
     else
         snprintf(text, len, "%s is %lld at rank %d (here) and %lld at rank %d", name,
                  (long long)p->value, here, (long long)theirs, there);
@@ -266,8 +270,8 @@ static bool channel_differs(const struct loci_entry *e, const struct loci_contro
         return true;
     }
     for (int i = 0; i < LOCI_PROPERTIES_MAX; i++)
-        if (!property_fits(&spec->property[i], m->property[i])) {
-            say_property(&spec->property[i], m->property[i], here, m->rank, text, len);
+        if (!property_fits(spec, i, m->property[i])) {
+            say_property(spec, i, m->property[i], here, m->rank, text, len);
             return true;
         }
     return false;

@@ -42,8 +42,12 @@ struct loci_region_spec {
 struct loci_property {
     const char *name;           /* as in the public header: "capacity"; NULL: no more of them */
     uint64_t value;             /* a negative one as its two's complement */
-    /* Nullable, at all alike: whether two members' values fit, whichever comes first; and what
-     * a value is in words, also one that no member should have. */
+};
+
+/* How that is looked at, at all alike; what is NULL is as of numbers that must be the same: whether
+ * two members' values fit, whichever comes first; and what a value is in words, also one that no
+ * member should have. */
+struct loci_property_look {
     bool (*fits)(uint64_t mine, uint64_t theirs);
     const char *(*words)(uint64_t value);
 };
@@ -55,6 +59,7 @@ struct loci_endpoint_spec {
     const char *name;
     const char *type;           /* of the channel: "queue"; the same at all, as are properties. */
     struct loci_property property[LOCI_PROPERTIES_MAX];     /* These texts are not copied */
+    struct loci_property_look look[LOCI_PROPERTIES_MAX];    /* at each of these */
     const struct loco_group *group;     /* copied; this process is in it */
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];
