@@ -117,12 +117,14 @@ struct loci_asking {
 struct loci_peer {
     int index;                      /* in this runtime's table; differs between processes */
     struct loci_address address;
-    bool reachable;                 /* the fabric carries data to it */
+    /* This, and device_data, of a peer that was noted come when it is met, while threads already
+     * use it by another way. */
+    _Atomic bool reachable;         /* the fabric carries data to it */
     _Atomic int introduced;         /* LOCO_OK, or why not reachable; under peers_lock */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
     _Atomic bool silent;            /* it has gone; nothing that it had posted arrives any more */
     void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
-    void *device_data;              /* of verbs, beside shm's */
+    void *_Atomic device_data;      /* of verbs and tcp, beside shm's */
     _Atomic(struct loci_bells *) bells; /* mapped here; NULL: not yet; rt->no_bells: of one that
                                      * does not rely on our ringing */
     struct loci_asking asking;
