@@ -75,7 +75,8 @@ static int check_history(const loco_runtime_t *rt, const char *name,
 }
 
 /* Those of the multicast are checked there. */
-static int check(const loco_runtime_t *rt, const char *name, loco_topic_options_t *o)
+static int check(const loco_runtime_t *rt, const char *name, const loco_group_t *group,
+                 loco_topic_options_t *o)
 {
     o->slot_bytes = o->slot_bytes == 0 ? SLOT_BYTES : o->slot_bytes;
     if (o->level < LOCO_TOPIC_UNORDERED || o->level > LOCO_TOPIC_LOGGED)
@@ -84,6 +85,11 @@ static int check(const loco_runtime_t *rt, const char *name, loco_topic_options_
     if (o->sync < LOCO_TOPIC_SYNC_BATCH || o->sync > LOCO_TOPIC_SYNC_NEVER)
         return loci_bad_arg(rt, call, name, "sync", o->sync, "0 to %d (enum loco_topic_sync)",
                             LOCO_TOPIC_SYNC_NEVER);
+    /* More than there are would be read before the multicast is asked. */
+    if (o->publishers != NULL
+        && (o->npublishers < 1 || o->npublishers > loco_group_size(group)))
+        return loci_bad_arg(rt, call, name, "npublishers", o->npublishers,
+                            "1 to %d, the size of the group", loco_group_size(group));
     if (o->deadline_ns < 0)
         return loci_bad_arg(rt, call, name, "deadline_ns", o->deadline_ns, "0 or more");
     if (o->subscribe != 0 && o->handler == NULL)
@@ -183,7 +189,7 @@ int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
     if (status == LOCO_OK)
         status = loci_poller_refuse_self(rt, call, name);
     if (status == LOCO_OK)
-        status = check(rt, name, &o);
+        status = check(rt, name, group, &o);
     if (status != LOCO_OK)
         return status;
     t = calloc(1, sizeof *t);

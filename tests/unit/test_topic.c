@@ -606,6 +606,9 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK_EQ(await(&s->gone, 1), 0);
     CHECK_EQ(atomic_load(&s->gone), 2);
     CHECK_EQ(loco_topic_post(s->t, "x", 1, NULL), LOCO_ERR_PEER_DEAD);
+    /* Who leaves meanwhile would be told of in place of the dead one. */
+    atomic_fetch_add((_Atomic int *)arg, 1);
+    CHECK_EQ(run_await(arg, loco_group_size(loco_everyone(rt)) + 2), 0);
     loco_topic_destroy(s->t);
     free(s);
     return 0;
@@ -716,6 +719,7 @@ static int argument_body(loco_runtime_t *rt, int rank, void *arg)
         { .history = -1, .level = 2 }, { .history = 1, .level = 1 },
         { .history_bytes = 100, .level = 1 }, { .history_bytes = 100, .level = 2 },
         { .log = "x", .level = 2 }, { .slots = -1 }, { .npublishers = 9, .publishers = zero },
+        { .npublishers = -1, .publishers = zero }, { .publishers = zero },
     };
     loco_topic_t *t = NULL;
 
