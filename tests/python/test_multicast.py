@@ -78,9 +78,11 @@ class Multicasts(LocoCase):
                 if one.data == b'bad':
                     raise ArithmeticError('cannot')
         multicast = loco.Multicast(self.rt, name('mc'), handler)
-        self.ready()
+        # Before all are ready: the first message may reach this rank's handler while its main thread has
+        # not yet returned from ready().
         before, sys.unraisablehook = sys.unraisablehook, told.append
         try:
+            self.ready()
             if RANK == 0:
                 multicast.wait_delivered(multicast.post(b'bad'))
             self.meet()
