@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "../shm/offer.h"
 #include "../shm/shm.h"
 #include "links.h"
 #include "move/rma.h"
@@ -338,6 +339,30 @@ static void verbs_unmap(struct loci_fabric *fabric, const struct loci_mem *mem)
     loci_fabric_shm.unmap(verbs_shm(fabric), mem);
 }
 
+/* Peers that this process shares memory with have shm's bells, as with shm alone: who signals them
+ * looks at a word of theirs, where it would send a message each time. What is written through the
+ * device may arrive after such a ring, and after a message as well. So no wait takes a ring for
+ * more than a hint: it looks, and sleeps on. And none relies on being rung alone: the fabric is not
+ * synchronous, so that waits look now and then (wait.c, all_ring), also those that the others, who
+ * have no memory in common with this process, are not told of as watchers. A poller is rung in any
+ * case (`ring`, or a message), and looks for what is on its way. Where memory of peers is not
+ * mapped, or not theirs, messages do it. */
+static bool has_bells(const struct verbs_fabric *f, const struct loci_peer *peer)
+{
+    return f->beside_shm && peer->address.node == f->rt->address.node;
+}
+
+static struct loci_bells *verbs_bells(struct loci_fabric *fabric, struct loci_peer *peer)
+{
+    return has_bells(verbs_of(fabric), peer) ? loci_shm_bells(verbs_shm(fabric), peer) : NULL;
+}
+
+static int verbs_ring(struct loci_fabric *fabric, struct loci_peer *peer, uint32_t number)
+{
+    return has_bells(verbs_of(fabric), peer) ? loci_shm_ring(verbs_shm(fabric), peer, number)
+           : LOCO_ERR_AGAIN;
+}
+
 #define COMMON                                                                                    \
     .close = verbs_close, .drain = verbs_drain, .peer_add = verbs_peer_add,                       \
     .peer_remove = verbs_peer_remove, .peer_gone = loci_verbs_peer_gone,                          \
@@ -351,7 +376,7 @@ static void verbs_unmap(struct loci_fabric *fabric, const struct loci_mem *mem)
     .lane_open = loci_verbs_lane_open, .lane_close = loci_verbs_lane_close,                       \
     .lane_mend = loci_verbs_lane_mend, .post = loci_verbs_post, .write = loci_verbs_write,        \
     .poll = loci_verbs_poll,                                                                      \
-    .control_send = verbs_control_send, .spans = true
+    .ring = verbs_ring, .bells = verbs_bells, .control_send = verbs_control_send, .spans = true
 
 const struct loci_fabric_ops loci_fabric_verbs = {
     .name = "verbs", .open = open_alone, COMMON
