@@ -21,7 +21,7 @@ check() {
     shift 2
     lost=$(wired lost) SECONDS=0
     timeout -k 5 "$limit" "$@" >"$said" 2>&1 </dev/null || status=$?
-    grep -a -E '^#.* passed, | at most |^right: |told after|MiB/s|torn|closed,' "$said" | tail -n 40 | sed 's/^#* */# /'
+    grep -a -E '^#.* passed, | at most |^right: |told after|MiB/s|torn|closed,|gone on' "$said" | tail -n 40 | sed 's/^#* */# /'
     echo "# $SECONDS s"
     [ -z "${MACHINE_WIRE-}" ] || echo "# $(($(wired lost) - lost)) packets lost"
     number=$((number + 1))
@@ -243,6 +243,16 @@ part_deaths() {
             check_function "MPI: the other rank is $how while this one $call" 90 "loses $how $call 10"
         done
     done
+}
+
+part_views() {
+    local how
+    export LOCO_PEER_TIMEOUT=3s
+    for how in killed cut mended stopped split minority between too_many paused; do
+        check_function "views: $how" 60 "apart 5 '$builddir/tests/machines/views' $how"
+    done
+    check_function 'members of views are killed, a machine for each' 120 \
+        "apart 8 '$builddir/tests/stress/views' --rounds 20"
 }
 
 part_both_ways() {
