@@ -53,9 +53,9 @@ extern "C" {
  * loco_runtime_close, do not count); those who are fewer stop with LOCO_ERR_PARTITIONED.
  * LOCO_VIEW_MINORITY lets them go on; then there may be two views that do not know of each other,
  * with the same number. LOCO_VIEW_MAJORITY asks for more than half on one machine, too.
- * A member that the others took for dead, and that lives, stops with LOCO_ERR_PARTITIONED as well. One
- * member's suspicion is enough: of two that reach all others but not each other, the one that is
- * suspected first stops, and both do if they suspect each other at the same moment.
+ * A member that the others took for dead, and that lives, stops with LOCO_ERR_PARTITIONED as well.
+ * One member's suspicion is enough: of two that reach all others but not each other, the one that
+ * is suspected first stops, and both do if they suspect each other at the same moment.
  *
  * Ends. When a view ends for this process, all calls of its multicasts return its status from then
  * on, their handlers are called a last time with n = 0, and so is `changed`. What _poll or _next

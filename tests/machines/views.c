@@ -5,8 +5,8 @@
  *
  *   killed    the last one, by SIGKILL      the other four go on
  *   cut       the last one's link is down   so do they; the last one stops
- *   mended    the same, and a second after the others have gone on the link is there again: nothing
- *             changes by that
+ *   mended    the same, and a second after the others have gone on the link is there again:
+ *             nothing changes by that
  *   stopped   the last one, by SIGSTOP, and woken when the others have gone on: it stops
  *   split     the last two reach only each other: three go on, both of them stop
  *   minority  the same with LOCO_VIEW_MINORITY: both parts go on
@@ -471,7 +471,7 @@ int main(int argc, char **argv)
     while (how < WAYS && (argc < 2 || strcmp(argv[1], ways[how]) != 0))
         how++;
     if (how == WAYS) {
-        fprintf(stderr, "usage: views HOW, which is one of those in the source's opening comment\n");
+        fprintf(stderr, "usage: views HOW, one of those in the source's opening comment\n");
         return 2;
     }
     setenv("LOCO_PEER_TIMEOUT", "3s", 1);
