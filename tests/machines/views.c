@@ -10,8 +10,8 @@
  *   stopped   the last one, by SIGSTOP, and woken when the others have gone on: it stops
  *   split     the last two reach only each other: three go on, both of them stop
  *   minority  the same with LOCO_VIEW_MINORITY: both parts go on
- *   between   the first and the last do not reach each other: one of them stops, or both do, and the
- *             rest go on
+ *   between   the first and the last do not reach each other: one of them stops, or both do, and
+ *             the rest go on
  *   too_many  three are killed at once: the two that are left stop
  *   paused    the last one, by SIGSTOP, for a third of LOCO_PEER_TIMEOUT: all five go on
  *
