@@ -10,7 +10,7 @@
 
 #include <loco/atomic_var.h>
 
-#include "backoff.h"
+#include "fetch_op.h"
 #include "move/rma.h"
 #include "names/endpoint.h"
 #include "observe/mistake.h"
@@ -21,34 +21,13 @@ struct place {
     uint64_t offset;
 };
 
-static int swap_until_done(struct loco_runtime *rt, struct place at, uint64_t value,
-                           uint64_t *old)
-{
-    uint64_t guess, seen;
-    int status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
-    struct loci_backoff b;
-
-    loci_backoff_begin(&b, rt, at.mem);
-    while (status == LOCO_OK) {
-        status = loci_compare_swap(rt, at.mem, at.offset, guess, value, &seen, NULL);
-        if (status != LOCO_OK || seen == guess)
-            break;
-        /* After the pause that is old, too. */
-        loci_backoff_pause(&b);
-        status = loci_read64(rt, at.mem, at.offset, &guess, NULL);
-    }
-    if (status == LOCO_OK)
-        *old = guess;
-    return status;
-}
-
 static int store(struct loco_runtime *rt, struct place at, uint64_t value)
 {
     uint64_t old;
 
     if (loci_mem_word(at.mem) != NULL)
         return loci_write64(rt, at.mem, at.offset, value, NULL);
-    return swap_until_done(rt, at, value, &old);
+    return loci_exchange(rt, at.mem, at.offset, value, &old);
 }
 
 /* ---- one ---- */
@@ -136,7 +115,8 @@ int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *o
 {
     uint64_t unused;
 
-    return swap_until_done(var->rt, var->at, value, old == NULL ? &unused : old);
+    return loci_exchange(var->rt, var->at.mem, var->at.offset, value,
+                         old == NULL ? &unused : old);
 }
 
 int loco_atomic_var_compare_swap_ack(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
@@ -152,6 +132,17 @@ int loco_atomic_var_compare_swap(loco_atomic_var_t *var, uint64_t expected, uint
 
     return loco_atomic_var_compare_swap_ack(var, expected, desired, old == NULL ? &unused : old,
                                             NULL);
+}
+
+int loco_atomic_var_fetch_op(loco_atomic_var_t *var, enum loco_op op, enum loco_type type,
+                             const void *operand, void *old)
+{
+    uint64_t unused;
+
+    if (!loci_fetch_op_allowed(op, type))
+        return loci_no_word_op(var->rt, "loco_atomic_var_fetch_op", var->ep->name, op, type);
+    return loci_fetch_op(var->rt, var->at.mem, var->at.offset, op, type, operand,
+                         old == NULL ? &unused : old);
 }
 
 uint64_t loco_atomic_var_cached(loco_atomic_var_t *var)
@@ -324,10 +315,12 @@ int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t 
                                uint64_t *old)
 {
     uint64_t unused;
+    struct place at;
 
     if (i >= array->count)
         return LOCO_ERR_RANGE;
-    return swap_until_done(array->rt, place_of(array, i), value, old == NULL ? &unused : old);
+    at = place_of(array, i);
+    return loci_exchange(array->rt, at.mem, at.offset, value, old == NULL ? &unused : old);
 }
 
 int loco_atomic_array_compare_swap_ack(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
@@ -348,4 +341,20 @@ int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint6
 
     return loco_atomic_array_compare_swap_ack(array, i, expected, desired,
                                               old == NULL ? &unused : old, NULL);
+}
+
+int loco_atomic_array_fetch_op(loco_atomic_array_t *array, uint64_t i, enum loco_op op,
+                               enum loco_type type, const void *operand, void *old)
+{
+    uint64_t unused;
+    struct place at;
+
+    if (!loci_fetch_op_allowed(op, type))
+        return loci_no_word_op(array->rt, "loco_atomic_array_fetch_op", array->ep->name, op,
+                               type);
+    if (i >= array->count)
+        return LOCO_ERR_RANGE;
+    at = place_of(array, i);
+    return loci_fetch_op(array->rt, at.mem, at.offset, op, type, operand,
+                         old == NULL ? &unused : old);
 }

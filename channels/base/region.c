@@ -9,6 +9,7 @@
 
 #include <loco/region.h>
 
+#include "fetch_op.h"
 #include "move/rma.h"
 #include "names/endpoint.h"
 #include "observe/mistake.h"
@@ -215,4 +216,19 @@ int loco_region_compare_swap(loco_region_t *region, int rank, uint64_t offset, u
                              uint64_t desired, uint64_t *old)
 {
     return loco_region_compare_swap_ack(region, rank, offset, expected, desired, old, NULL);
+}
+
+int loco_region_fetch_op(loco_region_t *region, int rank, uint64_t offset, enum loco_op op,
+                         enum loco_type type, const void *operand, void *old)
+{
+    uint64_t unused;
+    int status;
+
+    if (!loci_fetch_op_allowed(op, type))
+        return loci_no_word_op(region->rt, "loco_region_fetch_op",
+                               region->ep != NULL ? region->ep->name : NULL, op, type);
+    status = check_word(region, rank, offset);
+    return status != LOCO_OK ? status
+           : loci_fetch_op(region->rt, loci_region_mem(region, rank), offset, op, type, operand,
+                           old == NULL ? &unused : old);
 }

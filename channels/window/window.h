@@ -35,12 +35,12 @@
 #include <loco/region.h>
 #include <loco/window.h>
 
+#include "base/reduce.h"
 #include "living.h"
 #include "locks/rw_word.h"
 #include "move/asymmetric.h"
 #include "move/rma.h"
 #include "runtime.h"
-#include "window/acc/reduce.h"
 
 #define LOCI_WINDOW_LOCK 0
 #define LOCI_WINDOW_GROUP 64

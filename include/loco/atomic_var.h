@@ -3,6 +3,7 @@
 #define LOCO_ATOMIC_VAR_H
 
 #include <loco/ack.h>
+#include <loco/op.h>
 #include <loco/runtime.h>
 
 #ifdef __cplusplus
@@ -30,6 +31,7 @@ extern "C" {
  * | _store                                | yes        | 1 operation, more under contention | done at the host |
  * | _fetch_add, _compare_swap             | yes        | 1 operation | done at the host, old value local |
  * | _exchange                             | yes        | 1 operation, more under contention | the same |
+ * | _fetch_op                             | yes        | 1 or 2 operations, more under contention | the same |
  * | _load_ack, _fetch_add_ack, _compare_swap_ack | yes | no     | posted; complete as above |
  * | _cached                               | yes        | no     | the value of the last _refresh here |
  * | _refresh                              | yes        | 1 operation | cached copy as new as the call |
@@ -59,6 +61,25 @@ int loco_atomic_var_store(loco_atomic_var_t *var, uint64_t value);
  * that is NULL. */
 int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *old);
 int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *old);
+
+/** Replace the value v by "v op operand", with any operation that is defined on a type of 8 bytes
+ * without padding (op.h): bitwise, minimum, maximum, logical and products on LOCO_TYPE_U64 and
+ * _I64, sums, products, minimum and maximum on LOCO_TYPE_F64, MINLOC and MAXLOC on
+ * LOCO_TYPE_I32_INT and _F32_INT. `operand` points to one element of the type (it is not read by
+ * LOCO_OP_NO_OP); the old element goes to `*old`, unless that is NULL. All calls see the same 8
+ * bytes: a variable that holds a double is set by LOCO_OP_REPLACE and read by LOCO_OP_NO_OP.
+ *
+ *     uint64_t bit = 1u << rank;
+ *     loco_atomic_var_fetch_op(arrived, LOCO_OP_BOR, LOCO_TYPE_U64, &bit, NULL);
+ *
+ * Cost: 1 atomic where the CPU changes the variable, which is so between processes of one node.
+ * Elsewhere an integer sum is 1 operation (a fetch_add). Any other operation is a read, which
+ * suffices if the value would not change (a maximum that is not exceeded), and otherwise a
+ * compare_swap. If another process changes the variable between the two, they are repeated after a
+ * pause that doubles each time; one of the processes that try always succeeds. LOCO_ERR_ARG: the
+ * operation is not defined on the type, or the type has another size; nothing was done. */
+int loco_atomic_var_fetch_op(loco_atomic_var_t *var, enum loco_op op, enum loco_type type,
+                             const void *operand, void *old);
 
 /** Replace the value by `desired` if and only if it is `expected`. LOCO_OK means that the operation
  * was done. `*old`, the old value (NULL: not wanted), shows whether it has replaced the value. */
@@ -106,6 +127,8 @@ int loco_atomic_array_fetch_add(loco_atomic_array_t *array, uint64_t i, uint64_t
                                 uint64_t *old);
 int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t value,
                                uint64_t *old);
+int loco_atomic_array_fetch_op(loco_atomic_array_t *array, uint64_t i, enum loco_op op,
+                               enum loco_type type, const void *operand, void *old);
 int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
                                    uint64_t desired, uint64_t *old);
 

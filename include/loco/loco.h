@@ -55,6 +55,7 @@
 #include <loco/log.h>
 #include <loco/mailbox.h>
 #include <loco/multicast.h>
+#include <loco/op.h>
 #include <loco/owned_var.h>
 #include <loco/pool.h>
 #include <loco/queue.h>

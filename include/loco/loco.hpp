@@ -354,6 +354,13 @@ public:
     }
 };
 
+namespace detail {
+template <class T> struct word_type;
+template <> struct word_type<uint64_t> { static constexpr loco_type value = LOCO_TYPE_U64; };
+template <> struct word_type<int64_t> { static constexpr loco_type value = LOCO_TYPE_I64; };
+template <> struct word_type<double> { static constexpr loco_type value = LOCO_TYPE_F64; };
+}
+
 class region : public handle<loco_region_t, loco_region_destroy> {
 public:
     region() = default;
@@ -412,6 +419,15 @@ public:
               "loco_region_compare_swap");
         return old;
     }
+    /** T is uint64_t, int64_t or double, and the type of the operation. */
+    template <class T> T fetch_op(int rank, uint64_t offset, loco_op op, T operand)
+    {
+        T old;
+
+        check(loco_region_fetch_op(it_, rank, offset, op, detail::word_type<T>::value, &operand,
+                                   &old), "loco_region_fetch_op");
+        return old;
+    }
 };
 
 /** Members named as those of std::atomic. */
@@ -448,6 +464,18 @@ public:
         check(loco_atomic_var_exchange(it_, value, &old), "loco_atomic_var_exchange");
         return old;
     }
+    /** T is uint64_t, int64_t or double, and the type of the operation. */
+    template <class T> T fetch_op(loco_op op, T operand)
+    {
+        T old;
+
+        check(loco_atomic_var_fetch_op(it_, op, detail::word_type<T>::value, &operand, &old),
+              "loco_atomic_var_fetch_op");
+        return old;
+    }
+    uint64_t fetch_and(uint64_t bits) { return fetch_op(LOCO_OP_BAND, bits); }
+    uint64_t fetch_or(uint64_t bits) { return fetch_op(LOCO_OP_BOR, bits); }
+    uint64_t fetch_xor(uint64_t bits) { return fetch_op(LOCO_OP_BXOR, bits); }
     /** Whether it was swapped; `expected` becomes the value before. */
     bool compare_exchange(uint64_t &expected, uint64_t desired)
     {

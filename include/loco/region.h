@@ -3,6 +3,7 @@
 #define LOCO_REGION_H
 
 #include <loco/ack.h>
+#include <loco/op.h>
 #include <loco/runtime.h>
 
 #ifdef __cplusplus
@@ -23,14 +24,15 @@ extern "C" {
  * A region is not consistent by itself. Order and visibility come from fences, and from the
  * channels that use it.
  *
- * Cost: each call is one operation; a fence costs at most one more for each rank that was written
- * to.
+ * Cost: each call is one operation (_fetch_op: one or two, more under contention); a fence costs
+ * at most one more for each rank that was written to.
  *
  * | call                       | concurrent | blocks | when it returns LOCO_OK |
  * |----------------------------|------------|--------|--------------------------|
  * | _write, _write64           | yes        | until local buffers are reusable | not placed |
  * | _read, _read64             | yes        | yes    | data local; this thread's earlier writes to that rank placed |
  * | _fetch_add, _compare_swap  | yes        | yes    | old value local; done at the target; earlier writes placed |
+ * | _fetch_op                  | yes        | yes    | the same |
  * | the same, _ack             | yes        | no     | posted; the ack says when the above holds |
  * | _local, _len               | yes        | no     | |
  * | _create, _destroy          | of other names; with nothing | no | |
@@ -93,6 +95,13 @@ int loco_region_fetch_add(loco_region_t *region, int rank, uint64_t offset, uint
  * unless that is NULL. */
 int loco_region_compare_swap(loco_region_t *region, int rank, uint64_t offset, uint64_t expected,
                              uint64_t desired, uint64_t *old);
+
+/** Replace the element of 8 bytes at `offset`, a multiple of 8, by what `op` makes of it and of
+ * `operand`; the old element goes to `*old`, unless that is NULL. Types, operations, costs and
+ * errors are those of loco_atomic_var_fetch_op. It is atomic with loco_region_fetch_add and
+ * loco_region_compare_swap on the same word. */
+int loco_region_fetch_op(loco_region_t *region, int rank, uint64_t offset, enum loco_op op,
+                         enum loco_type type, const void *operand, void *old);
 
 /** The same calls without waiting: the operation is added to `*ack` (ack.h). `source`, `result`,
  * `value` and `old` (which may not be NULL) belong to the operation until the ack is complete. The

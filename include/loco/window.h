@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <loco/ack.h>
+#include <loco/op.h>
 #include <loco/runtime.h>
 
 #ifdef __cplusplus
@@ -124,33 +125,6 @@ int loco_window_put(loco_window_t *win, int rank, const struct loco_span *spans,
                     loco_ack_t *ack);
 int loco_window_get(loco_window_t *win, int rank, const struct loco_span *spans, size_t n,
                     loco_ack_t *ack);
-
-/** Types and operations of accumulates, by what the C memory holds. */
-enum loco_type {
-    LOCO_TYPE_I8, LOCO_TYPE_I16, LOCO_TYPE_I32, LOCO_TYPE_I64,
-    LOCO_TYPE_U8, LOCO_TYPE_U16, LOCO_TYPE_U32, LOCO_TYPE_U64,
-    LOCO_TYPE_F32, LOCO_TYPE_F64, LOCO_TYPE_LONG_DOUBLE,
-    LOCO_TYPE_C32, LOCO_TYPE_C64, LOCO_TYPE_C_LONG_DOUBLE,  /* complex of those parts */
-    LOCO_TYPE_BYTE,
-    LOCO_TYPE_BOOL8, LOCO_TYPE_LOGICAL32,   /* C _Bool; Fortran LOGICAL of 4 bytes */
-    /* value, index: MINLOC and MAXLOC, in the C layout of struct { T v; int i; } */
-    LOCO_TYPE_I16_INT, LOCO_TYPE_I32_INT, LOCO_TYPE_I64_INT, LOCO_TYPE_F32_INT,
-    LOCO_TYPE_F64_INT, LOCO_TYPE_LONG_DOUBLE_INT,
-    LOCO_TYPE_F32_F32, LOCO_TYPE_F64_F64,   /* Fortran's 2REAL, 2DOUBLE PRECISION */
-    LOCO_TYPE_COUNT
-};
-
-enum loco_op {
-    LOCO_OP_SUM, LOCO_OP_PROD, LOCO_OP_MAX, LOCO_OP_MIN,
-    LOCO_OP_BAND, LOCO_OP_BOR, LOCO_OP_BXOR, LOCO_OP_LAND, LOCO_OP_LOR, LOCO_OP_LXOR,
-    LOCO_OP_MINLOC, LOCO_OP_MAXLOC, LOCO_OP_REPLACE, LOCO_OP_NO_OP,
-    LOCO_OP_COUNT
-};
-
-/** The number of bytes from one element to the next (the C sizeof; pairs include their padding). */
-size_t loco_type_extent(enum loco_type type);
-/** Whether the operation is defined on the type (MPI 3.1, section 5.9.2 and 11.3). */
-bool loco_op_allowed(enum loco_op op, enum loco_type type);
 
 /** An accumulate combines elements of `type`, which are contiguous in `operand` (not read for
  * NO_OP), into the target's elements. The old elements go to `result` unless it is NULL. `spans`

@@ -27,7 +27,7 @@ call of the same object. Handlers of multicasts are called in a thread of the li
 """
 from ._channels import AtomicVar, Barrier, Queue, Region, TicketLock
 from ._library import (ALL_PEERS, ANY_HOST, Again, ArgumentError, Closed, Conflict, Differs, Error, Exists, Fence,
-                       Full, Mismatch, NoMemory, NotFound, Partitioned, PeerDead, StateError, Status, Timeout)
+                       Full, Mismatch, NoMemory, NotFound, Op, Partitioned, PeerDead, StateError, Status, Timeout, Type)
 from ._multicast import Delivery, HandlerError, Multicast
 from ._runtime import Group, Runtime
 from ._store import Hash, Pool, Store, Tree, Tx, prefix_end
@@ -35,6 +35,6 @@ from ._store import Hash, Pool, Store, Tree, Tx, prefix_end
 __all__ = [
     'ALL_PEERS', 'ANY_HOST', 'Again', 'ArgumentError', 'AtomicVar', 'Barrier', 'Closed', 'Conflict', 'Delivery',
     'Differs', 'Error', 'Exists', 'Fence', 'Full', 'Group', 'HandlerError', 'Hash', 'Mismatch', 'Multicast',
-    'NoMemory', 'NotFound', 'Partitioned', 'PeerDead', 'Pool', 'Queue', 'Region', 'Runtime', 'StateError', 'Status', 'Store',
-    'TicketLock', 'Timeout', 'Tree', 'Tx', 'prefix_end',
+    'NoMemory', 'NotFound', 'Op', 'Partitioned', 'PeerDead', 'Pool', 'Queue', 'Region', 'Runtime', 'StateError',
+    'Status', 'Store', 'TicketLock', 'Timeout', 'Tree', 'Tx', 'Type', 'prefix_end',
 ]

@@ -2,13 +2,23 @@
 """Barriers, locks, queues, regions and variables."""
 import ctypes
 import weakref
-from ctypes import byref, c_int, c_uint64, c_void_p
+from ctypes import byref, c_double, c_int, c_int64, c_uint64, c_void_p
 
-from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Closed, Fence, Source, check, loco, loco_mpi,
+from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Closed, Fence, Source, Type, check, loco, loco_mpi,
                        nanoseconds, result_of)
 from ._runtime import Channel, Handle, _mpi_handle
 
 _WORD = 1 << 64
+_ELEMENTS = {Type.U64: c_uint64, Type.I64: c_int64, Type.F64: c_double}
+
+
+def _element(type, operand):
+    """A word of 8 bytes that has the number; numbers of integer types wrap around."""
+    try:
+        made = _ELEMENTS[type]
+    except KeyError:
+        raise ValueError('a word is of Type.U64, I64 or F64, not of %r' % (type,)) from None
+    return made(operand)
 
 
 class Barrier(Channel):
@@ -229,6 +239,14 @@ class Region(Channel):
         """Put `desired` in a word's place if it was `expected`, atomically: its value before."""
         return self._word('compare_swap', rank, offset, expected % _WORD, desired % _WORD)
 
+    def fetch_op(self, rank, offset, op, operand, type=Type.U64):
+        """Combine a word with `operand` by an Op, atomically: its value before. `type` is Type.U64, I64 or F64,
+        and says what the word and the operand are."""
+        operand = _element(type, operand)
+        old = _element(type, 0)
+        self._call('fetch_op', rank, offset, op, type, byref(operand), byref(old))
+        return old.value
+
     def _word(self, function, *arguments):
         value = c_uint64()
         self._call(function, *arguments, byref(value))
@@ -261,6 +279,14 @@ class AtomicVar(Channel):
     def compare_swap(self, expected, desired):
         """Give it the value `desired` if it has the value `expected`: the value before."""
         return self._old('compare_swap', expected % _WORD, desired % _WORD)
+
+    def fetch_op(self, op, operand, type=Type.U64):
+        """Combine it with `operand` by an Op: the value before. `type` is Type.U64, I64 or F64, and says what its
+        8 bytes and the operand are: fetch_op(Op.SUM, 0.5, Type.F64), fetch_op(Op.BOR, 1 << rank)."""
+        operand = _element(type, operand)
+        old = _element(type, 0)
+        self._call('fetch_op', op, type, byref(operand), byref(old))
+        return old.value
 
     def _old(self, function, *arguments):
         value = c_uint64()

@@ -51,6 +51,41 @@ class Fence(enum.IntEnum):
     PROCESS = 4
 
 
+class Op(enum.IntEnum):
+    """What combines two elements, as enum loco_op."""
+    SUM = 0
+    PROD = 1
+    MAX = 2
+    MIN = 3
+    BAND = 4
+    BOR = 5
+    BXOR = 6
+    LAND = 7
+    LOR = 8
+    LXOR = 9
+    MINLOC = 10
+    MAXLOC = 11
+    REPLACE = 12
+    NO_OP = 13
+
+
+class Type(enum.IntEnum):
+    """Of elements: those of enum loco_type that numbers of Python and arrays of numpy have."""
+    I8 = 0
+    I16 = 1
+    I32 = 2
+    I64 = 3
+    U8 = 4
+    U16 = 5
+    U32 = 6
+    U64 = 7
+    F32 = 8
+    F64 = 9
+    C32 = 11
+    C64 = 12
+    BOOL8 = 15
+
+
 FOREVER = -1
 ALL_PEERS = -1
 ANY_HOST = -1
@@ -283,6 +318,8 @@ NUMBERS = {
     'LOCO_MULTICAST_COPY': MULTICAST_COPY,
 }
 NUMBERS.update(('LOCO_' + one.name, one.value) for one in Status)
+NUMBERS.update(('LOCO_OP_' + one.name, one.value) for one in Op)
+NUMBERS.update(('LOCO_TYPE_' + one.name, one.value) for one in Type)
 NUMBERS.update(('LOCO_ORDER' if one is Fence.ORDER else 'LOCO_FENCE_' + one.name, one.value) for one in Fence)
 
 
@@ -351,6 +388,7 @@ FUNCTIONS = [
     (c_int, 'region_read64', [_p, c_int, _u64, _out64]),
     (c_int, 'region_fetch_add', [_p, c_int, _u64, _u64, _out64]),
     (c_int, 'region_compare_swap', [_p, c_int, _u64, _u64, _u64, _out64]),
+    (c_int, 'region_fetch_op', [_p, c_int, _u64, c_int, c_int, _p, _p]),
 
     (c_int, 'atomic_var_create', _create + [c_int, POINTER(_p)]),
     (None, 'atomic_var_destroy', [_p]),
@@ -359,6 +397,7 @@ FUNCTIONS = [
     (c_int, 'atomic_var_fetch_add', [_p, _u64, _out64]),
     (c_int, 'atomic_var_exchange', [_p, _u64, _out64]),
     (c_int, 'atomic_var_compare_swap', [_p, _u64, _u64, _out64]),
+    (c_int, 'atomic_var_fetch_op', [_p, c_int, c_int, _p, _p]),
 
     (c_int, 'store_create', _create + [POINTER(StoreOptions), POINTER(_p)]),
     (c_int, 'store_open', [_p, c_char_p, POINTER(StoreOptions), POINTER(_p)]),

@@ -66,7 +66,13 @@ static void handles(const loco::runtime &rt)
     none.reset();
     /* The name is free again. */
     loco::atomic_var again(rt, "first", rt.everyone(), 0);
+    loco::region words(rt, "words", rt.everyone(), 16);
     rt.wait_ready();
+    again.fetch_or(uint64_t{1} << me);
+    words.fetch_op(0, 8, LOCO_OP_MAX, 0.5 * me);
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(again.load() == (uint64_t{1} << size) - 1);
+    CHECK(words.fetch_op(0, 8, LOCO_OP_NO_OP, 0.0) == 0.5 * (size - 1));
     MPI_Barrier(MPI_COMM_WORLD);
 }
 

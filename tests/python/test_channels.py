@@ -297,6 +297,23 @@ class Variables(LocoCase):
             var.store(9)
             self.equal(var.load(), 9, 'load')
 
+    def test_typed_operations(self):
+        var = loco.AtomicVar(self.rt, name('var'), host=SIZE - 1)
+        total = loco.AtomicVar(self.rt, name('total'))
+        region = loco.Region(self.rt, name('region'), 16)
+        self.ready()
+        old = var.fetch_op(loco.Op.BOR, 1 << RANK)
+        self.equal(old >> RANK & 1, 0, 'own bit')
+        total.fetch_op(loco.Op.SUM, 0.5 * RANK, loco.Type.F64)
+        region.fetch_op(0, 8, loco.Op.MIN, -RANK, loco.Type.I64)
+        self.meet()
+        self.equal(var.load(), 2 ** SIZE - 1, 'all bits')
+        self.equal(total.fetch_op(loco.Op.NO_OP, 0, loco.Type.F64), 0.25 * SIZE * (SIZE - 1), 'sum')
+        self.equal(region.fetch_op(0, 8, loco.Op.NO_OP, 0, loco.Type.I64), 1 - SIZE, 'least')
+        self.fails(loco.ArgumentError, var.fetch_op, loco.Op.BAND, 0.5, loco.Type.F64)
+        self.fails(ValueError, var.fetch_op, loco.Op.SUM, 1, loco.Type.I32)
+        self.meet()
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "window/acc/reduce.h"
+#include "base/reduce.h"
 
 /* One element: *target op= operand. */
 static void apply(enum loco_op op, enum loco_type type, void *target, const void *operand)

@@ -30,10 +30,21 @@ struct user {
 struct call {
     int op;                     /* LINEAR_READ... */
     bool ack;
+    bool general;               /* exchange, fetch_add: by fetch_op */
     uint64_t key, arg, arg2, result;
 };
 
 /* ---- one call ---- */
+
+static int general_var(struct user *u, struct call *c, enum loco_op op)
+{
+    return loco_atomic_var_fetch_op(u->var, op, LOCO_TYPE_U64, &c->arg, &c->result);
+}
+
+static int general_array(struct user *u, struct call *c, enum loco_op op)
+{
+    return loco_atomic_array_fetch_op(u->array, c->key, op, LOCO_TYPE_U64, &c->arg, &c->result);
+}
 
 static int call_var(struct user *u, struct call *c, loco_ack_t *ack)
 {
@@ -47,10 +58,12 @@ static int call_var(struct user *u, struct call *c, loco_ack_t *ack)
         return c->ack ? loco_atomic_var_compare_swap_ack(u->var, c->arg, c->arg2, &c->result, ack)
                : loco_atomic_var_compare_swap(u->var, c->arg, c->arg2, &c->result);
     case LINEAR_FETCH_ADD:
-        return c->ack ? loco_atomic_var_fetch_add_ack(u->var, c->arg, &c->result, ack)
+        return c->general ? general_var(u, c, LOCO_OP_SUM)
+               : c->ack ? loco_atomic_var_fetch_add_ack(u->var, c->arg, &c->result, ack)
                : loco_atomic_var_fetch_add(u->var, c->arg, &c->result);
     default:
-        return loco_atomic_var_exchange(u->var, c->arg, &c->result);
+        return c->general ? general_var(u, c, LOCO_OP_REPLACE)
+               : loco_atomic_var_exchange(u->var, c->arg, &c->result);
     }
 }
 
@@ -69,10 +82,12 @@ static int call_array(struct user *u, struct call *c, loco_ack_t *ack)
                                                            ack)
                : loco_atomic_array_compare_swap(a, c->key, c->arg, c->arg2, &c->result);
     case LINEAR_FETCH_ADD:
-        return c->ack ? loco_atomic_array_fetch_add_ack(a, c->key, c->arg, &c->result, ack)
+        return c->general ? general_array(u, c, LOCO_OP_SUM)
+               : c->ack ? loco_atomic_array_fetch_add_ack(a, c->key, c->arg, &c->result, ack)
                : loco_atomic_array_fetch_add(a, c->key, c->arg, &c->result);
     default:
-        return loco_atomic_array_exchange(a, c->key, c->arg, &c->result);
+        return c->general ? general_array(u, c, LOCO_OP_REPLACE)
+               : loco_atomic_array_exchange(a, c->key, c->arg, &c->result);
     }
 }
 
@@ -100,6 +115,7 @@ static int thread_main(void *arg, int thread)
     for (int i = 1; i <= u->run->rounds; i++) {
         struct call c = { .op = (int)loci_sim_draw(5), .ack = loci_sim_draw(2) == 0 };
 
+        c.general = loci_sim_draw(2) == 0;
         c.key = u->s->array ? loci_sim_draw(VARIABLES) : 0;
         c.arg = (uint64_t)(1 + i + 100 * (thread + 64 * u->rank));
         if (c.op == LINEAR_CAS) {
@@ -204,8 +220,8 @@ static const char *const settings[] = { "LOCO_SPIN=0", NULL };
 extern const struct sim_scenario sim_scenario_atomic_var;
 const struct sim_scenario sim_scenario_atomic_var = {
     .name = "atomic_var",
-    .about = "loads, stores, fetch_add, compare_swap and exchange by all, the host too: each "
-             "variable is linearizable",
+    .about = "loads, stores, fetch_add, compare_swap, exchange and fetch_op by all, the host too: "
+             "each variable is linearizable",
     .processes = 3, .threads = 2, .rounds = 4, .processes_min = 1,
     .settings = settings,
     .begin = begin, .body = body, .end = end, .free = drop,

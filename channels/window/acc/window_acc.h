@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "reduce.h"
+#include "base/reduce.h"
 #include "window_flat.h"
 
 /* Whether the lock is worth trying to take by a chain. */

@@ -5,7 +5,7 @@
 /* Accumulates without a result in the owner domain, of elements of 8 bytes: the owner's CPU does
  * them, and nobody is answered. window_acc_merge.c. */
 
-#include "reduce.h"
+#include "base/reduce.h"
 #include "window/window.h"
 
 /* Of one span that is not empty, of whole elements without padding. LOCO_ERR_AGAIN: nothing is

@@ -5,7 +5,7 @@
 /* The device's way of accumulates (window_acc.c): elements of 8 bytes, each an atomic of the
  * fabric, so many of them handed over, and in flight, together. */
 
-#include "reduce.h"
+#include "base/reduce.h"
 #include "window/window.h"
 
 #define LOCI_ACC_RUN_WORDS 64   /* bits of a word */

@@ -2,7 +2,9 @@
 #ifndef LOCI_REDUCE_H
 #define LOCI_REDUCE_H
 
-#include <loco/window.h>
+#include <stddef.h>
+
+#include <loco/op.h>
 
 /* Element operations of accumulates: target[i] = target[i] op operand[i] for n elements, one
  * type extent apart; neither need be aligned. Of types with padding only the members are written.
