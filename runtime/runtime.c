@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "living.h"
 #include "memory/memory.h"
@@ -111,6 +112,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
         return fail_open(boot, LOCO_ERR_NO_MEMORY);
     rt->host = host != NULL ? *host : loci_host_system;
     rt->bells = &rt->own_bells;
+    atomic_init(&rt->agent_fd, -1);
     rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
     pthread_mutex_init(&rt->living_lock, NULL);
@@ -204,6 +206,8 @@ void loco_runtime_close(loco_runtime_t *rt)
 {
     if (rt == NULL)
         return;
+    if (atomic_load_explicit(&rt->agent_fd, memory_order_relaxed) >= 0)
+        close(atomic_load_explicit(&rt->agent_fd, memory_order_relaxed));
     loci_living_end(rt);
     end_observing(rt);
     leave_detour(rt);

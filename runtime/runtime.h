@@ -304,6 +304,9 @@ struct loco_runtime {
     _Atomic(struct loci_thread *) poller_self;  /* its thread, while it runs */
 
     struct loci_service *service;   /* service.c */
+    /* By which attaching asked an agent, for whoever opens that pool first; -1. */
+    _Atomic int agent_fd;
+    char agent_pool[64];
     struct loci_names *names;       /* names.c */
 #ifdef LOCO_COUNTERS
     struct loci_counters counters;

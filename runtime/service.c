@@ -86,6 +86,7 @@ static void *serve(void *arg)
     struct loci_service *s = arg;
     struct epoll_event event;
 
+    pthread_setname_np(pthread_self(), "loco-service");     /* by itself: less for the kernel */
     pthread_mutex_lock(&s->lock);
     s->tid = (int32_t)syscall(SYS_gettid);
     pthread_cond_broadcast(&s->ended);
@@ -138,8 +139,6 @@ static int start_thread(struct loci_service *s)
     error = pthread_create(&s->thread, &attr, serve, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    if (error == 0)
-        pthread_setname_np(s->thread, "loco-service");
     return error;
 }
 

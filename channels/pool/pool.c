@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ static int alone(void *ctx, const void *mine, size_t len, void *all)
     return LOCO_OK;
 }
 
+/* The connection, or a status. */
 static int ask_agent(const char *pool, char *setting, size_t len, bool *several, bool *near)
 {
     struct loci_pool_request hello = { .ask = LOCI_POOL_HELLO };
@@ -52,13 +54,40 @@ static int ask_agent(const char *pool, char *setting, size_t len, bool *several,
     if (fd < 0)
         return fd;
     status = loci_pool_ask(NULL, fd, &hello, &reply);
-    close(fd);
-    if (status != LOCO_OK)
+    if (status == LOCO_OK)
+        status = reply.status;
+    if (status != LOCO_OK) {
+        close(fd);
         return status;
+    }
     snprintf(setting, len, "LOCO_FABRIC=%s", reply.fabric);
     *several = reply.several != 0;
     *near = reply.near != 0;
-    return reply.status;
+    return fd;
+}
+
+/* For loco_pool_open(), which else would connect again. */
+static void keep_connection(loco_runtime_t *rt, const char *pool, int fd)
+{
+    snprintf(rt->agent_pool, sizeof rt->agent_pool, "%s", pool);
+    atomic_store_explicit(&rt->agent_fd, fd, memory_order_release);
+}
+
+/* The one that was kept, unless it is of another pool, another thread has it, or what was at its
+ * other end has gone; -1. */
+static int take_connection(loco_runtime_t *rt, const char *pool)
+{
+    struct pollfd end = { .events = POLLIN };
+    int fd = atomic_load_explicit(&rt->agent_fd, memory_order_acquire);
+
+    if (fd < 0 || strcmp(pool, rt->agent_pool) != 0
+        || !atomic_compare_exchange_strong(&rt->agent_fd, &fd, -1))
+        return -1;
+    end.fd = fd;
+    if (poll(&end, 1, 0) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
@@ -70,17 +99,19 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     const char **settings;
     struct loco_bootstrap boot = { .exchange = { .size = 1, .allgather = alone } };
     bool near;
-    int status;
+    int status, fd;
 
     options = options == NULL ? &none : options;
     while (options->settings != NULL && options->settings[n] != NULL)
         n++;
-    status = ask_agent(pool, fabric, sizeof fabric, &boot.other_machines, &near);
-    if (status != LOCO_OK)
-        return status;
+    fd = ask_agent(pool, fabric, sizeof fabric, &boot.other_machines, &near);
+    if (fd < 0)
+        return fd;
     settings = calloc(n + 2, sizeof *settings);
-    if (settings == NULL)
+    if (settings == NULL) {
+        close(fd);
         return LOCO_ERR_NO_MEMORY;
+    }
     settings[0] = fabric;
     for (size_t i = 0; i < n; i++)
         settings[i + 1] = options->settings[i];
@@ -90,6 +121,10 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
     boot.identity = loci_pool_identity();
     status = loci_runtime_open(&boot, NULL, near ? &loci_fabric_near : NULL, rt);
     free(settings);
+    if (status == LOCO_OK)
+        keep_connection(*rt, pool, fd);
+    else
+        close(fd);
     return status;
 }
 
@@ -128,7 +163,9 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
 
     if (rt == NULL || out == NULL)
         return loci_null_arg(rt, "loco_pool_open", name, rt == NULL ? "rt" : "pool");
-    fd = loci_pool_connect(rt, "loco_pool_open", name);
+    fd = name == NULL ? -1 : take_connection(rt, name);
+    if (fd < 0)
+        fd = loci_pool_connect(rt, "loco_pool_open", name);
     if (fd < 0)
         return fd;
     pool = calloc(1, sizeof *pool);

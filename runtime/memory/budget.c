@@ -22,6 +22,7 @@
 #define RESERVE_PART 32
 #define RESERVE_MIN ((size_t)16 << 20)
 #define ALIGN ((size_t)2 << 20)
+#define TEXT 8192               /* bytes of a file, and an end: /proc/meminfo has 1,500 */
 
 static size_t min_size(size_t a, size_t b)
 {
@@ -60,25 +61,36 @@ static FILE *open_below(const char *root, const char *dir, const char *file)
 
 /* ---- the machine ---- */
 
-/* The number after "name" at the start of a line; `otherwise` where there is none. */
-static size_t field_of(FILE *f, const char *name, size_t otherwise)
+/* The text of a file of the kernel, read once; false: there is none. */
+static bool read_text(FILE *f, char text[TEXT])
 {
-    size_t len = strlen(name), value = otherwise;
-    char line[LINE];
+    size_t len;
 
-    rewind(f);
-    while (fgets(line, sizeof line, f) != NULL) {
+    if (f == NULL)
+        return false;
+    len = fread(text, 1, TEXT - 1, f);
+    text[len] = '\0';
+    fclose(f);
+    return true;
+}
+
+/* The number after "name" at the start of a line; `otherwise` where there is none. */
+static size_t field_of(const char *text, const char *name, size_t otherwise)
+{
+    size_t len = strlen(name);
+
+    while (text != NULL && *text != '\0') {
         char *end;
         unsigned long long number;
 
-        if (strncmp(line, name, len) != 0)
-            continue;
-        number = strtoull(line + len, &end, 10);
-        if (end != line + len)
-            value = (size_t)number;
-        break;
+        if (strncmp(text, name, len) == 0) {
+            number = strtoull(text + len, &end, 10);
+            return end != text + len ? (size_t)number : otherwise;
+        }
+        text = strchr(text, '\n');
+        text = text == NULL ? NULL : text + 1;
     }
-    return value;
+    return otherwise;
 }
 
 static size_t kib(size_t value)
@@ -88,28 +100,26 @@ static size_t kib(size_t value)
 
 size_t loci_budget_machine(const char *root)
 {
-    FILE *f = open_below(root, "/proc", "/meminfo");
     size_t available, total;
+    char text[TEXT];
 
-    if (f == NULL)
+    if (!read_text(open_below(root, "/proc", "/meminfo"), text))
         return LOCI_BUDGET_ENDLESS;
-    available = kib(field_of(f, "MemAvailable:", LOCI_BUDGET_ENDLESS));
-    total = kib(field_of(f, "MemTotal:", 0));
-    fclose(f);
+    available = kib(field_of(text, "MemAvailable:", LOCI_BUDGET_ENDLESS));
+    total = kib(field_of(text, "MemTotal:", 0));
     return available == LOCI_BUDGET_ENDLESS ? available : minus(available, reserve_of(total));
 }
 
 size_t loci_budget_huge_pages(const char *root, size_t *page)
 {
-    FILE *f = open_below(root, "/proc", "/meminfo");
     size_t count, promised;
+    char text[TEXT];
 
-    if (f == NULL)
+    if (!read_text(open_below(root, "/proc", "/meminfo"), text))
         return 0;
-    count = field_of(f, "HugePages_Free:", 0);
-    promised = field_of(f, "HugePages_Rsvd:", 0);
-    *page = kib(field_of(f, "Hugepagesize:", 2048));
-    fclose(f);
+    count = field_of(text, "HugePages_Free:", 0);
+    promised = field_of(text, "HugePages_Rsvd:", 0);
+    *page = kib(field_of(text, "Hugepagesize:", 2048));
     return minus(count, promised);
 }
 
@@ -164,14 +174,10 @@ static size_t number_in(const char *root, const char *group, const char *file)
 /* File pages that the kernel would give up rather than kill: all inactive, half of the active. */
 static size_t reclaimable(const char *root, const char *group, const struct hierarchy *h)
 {
-    FILE *f = open_below(root, group, "/memory.stat");
-    size_t bytes;
+    char text[TEXT];
 
-    if (f == NULL)
-        return 0;
-    bytes = field_of(f, h->inactive, 0) + field_of(f, h->active, 0) / 2;
-    fclose(f);
-    return bytes;
+    return read_text(open_below(root, group, "/memory.stat"), text)
+           ? field_of(text, h->inactive, 0) + field_of(text, h->active, 0) / 2 : 0;
 }
 
 static size_t left_in_group(const char *root, const char *group, const struct hierarchy *h)

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "worker.h"
@@ -16,12 +17,14 @@ struct loci_worker {
     pthread_t thread;
     void (*fn)(void *arg);
     void *arg;
+    char name[16];
 };
 
 static void *run(void *arg)
 {
     struct loci_worker *worker = arg;
 
+    pthread_setname_np(pthread_self(), worker->name);       /* by itself: less for the kernel */
     worker->fn(worker->arg);
     return NULL;
 }
@@ -53,13 +56,13 @@ int loci_worker_start(struct loco_runtime *rt, const char *name, void (*fn)(void
         return LOCO_ERR_NO_MEMORY;
     worker->fn = fn;
     worker->arg = arg;
+    snprintf(worker->name, sizeof worker->name, "%s", name);
     error = start_thread(worker);
     if (error != 0) {
         LOCI_LOG(rt, LOCO_LOG_ERROR, "no thread %s: error %d", name, error);
         free(worker);
         return LOCO_ERR_SYSTEM;
     }
-    pthread_setname_np(worker->thread, name);
     *out = worker;
     return LOCO_OK;
 }

@@ -106,12 +106,17 @@ static void free_fabric(struct shm_fabric *f)
 }
 
 /* What peers find this process by. */
-static int look_up_self(struct shm_fabric *f, struct loci_address *mine)
+static void name_spaces(struct shm_fabric *f, struct loci_address *mine)
 {
     f->pid_space = pid_space();
     mine->node = node_of(mine->node);
     mine->kernel = node_of(mine->kernel);
     mine->fabric[0] = f->pid_space;
+}
+
+/* Last, since it waits for that thread to run, which it may do meanwhile. */
+static int look_up_service(struct shm_fabric *f, struct loci_address *mine)
+{
     mine->service = loci_service_tid(f->rt);
     errno = 0;
     mine->service_start = loci_shm_start_time(mine->service);
@@ -139,15 +144,16 @@ int loci_shm_open(struct loco_runtime *rt, struct loci_address *mine, struct shm
     pthread_mutex_init(&f->lock, NULL);
     loci_shm_promises_open(f);
     f->populate = rt->tunables.huge_pages != LOCI_HUGE_NEVER && loci_shm_needs_populate();
-    status = look_up_self(f, mine);
-    if (!loci_shm_parked_open(f) || !loci_shm_queues_open(f))
-        status = LOCO_ERR_NO_MEMORY;
+    status = !loci_shm_parked_open(f) || !loci_shm_queues_open(f) ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+    name_spaces(f, mine);
     loci_shm_offers_open(f, mine);
     /* Yama lets only ancestors copy, unless they are told otherwise; an error where there is no
      * Yama is none. */
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (status == LOCO_OK)
         status = open_descriptors(f);
+    if (status == LOCO_OK)
+        status = look_up_service(f, mine);
     if (status == LOCO_OK && fstat(f->socket_fd, &file) == 0)
         mine->socket = (uint64_t)file.st_ino;
     if (status != LOCO_OK) {

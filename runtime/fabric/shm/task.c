@@ -80,9 +80,11 @@ static bool is_left(const struct shm_peer *p, int32_t task)
     return after != NULL && after[1] == ' ' && after[2] == 'Z';
 }
 
-/* -1, also where the process is another one by now, or no descriptor is left to see that by. */
-static int open_once(const struct loci_address *a, int32_t task, const char *file, int flags)
+/* -1, also where the process is another one by now, or no descriptor is left to see that by. Nobody
+ * else has had the pid up to now where the pidfd, which was compared, says that it lives. */
+static int open_once(struct shm_peer *p, int32_t task, const char *file, int flags)
 {
+    const struct loci_address *a = &p->peer->address;
     uint64_t start = task == a->pid ? a->start_time : a->service_start;
     char path[64];
     int fd, error;
@@ -91,6 +93,8 @@ static int open_once(const struct loci_address *a, int32_t task, const char *fil
     fd = open(path, flags | O_CLOEXEC);
     if (fd < 0)
         return -1;
+    if (task == a->pid && surely_alive(p))
+        return fd;
     errno = 0;
     if (loci_shm_start_time(task) == start)
         return fd;
@@ -107,7 +111,7 @@ int loci_shm_open_of(struct shm_peer *p, const char *file, int flags)
 
     do {
         task = atomic_load_explicit(&p->task, memory_order_relaxed);
-        fd = open_once(&p->peer->address, task, file, flags);
+        fd = open_once(p, task, file, flags);
     } while (fd < 0 && errno != EMFILE && errno != ENFILE && is_left(p, task)
              && other_task(p, task));
     return fd;
