@@ -98,6 +98,11 @@ struct loci_mem *loci_region_mem(const loco_region_t *region, int rank)
                               : region->view.part(region->view.owner, rank);
 }
 
+struct loco_runtime *loci_region_runtime(const loco_region_t *region)
+{
+    return region->rt;
+}
+
 /* The length of that rank's part. */
 static int part_len(const loco_region_t *region, int rank, uint64_t *len)
 {
@@ -109,7 +114,7 @@ static int part_len(const loco_region_t *region, int rank, uint64_t *len)
     return LOCO_OK;
 }
 
-static int check(const loco_region_t *region, int rank, uint64_t offset, size_t len)
+int loci_region_check(const loco_region_t *region, int rank, uint64_t offset, size_t len)
 {
     uint64_t there;
     int status = part_len(region, rank, &there);
@@ -121,7 +126,7 @@ static int check(const loco_region_t *region, int rank, uint64_t offset, size_t 
 
 static int check_word(const loco_region_t *region, int rank, uint64_t offset)
 {
-    return offset % 8 != 0 ? LOCO_ERR_ARG : check(region, rank, offset, 8);
+    return offset % 8 != 0 ? LOCO_ERR_ARG : loci_region_check(region, rank, offset, 8);
 }
 
 /* The blocking forms are the others with no ack: rma.h waits then. */
@@ -129,7 +134,7 @@ static int check_word(const loco_region_t *region, int rank, uint64_t offset)
 int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, const void *source,
                           size_t len, loco_ack_t *ack)
 {
-    int status = check(region, rank, offset, len);
+    int status = loci_region_check(region, rank, offset, len);
 
     return status != LOCO_OK ? status
            : loci_write(region->rt, loci_region_mem(region, rank), offset, source, len, ack);
@@ -138,7 +143,7 @@ int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, cons
 int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
                          size_t len, loco_ack_t *ack)
 {
-    int status = check(region, rank, offset, len);
+    int status = loci_region_check(region, rank, offset, len);
 
     return status != LOCO_OK ? status
            : loci_read(region->rt, loci_region_mem(region, rank), offset, result, len, ack);

@@ -17,6 +17,9 @@ struct loci_region_view {
 /* A region over it; local. It must not outlive the owner. LOCO_ERR_NO_MEMORY. */
 int loci_region_of_view(struct loco_runtime *rt, const struct loci_region_view *view,
                         loco_region_t **region);
+/* Bounds of an access: LOCO_ERR_ARG, there is no such rank; LOCO_ERR_RANGE. */
+int loci_region_check(const loco_region_t *region, int rank, uint64_t offset, size_t len);
+struct loco_runtime *loci_region_runtime(const loco_region_t *region);
 /* That member's part, to post chains to. */
 struct loci_mem *loci_region_mem(const loco_region_t *region, int rank);
 

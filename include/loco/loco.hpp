@@ -393,6 +393,17 @@ public:
         static_assert(std::is_trivially_copyable<T>::value, "elements are copied byte by byte");
         check(loco_region_read(it_, rank, offset, result, n * sizeof(T)), "loco_region_read");
     }
+    /** The first block is at `source` (`result`) and at `offset`. */
+    void write_blocks(int rank, uint64_t offset, const void *source, const loco_blocks_t &blocks)
+    {
+        check(loco_region_write_blocks(it_, rank, offset, source, &blocks),
+              "loco_region_write_blocks");
+    }
+    void read_blocks(int rank, uint64_t offset, void *result, const loco_blocks_t &blocks) const
+    {
+        check(loco_region_read_blocks(it_, rank, offset, result, &blocks),
+              "loco_region_read_blocks");
+    }
     void write64(int rank, uint64_t offset, uint64_t value)
     {
         check(loco_region_write64(it_, rank, offset, value), "loco_region_write64");

@@ -29,8 +29,8 @@ extern "C" {
  *
  * | call                       | concurrent | blocks | when it returns LOCO_OK |
  * |----------------------------|------------|--------|--------------------------|
- * | _write, _write64           | yes        | until local buffers are reusable | not placed |
- * | _read, _read64             | yes        | yes    | data local; this thread's earlier writes to that rank placed |
+ * | _write, _write64, _write_blocks | yes   | until local buffers are reusable | not placed |
+ * | _read, _read64, _read_blocks | yes      | yes    | data local; this thread's earlier writes to that rank placed |
  * | _fetch_add, _compare_swap  | yes        | yes    | old value local; done at the target; earlier writes placed |
  * | _fetch_op                  | yes        | yes    | the same |
  * | the same, _ack             | yes        | no     | posted; the ack says when the above holds |
@@ -82,6 +82,34 @@ int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const vo
                       size_t len);
 int loco_region_read(loco_region_t *region, int rank, uint64_t offset, void *result, size_t len);
 
+/** Blocks of bytes at regular distances, such as a column of a matrix. A stride is the number of
+ * bytes from the beginning of one block to that of the next. It may be negative, and 0 repeats the
+ * same bytes. */
+typedef struct loco_blocks {
+    size_t count;           /**< of blocks; 0: there are none */
+    size_t len;             /**< bytes of each block */
+    int64_t stride;         /**< in the part of the member */
+    int64_t local_stride;   /**< in this process's memory */
+} loco_blocks_t;
+
+/** Write blocks from this process's memory to `rank`'s part, or read them from there: the first
+ * block is at `source` (`result`) here and at `offset` there. Nothing is moved unless all blocks
+ * are inside the part (LOCO_ERR_RANGE). Blocks that overlap where they are written to have
+ * unspecified contents. Completion and order are those of loco_region_write and loco_region_read.
+ *
+ *     loco_blocks_t column = { rows, sizeof(double), row_bytes, sizeof(double) };
+ *     loco_region_read_blocks(matrix, rank, 8 * j, values, &column);
+ *
+ * Cost: 1 operation if the blocks are contiguous on both sides; otherwise 1 operation for each
+ * block, posted in chains and in flight together. Short blocks take fewer: blocks of up to 512
+ * bytes that are contiguous in the part are copied together, 8 KiB to an operation. Reads do so,
+ * too, if the gaps between the blocks are up to 512 bytes: they read the gaps as well. Memory that
+ * is mapped (that of the same node) is copied block by block. */
+int loco_region_write_blocks(loco_region_t *region, int rank, uint64_t offset, const void *source,
+                             const loco_blocks_t *blocks);
+int loco_region_read_blocks(loco_region_t *region, int rank, uint64_t offset, void *result,
+                            const loco_blocks_t *blocks);
+
 /** Write or read one word of 8 bytes; `offset` is a multiple of 8. */
 int loco_region_write64(loco_region_t *region, int rank, uint64_t offset, uint64_t value);
 int loco_region_read64(loco_region_t *region, int rank, uint64_t offset, uint64_t *value);
@@ -105,11 +133,18 @@ int loco_region_fetch_op(loco_region_t *region, int rank, uint64_t offset, enum 
 
 /** The same calls without waiting: the operation is added to `*ack` (ack.h). `source`, `result`,
  * `value` and `old` (which may not be NULL) belong to the operation until the ack is complete. The
- * value of write64 is taken at once. */
+ * value of write64 is taken at once, and so is `*blocks`. The calls with blocks post one operation
+ * for each block unless they are contiguous on both sides; after an error the blocks that were
+ * posted before are in the ack. */
 int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, const void *source,
                           size_t len, loco_ack_t *ack);
 int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
                          size_t len, loco_ack_t *ack);
+int loco_region_write_blocks_ack(loco_region_t *region, int rank, uint64_t offset,
+                                 const void *source, const loco_blocks_t *blocks,
+                                 loco_ack_t *ack);
+int loco_region_read_blocks_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
+                                const loco_blocks_t *blocks, loco_ack_t *ack);
 int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t value,
                             loco_ack_t *ack);
 int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t *value,

@@ -4,8 +4,8 @@ import ctypes
 import weakref
 from ctypes import byref, c_double, c_int, c_int64, c_uint64, c_void_p
 
-from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Closed, Fence, Source, Type, check, loco, loco_mpi,
-                       nanoseconds, result_of)
+from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Blocks, Closed, Fence, Source, Type, check, loco,
+                       loco_mpi, nanoseconds, result_of)
 from ._runtime import Channel, Handle, _mpi_handle
 
 _WORD = 1 << 64
@@ -221,6 +221,26 @@ class Region(Channel):
         room = ctypes.create_string_buffer(length) if out is None else out
         result = result_of(room)
         self._call('read', rank, offset, result.address, result.len)
+        return room.raw if out is None else out
+
+    def write_blocks(self, rank, offset, source, length, stride):
+        """Copy a buffer to `rank`'s part in blocks of `length` bytes, the first at `offset`, each `stride` bytes
+        after the one before. As write."""
+        source = Source(source)
+        if length < 1 or source.len % length != 0:
+            raise ValueError('%d bytes are no whole blocks of %d' % (source.len, length))
+        self._call('write_blocks', rank, offset, source.address,
+                   byref(Blocks(source.len // length, length, stride, length)))
+
+    def read_blocks(self, rank, offset, length, stride, count=None, out=None):
+        """Copy `count` such blocks from there: as bytes, one behind the other; or as many as fill the buffer
+        `out`, which is returned."""
+        room = ctypes.create_string_buffer(length * count) if out is None else out
+        result = result_of(room)
+        if length < 1 or result.len % length != 0:
+            raise ValueError('%d bytes are no whole blocks of %d' % (result.len, length))
+        self._call('read_blocks', rank, offset, result.address,
+                   byref(Blocks(result.len // length, length, stride, length)))
         return room.raw if out is None else out
 
     def write64(self, rank, offset, value):

@@ -220,6 +220,11 @@ class Bytes(Structure):
     _fields_ = [('data', c_void_p), ('len', c_size_t)]
 
 
+class Blocks(Structure):
+    c_name = 'loco_blocks_t'
+    _fields_ = [('count', c_size_t), ('len', c_size_t), ('stride', c_int64), ('local_stride', c_int64)]
+
+
 ALLGATHER = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t, c_void_p)
 LOG = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
@@ -299,8 +304,8 @@ class MulticastStats(Structure):
                 + [('slowest', c_int), ('slowest_full', c_uint64)])
 
 
-STRUCTURES = (Bytes, Exchange, AttachOptions, StoreOptions, StoreRoom, StoreScavenged, StoreStats, TreeOptions,
-              HashOptions, TreeStats, HashStats, Delivery, MulticastOptions, MulticastStats)
+STRUCTURES = (Bytes, Blocks, Exchange, AttachOptions, StoreOptions, StoreRoom, StoreScavenged, StoreStats,
+              TreeOptions, HashOptions, TreeStats, HashStats, Delivery, MulticastOptions, MulticastStats)
 
 # Numbers of this file, by their names in C.
 NUMBERS = {
@@ -384,6 +389,8 @@ FUNCTIONS = [
     (c_size_t, 'region_len', [_p]),
     (c_int, 'region_write', [_p, c_int, _u64, _p, c_size_t]),
     (c_int, 'region_read', [_p, c_int, _u64, _p, c_size_t]),
+    (c_int, 'region_write_blocks', [_p, c_int, _u64, _p, POINTER(Blocks)]),
+    (c_int, 'region_read_blocks', [_p, c_int, _u64, _p, POINTER(Blocks)]),
     (c_int, 'region_write64', [_p, c_int, _u64, _u64]),
     (c_int, 'region_read64', [_p, c_int, _u64, _out64]),
     (c_int, 'region_fetch_add', [_p, c_int, _u64, _u64, _out64]),

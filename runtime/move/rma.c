@@ -50,8 +50,7 @@ static void count(struct loco_runtime *rt, const struct loci_op *op)
     }
 }
 
-/* Memory of a member that has not joined yet, as far as is known here. */
-static int not_ready(struct loco_runtime *rt)
+int loci_not_ready(struct loco_runtime *rt)
 {
     LOCI_LOG(rt, LOCO_LOG_ERROR, "a channel is used before all its members have it: "
              "loco_runtime_wait_ready comes first");
@@ -67,7 +66,7 @@ static int post(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
     int status = LOCO_ERR_NO_MEMORY;
 
     if (op->mem->key.kind == LOCI_MEM_NONE && op->len > 0)
-        return not_ready(rt);
+        return loci_not_ready(rt);
     if (self == NULL)
         return status;
     if (!loci_peer_alive(rt, op->mem->peer))
@@ -108,7 +107,7 @@ static bool now_a_word(struct loco_runtime *rt, struct loci_mem *mem)
 static int post_atomic(struct loco_runtime *rt, struct loci_op *op, loco_ack_t *ack)
 {
     if (op->mem->key.kind == LOCI_MEM_NONE)
-        return not_ready(rt);
+        return loci_not_ready(rt);
     LOCO_ASSERT(op->mem->domain != LOCI_DOMAIN_NONE);
     return op->mem->domain == LOCI_DOMAIN_NONE ? LOCO_ERR_STATE : post(rt, op, ack);
 }

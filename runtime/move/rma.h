@@ -48,6 +48,9 @@ int loci_post_compare_swap(struct loco_runtime *rt, struct loci_mem *mem, uint64
 int loci_post_swap_unwaited(struct loco_runtime *rt, struct loci_mem *mem, uint64_t offset,
                             uint64_t expected, uint64_t desired, loco_ack_t *ack);
 
+/* Memory of a member that has not joined yet, as far as is known here: LOCO_ERR_STATE, told. */
+int loci_not_ready(struct loco_runtime *rt);
+
 /* A chain of n operations on memory of one peer: writes and reads of what is not mapped, atomics on
  * words that are posted to (loci_mem_is_posted_to). They are handed over together, as many as the
  * fabric takes at once, where it is synchronous all of them. On an error what was posted before is

@@ -297,6 +297,22 @@ class Variables(LocoCase):
             var.store(9)
             self.equal(var.load(), 9, 'load')
 
+    def test_blocks(self):
+        region = loco.Region(self.rt, name('matrix'), 4 * SIZE)
+        self.ready()
+        for row in range(SIZE):         # a column of two bytes of each
+            region.write_blocks(row, 2 * RANK, bytes([RANK, row]), 2, 2 * SIZE)
+        region.write_blocks(0, 2 * SIZE + 2 * RANK, bytes([RANK, 9]), 1, 1)
+        self.meet()
+        column = region.read_blocks(0, 1, 1, 2, count=SIZE)
+        self.equal(column, bytes(SIZE), 'second bytes of rank 0')
+        out = bytearray(SIZE)
+        self.true(region.read_blocks(0, 2 * SIZE, 1, 2, out=out) is out, 'out')
+        self.equal(bytes(out), bytes(range(SIZE)), 'first bytes')
+        self.fails(loco.ArgumentError, region.read_blocks, 0, 0, 4 * SIZE, 4 * SIZE, 2)
+        self.fails(ValueError, region.write_blocks, 0, 0, bytes(3), 2, 2)
+        self.meet()
+
     def test_typed_operations(self):
         var = loco.AtomicVar(self.rt, name('var'), host=SIZE - 1)
         total = loco.AtomicVar(self.rt, name('total'))

@@ -23,6 +23,7 @@ struct channels {
     loco_rw_lock_t *rw;
     loco_sst_t *sst;
     loco_atomic_var_t *atomic;
+    loco_region_t *region;
     loco_owned_var_t *word, *big;
     loco_window_t *window;
     loco_window_t *dynamic;             /* two words of rank 0's are attached, each by itself */
@@ -106,6 +107,55 @@ static int swap(struct channels *c)
 static int store(struct channels *c)
 {
     return loco_atomic_var_store(c->atomic, 7);
+}
+
+/* Changes it always. */
+static int flip(struct channels *c)
+{
+    uint64_t bit = 1;
+
+    return loco_atomic_var_fetch_op(c->atomic, LOCO_OP_BXOR, LOCO_TYPE_U64, &bit, NULL);
+}
+
+/* And never. */
+static int maximum(struct channels *c)
+{
+    uint64_t value = 0;
+
+    return loco_atomic_var_fetch_op(c->atomic, LOCO_OP_MAX, LOCO_TYPE_U64, &value, NULL);
+}
+
+static int sum(struct channels *c)
+{
+    uint64_t value = 1;
+
+    return loco_atomic_var_fetch_op(c->atomic, LOCO_OP_SUM, LOCO_TYPE_U64, &value, NULL);
+}
+
+#define BLOCKS 40
+
+static int read_column(struct channels *c)
+{
+    const loco_blocks_t column = { BLOCKS, 8, 64, 8 };
+    uint64_t words[BLOCKS];
+
+    return loco_region_read_blocks(c->region, 0, 0, words, &column);
+}
+
+static int write_column(struct channels *c)
+{
+    const loco_blocks_t column = { BLOCKS, 8, 64, 8 };
+    uint64_t words[BLOCKS] = { 0 };
+
+    return loco_region_write_blocks(c->region, 0, 0, words, &column);
+}
+
+static int write_packed(struct channels *c)
+{
+    const loco_blocks_t packed = { BLOCKS, 8, 8, 16 };
+    uint64_t words[2 * BLOCKS] = { 0 };
+
+    return loco_region_write_blocks(c->region, 0, 0, words, &packed);
 }
 
 static int push_word(struct channels *c)
@@ -443,6 +493,14 @@ static const struct {
     { "atomic_var fetch_add at its host", 0, false, add },
     { "atomic_var compare_swap", 2, false, swap },
     { "atomic_var store", 1, false, store },
+    { "atomic_var xor", 1, false, flip },
+    { "atomic_var maximum that is none", 1, false, maximum },
+    { "atomic_var fetch_op sum", 1, false, sum },
+    { "region read of 40 words apart", 1, false, read_column },
+    { "region write of 40 words apart", 1, false, write_column },
+    { "fence after them", 1, false, fence },
+    { "region write of 40 words side by side", 1, false, write_packed },
+    { "fence after it, too", 1, false, fence },
     { "owned_var push of 8 bytes", 0, false, push_word },
     { "owned_var push of 32 bytes", 0, false, push_big },
     { "owned_var pull of 32 bytes", 2, false, pull_big },
@@ -523,6 +581,7 @@ static int make(struct channels *c)
            && loco_rw_lock_create(rt, NULL, "rw", all, 0, &c->rw) == LOCO_OK
            && loco_sst_create(rt, NULL, "sst", all, 3, LOCO_SST_COLUMNS, &c->sst) == LOCO_OK
            && loco_atomic_var_create(rt, NULL, "atomic", all, 0, &c->atomic) == LOCO_OK
+           && loco_region_create(rt, NULL, "region", all, 64 * BLOCKS, &c->region) == LOCO_OK
            && loco_owned_var_create(rt, NULL, "word", all, 0, 8, LOCO_OWNED_PUSH,
                                     &c->word) == LOCO_OK
            && loco_owned_var_create(rt, NULL, "big", all, 0, 32, LOCO_OWNED_PUSH,
@@ -549,6 +608,7 @@ static void destroy(struct channels *c)
     loco_window_destroy(c->window);
     loco_owned_var_destroy(c->big);
     loco_owned_var_destroy(c->word);
+    loco_region_destroy(c->region);
     loco_atomic_var_destroy(c->atomic);
     loco_sst_destroy(c->sst);
     loco_rw_lock_destroy(c->rw);

@@ -282,3 +282,178 @@ Test(region, a_fence_polls_what_a_gone_thread_left_full, .timeout = 20)
 {
     cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, left_full_body, NULL), 0);
 }
+
+/* ---- blocks ---- */
+
+#define BLOCKS_LEN 60000        /* bytes of a part, of which each process has its own share */
+
+struct blocks {
+    loco_runtime_t *rt;
+    loco_region_t *region;
+    uint64_t seed;
+    size_t share, first;        /* where this process writes: bytes [first, first + share) */
+    int rank, at;
+    unsigned char model[BLOCKS_LEN], local[BLOCKS_LEN], want[BLOCKS_LEN];
+};
+
+static size_t some(struct blocks *b, size_t most)
+{
+    return (size_t)(run_random(&b->seed) % most) + 1;
+}
+
+/* Blocks that fit into `room` bytes; *first is where the first of them begins. Those of
+ * local memory, of BLOCKS_LEN bytes, begin at *local_first. Neither overlap. */
+static loco_blocks_t draw_blocks(struct blocks *b, size_t room, size_t *first, size_t *local_first)
+{
+    size_t len = some(b, run_random(&b->seed) % 4 == 0 ? 1500 : 16), most = room / len;
+    size_t count = some(b, most < 600 ? most : 600), widest, stride, local_stride;
+    loco_blocks_t made;
+
+    widest = count > 1 ? (room - len) / (count - 1) : room;
+    stride = run_random(&b->seed) % 3 == 0 ? len : len + (size_t)(run_random(&b->seed)
+                                                                  % (widest - len + 1));
+    widest = count > 1 ? (BLOCKS_LEN - len) / (count - 1) : BLOCKS_LEN;
+    local_stride = run_random(&b->seed) % 3 == 0 ? len : len + (size_t)(run_random(&b->seed)
+                                                                        % (widest - len + 1));
+    made = (loco_blocks_t){ count, len, (int64_t)stride, (int64_t)local_stride };
+    *first = *local_first = 0;
+    if (run_random(&b->seed) % 4 == 0) {
+        *first = (count - 1) * stride;
+        made.stride = -made.stride;
+    }
+    if (run_random(&b->seed) % 4 == 0) {
+        *local_first = (count - 1) * local_stride;
+        made.local_stride = -made.local_stride;
+    }
+    return made;
+}
+
+/* What the call is to do, in plain loops. */
+static void model_blocks(unsigned char *to, int64_t to_stride, const unsigned char *from,
+                         int64_t from_stride, const loco_blocks_t *blocks)
+{
+    for (size_t i = 0; i < blocks->count; i++)
+        memcpy(to + (int64_t)i * to_stride, from + (int64_t)i * from_stride, blocks->len);
+}
+
+static int write_some(struct blocks *b)
+{
+    size_t first, local_first;
+    loco_blocks_t blocks = draw_blocks(b, b->share, &first, &local_first);
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    for (size_t i = 0; i < sizeof b->local; i++)
+        b->local[i] = (unsigned char)run_random(&b->seed);
+    model_blocks(b->model + b->first + first, blocks.stride, b->local + local_first,
+                 blocks.local_stride, &blocks);
+    if (run_random(&b->seed) % 2 == 0) {
+        CHECK_OK(loco_region_write_blocks(b->region, b->at, b->first + first,
+                                          b->local + local_first, &blocks));
+    } else {
+        CHECK_OK(loco_region_write_blocks_ack(b->region, b->at, b->first + first,
+                                              b->local + local_first, &blocks, &ack));
+        memset(&blocks, 0xff, sizeof blocks);       /* was taken at once */
+        CHECK_OK(loco_ack_wait(b->rt, &ack));
+    }
+    memset(b->local, 0xff, sizeof b->local);        /* the source is this process's again */
+    /* Nothing beside the blocks has changed. */
+    CHECK_OK(loco_region_read(b->region, b->at, b->first, b->local, b->share));
+    CHECK_EQ(memcmp(b->local, b->model + b->first, b->share), 0);
+    return 0;
+}
+
+static int read_some(struct blocks *b)
+{
+    size_t first, local_first;
+    loco_blocks_t blocks = draw_blocks(b, b->share, &first, &local_first);
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    memset(b->local, 0x5a, sizeof b->local);
+    memset(b->want, 0x5a, sizeof b->want);
+    model_blocks(b->want + local_first, blocks.local_stride, b->model + b->first + first,
+                 blocks.stride, &blocks);
+    if (run_random(&b->seed) % 2 == 0)
+        CHECK_OK(loco_region_read_blocks(b->region, b->at, b->first + first,
+                                         b->local + local_first, &blocks));
+    else
+        CHECK_OK(loco_region_read_blocks_ack(b->region, b->at, b->first + first,
+                                             b->local + local_first, &blocks, &ack));
+    CHECK_OK(loco_ack_wait(b->rt, &ack));
+    CHECK_EQ(memcmp(b->local, b->want, sizeof b->want), 0);
+    return 0;
+}
+
+static int blocks_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    int n = loco_group_size(loco_everyone(rt));
+    struct blocks *b = calloc(1, sizeof *b);
+
+    (void)arg;
+    CHECK(b != NULL);
+    b->rt = rt;
+    b->rank = rank;
+    b->at = (rank + 1) % n;
+    b->share = BLOCKS_LEN / (size_t)n;
+    b->first = b->share * (size_t)rank;
+    b->seed = 77 + (uint64_t)rank;
+    CHECK_OK(open_region(rt, BLOCKS_LEN, &b->region));
+    for (int i = 0; i < run_rounds(60); i++) {
+        CHECK_EQ(write_some(b), 0);
+        CHECK_EQ(read_some(b), 0);
+    }
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(b->region);
+    free(b);
+    return 0;
+}
+
+Test(region, blocks_go_where_their_strides_say)
+{
+    for (uint64_t seed = 1; seed < 4; seed++)
+        cr_assert_eq(run_on(RUN_WEAK, 3, seed, NULL, blocks_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, blocks_body, NULL), 0);
+}
+
+static int blocks_bounds_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    static const struct {
+        uint64_t offset;
+        loco_blocks_t blocks;
+        int status;
+    } cases[] = {
+        { 0, { 4, 16, 16, 16 }, LOCO_OK },
+        { 0, { 4, 16, 16, 0 }, LOCO_OK },
+        { 0, { 4, 16, 17, 16 }, LOCO_ERR_RANGE },
+        { 48, { 4, 16, -16, 16 }, LOCO_OK },
+        { 47, { 4, 16, -16, 16 }, LOCO_ERR_RANGE },
+        { 49, { 4, 16, -16, 16 }, LOCO_ERR_RANGE },
+        { 0, { 0, 16, 1000, 1000 }, LOCO_OK },
+        { 0, { 1000, 0, 1000, 1000 }, LOCO_OK },
+        { 65, { 0, 1, 1, 1 }, LOCO_ERR_RANGE },
+        { 0, { SIZE_MAX, 8, 8, 0 }, LOCO_ERR_RANGE },
+        { 0, { 3, 8, INT64_MAX, 0 }, LOCO_ERR_RANGE },
+        { 0, { 2, SIZE_MAX, 8, 0 }, LOCO_ERR_RANGE },
+        { 0, { 2, 8, INT64_MIN, 0 }, LOCO_ERR_RANGE },
+    };
+    unsigned char bytes[80] = { 0 };
+    loco_region_t *region;
+
+    (void)arg;
+    CHECK_OK(open_region(rt, 64, &region));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_EQ(loco_region_write_blocks(region, 1 - rank, cases[i].offset, bytes,
+                                          &cases[i].blocks), cases[i].status);
+        CHECK_EQ(loco_region_read_blocks(region, 1 - rank, cases[i].offset, bytes,
+                                         &cases[i].blocks), cases[i].status);
+    }
+    CHECK_EQ(loco_region_read_blocks(region, 2, 0, bytes, &cases[0].blocks), LOCO_ERR_ARG);
+    CHECK_OK(run_meet(rt));
+    loco_region_destroy(region);
+    return 0;
+}
+
+Test(region, blocks_outside_are_an_error)
+{
+    cr_assert_eq(run_on(RUN_WEAK, 2, 1, NULL, blocks_bounds_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, blocks_bounds_body, NULL), 0);
+}

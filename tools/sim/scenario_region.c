@@ -58,17 +58,37 @@ static int swap(struct user *u)
     return SIM_FINE;
 }
 
+/* In one piece, or as blocks of a word from every second one of the source; in either order. */
+static int write_words(struct user *u, int at, const uint64_t *block, loco_ack_t *ack)
+{
+    const loco_blocks_t words = { BLOCK_WORDS, 8, 8, 16 };
+    const loco_blocks_t back = { BLOCK_WORDS, 8, -8, -16 };
+    const uint64_t last = block_of(u->rank) + 8 * (BLOCK_WORDS - 1);
+
+    switch (loci_sim_draw(3)) {
+    case 0:
+        return loco_region_write_ack(u->region, at, block_of(u->rank), block, 8 * BLOCK_WORDS,
+                                     ack);
+    case 1:
+        return loco_region_write_blocks_ack(u->region, at, block_of(u->rank), block, &words, ack);
+    default:
+        return loco_region_write_blocks_ack(u->region, at, last, block + 2 * (BLOCK_WORDS - 1),
+                                            &back, ack);
+    }
+}
+
 /* A block of this process's own at another, whose source is used again once its ack says so; a
  * read of the same thread sees it. */
 static int write_block(struct user *u, uint64_t number)
 {
-    uint64_t block[BLOCK_WORDS] = { number, number, number }, back[BLOCK_WORDS] = { 0 };
+    uint64_t block[2 * BLOCK_WORDS], back[BLOCK_WORDS] = { 0 };
     int at = (u->rank + 1) % u->run->processes;
     loco_ack_t ack = LOCO_ACK_INIT;
     int status, counted = SIM_FINE;
 
-    TRY(u->run, loco_region_write_ack(u->region, at, block_of(u->rank), block, sizeof block,
-                                      &ack));
+    for (int i = 0; i < 2 * BLOCK_WORDS; i++)
+        block[i] = number;
+    TRY(u->run, write_words(u, at, block, &ack));
     if (loci_sim_draw(2) == 0)
         counted = count(u);
     status = loco_ack_wait(u->rt, &ack);        /* whatever else: the source is in this frame */
