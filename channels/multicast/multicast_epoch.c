@@ -162,6 +162,9 @@ bool loci_mc_is_mapped(struct loco_multicast *m)
     loci_mc_lock(m);
     mapped = loci_mc_start(m);
     loci_mc_unlock(m);
+    /* The poller passes over nothing before, not even what was cut meanwhile. */
+    if (mapped)
+        wake(m);
     return mapped;
 }
 

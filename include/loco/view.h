@@ -63,9 +63,6 @@ extern "C" {
  * A death before loco_runtime_wait_ready has returned LOCO_OK makes it return LOCO_ERR_PEER_DEAD,
  * and so do the view's calls; members that are ready go on without this one.
  *
- * Known faults: in simulation about one run in 1000 of five members with two threads each, of which
- * some die close together, does not deliver all that a survivor sent; and one in 2000 in which all
- * sleep whenever they wait does not end.
  * Restrictions: at most 64 members; multicasts of views are ordered ones; nobody joins a view.
  * Source: Jha and others, "Derecho: fast state machine replication for cloud services" (TOCS 2019),
  * after Birman and Joseph, "Exploiting virtual synchrony in distributed systems" (SOSP 1987). That
