@@ -25,6 +25,8 @@
 #define LONGEST_JUMP INT64_C(1000000000)    /* ...up to this */
 #define BARREN_MOST 600                     /* jumps without effect: stuck */
 #define LONGEST_SLICE 3000                  /* steps in a row, by PRIORITY */
+#define LONG_RUN 65536                      /* choices, by PRIORITY, after which */
+#define ANYBODY 16                          /* one in so many is by chance alone */
 
 enum { FIBER = 0, LANE = 1 };
 
@@ -114,6 +116,12 @@ static bool is_slow(struct sim_world *w, int process, int slow)
     return process == slow && below(w, 16) != 0;
 }
 
+static bool may_move(struct sim_world *w, const struct sim_lane *lane)
+{
+    return lane->can != 0 && !lane->cut && !lane->to->stopped && !lane->to->left
+           && (w->held == NULL || !w->held(w->held_arg, lane->from->rank, lane->to->rank));
+}
+
 /* Fibers, from the current one on, then lanes. */
 static uint32_t collect(struct sim_world *w, uint32_t *fibers)
 {
@@ -134,7 +142,7 @@ static uint32_t collect(struct sim_world *w, uint32_t *fibers)
     for (int i = 0; i < w->lane_count; i++) {
         struct sim_lane *lane = w->lanes[i];
 
-        if (lane->can != 0 && !lane->cut && !lane->to->stopped && !lane->to->left
+        if (may_move(w, lane)
             && (faults->slow_link < 0 || !is_slow(w, lane->to->rank, faults->slow_link)))
             w->actors[n++] = LANE << 24 | (uint32_t)i;
     }
@@ -158,11 +166,15 @@ static void set_priority(struct sim_world *w, uint32_t actor, uint32_t priority)
         w->lanes[at]->priority = priority;
 }
 
-/* The first in priority, which now and then (and after a long time) becomes the last. */
+/* The first in priority, which now and then (and after a long time) becomes one of the last. Among
+ * these the lowest might be left out for ever, while a few that poll take turns before it: no
+ * network, and no operating system, does that. So in a long run now and then anybody is chosen. */
 static uint32_t by_priority(struct sim_world *w, uint32_t n)
 {
     uint32_t best = 0;
 
+    if (w->choices > LONG_RUN && w->choices % ANYBODY == 0)
+        return below(w, n);
     for (uint32_t i = 1; i < n; i++)
         if (priority_of(w, w->actors[i]) > priority_of(w, w->actors[best]))
             best = i;

@@ -177,7 +177,10 @@ int64_t loci_sim_time(void);
 uint64_t loci_sim_process_steps(int rank);
 /* Where the process has that memory of its own, the device's too: to look there without a step. */
 unsigned char *loci_sim_memory(loco_runtime_t *rt, const struct loci_mem *mine);
-/* Another process stops for ever, now, as by a fault. */
+/* From now on nothing moves from one process to another while that says so, nor is answered: the
+ * network may be slow anywhere. It is asked between steps, and must take none. Not by TIMED. */
+void loci_sim_hold(bool (*held)(void *arg, int from, int to), void *arg);
+/* A process stops for ever, now, as by a fault. Of one's own it does not return. */
 void loci_sim_kill(int rank);
 /* Whether process `rank` was stopped by a fault, and whether this one has been told. */
 bool loci_sim_is_stopped(int rank);

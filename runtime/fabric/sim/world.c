@@ -536,9 +536,19 @@ uint64_t loci_sim_process_steps(int rank)
     return loci_sim_world->process[rank].steps;
 }
 
+void loci_sim_hold(bool (*held)(void *arg, int from, int to), void *arg)
+{
+    loci_sim_world->held = held;
+    loci_sim_world->held_arg = arg;
+}
+
 void loci_sim_kill(int rank)
 {
-    loci_sim_stop(&loci_sim_world->process[rank]);
+    struct sim_process *p = &loci_sim_world->process[rank];
+
+    loci_sim_stop(p);
+    if (loci_sim_world->current->process == p)
+        loci_sim_block(SIM_DONE);
 }
 
 bool loci_sim_is_stopped(int rank)

@@ -187,6 +187,8 @@ struct sim_world {
     loci_sim_body *body;
     void *arg;
     enum loci_sim_strategy strategy;
+    bool (*held)(void *arg, int from, int to);      /* or NULL: of the scenario's, with */
+    void *held_arg;
     int count;
     struct sim_process *process;
     struct loci_fiber os;               /* who called loci_sim_run */
