@@ -3,9 +3,10 @@
 /* Each process sends messages to one or two multicasts of a view, where it is a sender. Some have
  * handlers, some poll, and one may leave. Meanwhile one or two are killed, at any time, so also in
  * the midst of a change; and a case may have another stop at any step. Or members are suspected
- * that live. All who go on are given the same messages in the same order and in the same views,
- * each once; what is said to be delivered has been given to all of them; at the end they have been
- * given all that they sent; and nobody waits for ever. */
+ * that live. Or they die in their own handlers, or have others die there: with what only they know.
+ * All who go on are given the same messages in the same order and in the same views, each once;
+ * what is said to be delivered has been given to all of them; at the end they have been given all
+ * that they sent; and nobody waits for ever. */
 
 #include "config.h"
 
@@ -15,11 +16,17 @@
 
 #define PATIENCE INT64_C(1000000000000)    /* ns of virtual time: somebody waits for ever */
 #define LONGEST_SLEEP 100000000
+#define HELD 100000                     /* times that the network is asked whether it is slow, */
+#define HELD_NS INT64_C(100000000)      /* and ns, for which it is, at most */
 
 struct state {
     struct sim_state common;
     bool drawn;
     int groups, kills, flags;
+    int asked;                  /* VW_SPLIT, and since when */
+    int64_t held_since;
+    int early;                  /* of the kills, how many may be at any time */
+    bool at_cut;                /* VW_STEPS: all but one die of what is delivered by a cut */
     struct vw_views views;
     struct vw_group group[MC_GROUPS];
 };
@@ -59,7 +66,55 @@ static int check(struct user *u, int status, const char *call)
     return SIM_TOLD;
 }
 
+/* ---- who dies where ---- */
+
+/* Of those who live, the lowest: it leads a change. */
+static int lowest(const struct user *u)
+{
+    int rank = 0;
+
+    while (rank < u->run->processes - 1 && loci_sim_is_stopped(rank))
+        rank++;
+    return rank;
+}
+
+static bool may_be_killed(const struct user *u, int rank)
+{
+    return u->s->kills > 0 && !loci_sim_is_stopped(rank) && !u->s->views.left[rank];
+}
+
+/* Does not return if it is this process. */
+static bool kill_one(struct user *u, int rank)
+{
+    if (!may_be_killed(u, rank))
+        return false;
+    u->s->kills--;
+    loci_sim_kill(rank);
+    return true;
+}
+
 /* ---- what comes ---- */
+
+/* What is delivered while a view is cut is delivered by what the leader proposed. Who knows of that
+ * may die with it. Or another dies, and this process hears of it before it goes on. */
+static void die_here(struct user *u)
+{
+    bool by_cut = u->view != NULL && u->view->cut;
+    int victim;
+
+    if (u->s->views.harm != VW_STEPS || by_cut != u->s->at_cut
+        || loci_sim_draw(by_cut ? 2 : 6) != 0)
+        return;
+    if (by_cut) {
+        kill_one(u, lowest(u));
+        kill_one(u, u->rank);
+        return;
+    }
+    victim = (int)loci_sim_draw((uint32_t)u->run->processes);
+    if (kill_one(u, victim))
+        for (int i = 0; i < 2000 && loci_peer_alive(u->rt, u->view->ep->group.peer[victim]); i++)
+            loci_sim_pause();
+}
 
 static int take(struct part *p, const loco_delivery_t *messages, int n, bool handled)
 {
@@ -73,6 +128,7 @@ static int take(struct part *p, const loco_delivery_t *messages, int n, bool han
         PASS(vw_note(p->p, &u->s->views, u->rank, &messages[i],
                      loco_view_of(u->view, p->m, messages[i].number), handled));
     }
+    die_here(u);
     return SIM_FINE;
 }
 
@@ -93,6 +149,8 @@ static void changed(void *arg, uint64_t number, const int *members, int n)
         (void)check(u, LOCO_ERR_PARTITIONED, "the change");
     else
         (void)vw_install(&u->s->views, u->run, u->rank, number, members, n);
+    if (n != 0)
+        die_here(u);
 }
 
 static int poll(struct part *p, bool *some)
@@ -195,50 +253,40 @@ static int see_delivered(struct part *p, uint64_t number, bool wait)
     return vw_check_delivered(p->p, &p->u->s->views, p->u->run, p->u->rank, number);
 }
 
-static int send(struct user *u, int thread)
+static int send(struct user *u, int thread, bool last)
 {
     struct part *p = &u->part[loci_sim_draw((uint32_t)u->s->groups)];
     uint64_t number = 0;
 
-    if (mc_sender(&p->p->g, u->rank) < 0)
+    if (mc_sender(&p->p->g, u->rank) < 0) {
+        u->s->views.sent_last[u->rank] += last;
         return SIM_FINE;
+    }
     PASS(loci_sim_draw(2) == 0 ? send_whole(p, thread, &number)
                                : send_slot(p, thread, &number));
     p->sent[thread]++;
     p->p->sent[u->rank]++;
     p->p->g.sent++;
+    u->s->views.sent_last[u->rank] += last;
     return loci_sim_draw(2) == 0 ? see_delivered(p, number, may_wait(u)) : SIM_FINE;
 }
 
 /* ---- who dies ---- */
-
-static bool may_be_killed(const struct user *u, int rank)
-{
-    return rank != u->rank && !loci_sim_is_stopped(rank) && !u->s->views.left[rank];
-}
-
-/* Of those who live, the lowest: it leads a change. */
-static int lowest(const struct user *u)
-{
-    int rank = 0;
-
-    while (rank < u->run->processes - 1 && loci_sim_is_stopped(rank))
-        rank++;
-    return rank;
-}
 
 static void harm(struct user *u)
 {
     int victim = loci_sim_draw(2) == 0 ? lowest(u)
                                        : (int)loci_sim_draw((uint32_t)u->run->processes);
 
-    if (!may_be_killed(u, victim) || u->s->kills == 0)
+    if (victim == u->rank || u->s->early == 0 || !may_be_killed(u, victim))
         return;
-    u->s->kills--;
-    if (u->s->views.guesses && loci_sim_draw(2) == 0)
+    u->s->early--;
+    if (u->s->views.harm == VW_GUESSES && loci_sim_draw(2) == 0) {
+        u->s->kills--;
         (void)loci_view_suspect(u->view, victim);
-    else
-        loci_sim_kill(victim);
+    } else {
+        (void)kill_one(u, victim);
+    }
 }
 
 /* Until somebody changes views, and has proposed, or echoed; for some steps at most. */
@@ -255,9 +303,68 @@ static void await_change(const struct user *u)
     }
 }
 
+/* Until that member has proposed, or echoed, an end of its view; for a time at most. */
+static bool await_echo(const struct user *u, int rank)
+{
+    for (int i = 0; i < 20000; i++) {
+        const struct loco_view *v = u->s->views.at[rank];
+
+        if (v != NULL && v->own[LOCI_VIEW_DECIDED] / LOCI_VIEW_MEMBERS == v->view + 1)
+            return true;
+        if (i < 200)
+            loci_sim_pause();
+        else
+            loci_sim_sleep(1000);
+    }
+    return false;
+}
+
+/* VW_SPLIT: 0 proposes the first change, for the last member has left. 2 echoes that, and then each
+ * of 0 and 1 suspects the other, and has a majority with 2. The network is as slow as it can be
+ * where that lets both go on: 1 is to propose, too, without what 0 has, and 2 is to follow it. */
+static int split(struct user *u)
+{
+    if (u->rank <= 1 && await_echo(u, 2))
+        (void)loci_view_suspect(u->view, 1 - u->rank);
+    return SIM_FINE;
+}
+
+static bool is_decided(const struct loco_view *v)
+{
+    return v->own[LOCI_VIEW_DECIDED] >= LOCI_VIEW_MEMBERS;
+}
+
+static bool suspects(const struct loco_view *v, int rank)
+{
+    return loci_view_has(v->own[LOCI_VIEW_SUSPECTED], rank);
+}
+
+static bool is_held(void *arg, int from, int to)
+{
+    struct state *s = arg;
+    const struct loco_view *a = s->views.at[0], *b = s->views.at[1], *c = s->views.at[2];
+
+    if (a == NULL || b == NULL || c == NULL || !is_decided(a))
+        return false;
+    if (s->asked++ == 0)
+        s->held_since = loci_sim_time();
+    if (s->asked > HELD || loci_sim_time() > s->held_since + HELD_NS)
+        return false;
+    switch (from * 3 + to) {
+    case 0 * 3 + 1: return !suspects(b, 0);
+    case 1 * 3 + 0: return suspects(b, 0) && !suspects(a, 1);
+    case 2 * 3 + 1: return is_decided(c) && !is_decided(b);
+    case 0 * 3 + 2: return suspects(a, 1) && !suspects(c, 0);
+    case 2 * 3 + 0: return suspects(c, 0) && a->view == 0 && !a->ended;
+    default: return false;
+    }
+}
+
 /* After a time of any length, and perhaps soon after that, in the midst of what it has led to. */
 static int harm_others(struct user *u)
 {
+    if (u->s->views.harm == VW_SPLIT)
+        return split(u);
     for (int i = 0; i < 4; i++) {
         if (loci_sim_draw(2) == 0)
             loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
@@ -270,16 +377,33 @@ static int harm_others(struct user *u)
 
 /* ---- a process ---- */
 
-/* All who go on are given all that they send. */
+/* This one has been given all that will ever come. */
+static bool has_all(const struct user *u)
+{
+    const struct state *s = u->s;
+    bool all = true;
+
+    for (int from = 0; from < u->run->processes; from++)
+        for (int i = 0; i < s->groups && vw_goes_on(&s->views, from); i++)
+            all = all && s->views.sent_last[from] == u->run->threads
+                  && s->group[i].g.from[u->rank][from] == s->group[i].sent[from];
+    return all;
+}
+
+/* All who go on are given all that they send. Some who have it all poll once more, so that it
+ * counts as delivered, and then no more. */
 static int take_rest(struct user *u)
 {
     struct state *s = u->s;
     int64_t end = loci_sim_time() + PATIENCE, ns = 1000;
+    bool polls = true;
 
     for (;;) {
-        bool some = false, all = true;
+        bool some = false, all = true, last = s->views.harm == VW_STEPS && has_all(u);
 
-        PASS(poll_all(u, &some));
+        if (polls)
+            PASS(poll_all(u, &some));
+        polls = !last;
         for (int i = 0; i < s->groups; i++)
             all = all && vw_all_given(&s->group[i], &s->views, u->run);
         if (all || s->views.ended[u->rank])
@@ -292,6 +416,12 @@ static int take_rest(struct user *u)
     }
 }
 
+/* So that the view changes: the last. */
+static bool must_leave(const struct user *u)
+{
+    return u->s->views.harm == VW_SPLIT && u->rank == u->run->processes - 1;
+}
+
 static int body_of_thread(void *arg, int thread)
 {
     struct user *u = arg;
@@ -301,7 +431,7 @@ static int body_of_thread(void *arg, int thread)
     if (thread == u->run->threads)
         return harm_others(u);
     for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++) {
-        result = send(u, thread);
+        result = send(u, thread, i == u->run->rounds - 1);
         if (thread == 0 && result == SIM_FINE)
             result = poll_all(u, &some);
     }
@@ -310,7 +440,7 @@ static int body_of_thread(void *arg, int thread)
     if (thread != 0 || result == SIM_WRONG)
         return result;
     /* Somebody may leave as soon as it has sent, whatever becomes of that. */
-    if (loci_sim_draw(8) == 0 && u->busy == 0 && u->s->views.ready[u->rank]) {
+    if ((loci_sim_draw(8) == 0 || must_leave(u)) && u->busy == 0 && u->s->views.ready[u->rank]) {
         u->s->views.left[u->rank] = true;
         return SIM_FINE;
     }
@@ -365,6 +495,12 @@ static void draw(struct state *s, const struct sim_run *run)
     s->drawn = true;
     s->groups = 1 + (loci_sim_draw(3) == 0);
     s->kills = (int)loci_sim_draw(run->processes > 4 ? 4 : 3);
+    s->early = s->kills;
+    if (s->views.harm == VW_STEPS) {
+        s->kills = run->processes > 4 ? 3 : 2;
+        s->at_cut = loci_sim_draw(2) == 0;
+        s->early = s->at_cut ? 1 : 0;
+    }
     s->flags = s->views.guesses ? LOCO_VIEW_MAJORITY : flags[loci_sim_draw(3)];
     for (int i = 0; i < s->groups; i++) {
         struct mc_group *g = &s->group[i].g;
@@ -385,6 +521,8 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
 
     if (!s->drawn)
         draw(s, run);
+    if (s->views.harm == VW_SPLIT)
+        loci_sim_hold(is_held, s);
     result = use(&u);
     if (result != SIM_WRONG && s->views.left[rank]) {
         s->views.at[rank] = NULL;
@@ -409,17 +547,37 @@ static int begin(struct sim_run *run)
     return sim_state_begin(run, sizeof(struct state));
 }
 
-static int begin_guesses(struct sim_run *run)
+static int begin_with(struct sim_run *run, enum vw_harm harm)
 {
+    struct state *s;
+
     if (begin(run) != 0)
         return -1;
-    ((struct state *)run->state)->views.guesses = true;
+    s = run->state;
+    s->views.harm = harm;
+    s->views.guesses = harm == VW_GUESSES || harm == VW_SPLIT;
     return 0;
+}
+
+static int begin_guesses(struct sim_run *run)
+{
+    return begin_with(run, VW_GUESSES);
+}
+
+static int begin_split(struct sim_run *run)
+{
+    return begin_with(run, VW_SPLIT);
+}
+
+static int begin_steps(struct sim_run *run)
+{
+    return begin_with(run, VW_STEPS);
 }
 
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
 
-extern const struct sim_scenario sim_scenario_view, sim_scenario_view_guess;
+extern const struct sim_scenario sim_scenario_view, sim_scenario_view_guess,
+    sim_scenario_view_split, sim_scenario_view_steps;
 const struct sim_scenario sim_scenario_view = {
     .name = "view",
     .about = "members of a view die, or leave: those who go on are given the same messages in the "
@@ -435,4 +593,21 @@ const struct sim_scenario sim_scenario_view_guess = {
     .processes = 5, .threads = 1, .rounds = 2, .processes_min = 1,
     .settings = settings, .long_runs = true,
     .begin = begin_guesses, .body = body, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_view_split = {
+    .name = "view_split",
+    .about = "two members take each other for dead while a view ends, and the others hear of it "
+             "late: there is one next view",
+    .processes = 4, .threads = 1, .rounds = 2, .processes_min = 4,
+    .settings = settings, .long_runs = true,
+    .begin = begin_split, .body = body, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_view_steps = {
+    .name = "view_steps",
+    .about = "members die as they are given messages, or a view, and with them who knows the same",
+    .processes = 5, .threads = 1, .rounds = 3, .processes_min = 1,
+    .settings = settings, .long_runs = true,
+    .begin = begin_steps, .body = body, .free = sim_state_free,
 };

@@ -17,11 +17,21 @@ struct vw_group {
     int sent[MC_PROCESSES];                 /* by rank */
 };
 
+/* Who dies, or is taken for dead, and when. */
+enum vw_harm {
+    VW_AT_ANY_TIME,
+    VW_GUESSES,         /* the same, and of those some live */
+    VW_STEPS,           /* when somebody is given something, or a view */
+    VW_SPLIT            /* two take each other for dead, and others hear of it late */
+};
+
 struct vw_views {
+    enum vw_harm harm;
     uint64_t members[VW_VIEWS];             /* by number: as the first to install it said; 0: nobody
                                                has */
     uint64_t number[MC_PROCESSES];          /* by rank: the last that it installed */
-    bool over[MC_PROCESSES];                /* it has sent all; */
+    int sent_last[MC_PROCESSES];            /* threads of it that have sent their last message, */
+    bool over[MC_PROCESSES];                /* and wait for nothing any more; */
     bool left[MC_PROCESSES];                /* it leaves, or has, by itself; */
     bool ended[MC_PROCESSES];               /* it was told that its view has ended */
     const struct loco_view *at[MC_PROCESSES];   /* as that process has it, while it does */
