@@ -113,7 +113,7 @@ int loci_index_get_in(struct loci_index *ix, enum loci_index_how how, loco_bytes
     return status == LOCO_ERR_AGAIN ? loci_index_broken(ix) : status;
 }
 
-int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len)
+static int get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len)
 {
     loco_bytes_t found;
     int status = loci_index_check_key(ix, key);
@@ -128,6 +128,14 @@ int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t 
         memcpy(value, found.data, found.len < room ? found.len : room);
     *len = found.len;
     return LOCO_OK;
+}
+
+int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t room, size_t *len)
+{
+    int status = loci_tx_enter(ix->tx);
+
+    return status != LOCO_OK ? status
+           : loci_tx_leave(ix->tx, get(ix, key, value, room, len));
 }
 
 /* ---- changes ---- */
@@ -297,7 +305,7 @@ static int change_alone(struct loci_index *ix, void *arg)
     return loci_index_change_in(ix, arg);
 }
 
-int loci_index_change(struct loci_index *ix, struct loci_change *c)
+static int change(struct loci_index *ix, struct loci_change *c)
 {
     int status = loci_index_check_change(ix, c);
 
@@ -308,4 +316,11 @@ int loci_index_change(struct loci_index *ix, struct loci_change *c)
     if (status == LOCO_OK)
         status = loci_tx_mark(ix->tx);
     return status != LOCO_OK ? status : loci_tx_unmark(ix->tx, loci_index_change_in(ix, c));
+}
+
+int loci_index_change(struct loci_index *ix, struct loci_change *c)
+{
+    int status = loci_tx_enter(ix->tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(ix->tx, change(ix, c));
 }

@@ -62,10 +62,13 @@ static int call(struct loci_index *ix, unsigned flags, loci_index_body_fn *body,
     int status = check_keys(ix, m);
 
     if (status == LOCO_OK)
-        status = loci_index_enter(ix);
+        status = loci_tx_enter(ix->tx);
     if (status != LOCO_OK)
         return status;
-    return ix->own ? loci_index_run(ix, flags, body, m) : body(ix, m);
+    status = loci_index_enter(ix);
+    if (status == LOCO_OK)
+        status = ix->own ? loci_index_run(ix, flags, body, m) : body(ix, m);
+    return loci_tx_leave(ix->tx, status);
 }
 
 /* ---- get ---- */

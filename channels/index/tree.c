@@ -95,7 +95,9 @@ int loco_tree_open(loco_tx_t *tx, loco_object_t root, const loco_tree_options_t 
         return LOCO_ERR_NO_MEMORY;
     status = init(tree, tx, root, options == NULL ? &none : options);
     if (status == LOCO_OK)
-        status = loco_tx_run(tx, look_or_make, &tree->index);
+        status = loci_tx_enter(tx);
+    if (status == LOCO_OK)
+        status = loci_tx_leave(tx, loco_tx_run(tx, look_or_make, &tree->index));
     if (status != LOCO_OK) {
         loco_tree_close(tree);
         return status;

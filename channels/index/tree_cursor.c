@@ -195,7 +195,10 @@ static void ask_right(struct loco_tree_cursor *c)
         return;
     c->asked = true;
     c->near -= c->near > 0;
+    if (loci_tx_enter(c->ix->tx) != LOCO_OK)
+        return;
     loci_tx_expect(c->ix->tx, leaf->right, c->ix->leaf_bytes);
+    (void)loci_tx_leave(c->ix->tx, LOCO_OK);
 }
 
 /* ---- entries ---- */
@@ -313,17 +316,23 @@ static int enter(struct loco_tree_cursor *c, enum loci_index_how *how)
 int loco_tree_cursor_next(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t *value)
 {
     enum loci_index_how how;
-    int status = enter(c, &how);
+    int status = loci_tx_enter(c->ix->tx);
 
-    return status != LOCO_OK ? status : next(c, how, key, value);
+    if (status != LOCO_OK)
+        return status;
+    status = enter(c, &how);
+    return loci_tx_leave(c->ix->tx, status != LOCO_OK ? status : next(c, how, key, value));
 }
 
 int loco_tree_cursor_prev(loco_tree_cursor_t *c, loco_bytes_t *key, loco_bytes_t *value)
 {
     enum loci_index_how how;
-    int status = enter(c, &how);
+    int status = loci_tx_enter(c->ix->tx);
 
-    return status != LOCO_OK ? status : previous(c, how, key, value);
+    if (status != LOCO_OK)
+        return status;
+    status = enter(c, &how);
+    return loci_tx_leave(c->ix->tx, status != LOCO_OK ? status : previous(c, how, key, value));
 }
 
 /* ---- scans ---- */

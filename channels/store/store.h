@@ -163,8 +163,15 @@ struct loco_store {
     bool sums;                          /* blocks may be written by a network: they have sums */
     bool hosted;                        /* store_hosted.c: members come and go */
     bool *swept;                        /* by rank, at a host: what it left is in pools */
-    void (*gone)(void *ctx);            /* nullable: called when it has been destroyed */
+    void (*gone)(void *ctx);            /* nullable: nothing reaches its memory any more */
     void *gone_ctx;
+    /* Of one that may be withdrawn (store_hosted.c); constant once a handle is open, but for the
+     * words: */
+    bool ends;
+    _Atomic uint64_t ended;             /* no call begins any more */
+    _Atomic int64_t until;              /* loci_now(): then ask whether it has ended; 0: never */
+    int (*ask)(void *ctx);              /* for longer: sets `ended` or `until`, or an error */
+    void *ask_ctx;
 
     pthread_mutex_t scavenging;         /* of the next; held while this process does */
     struct loci_client *scavenger;      /* without a stock; NULL: it never did */

@@ -18,13 +18,28 @@
  *
  * The rank is given to another only after that. Those who meet a cell of the gone in the meantime
  * wait for their patience and undo it, as of somebody who is slow: they do not know who has
- * died. */
+ * died.
+ *
+ * A host may also withdraw the store from under its users, to use its memory for something else
+ * (runtime/fabric/port/lease.h says when). Then what matters is that no call is within that memory,
+ * nor comes to be. A call says so in its handle's word `inside`, and looks at the store's `ended`
+ * then; who withdraws writes `ended`, and looks at `inside` of each handle then. The calls are the
+ * frequent side of an asymmetric fence. Who sees no call inside has seen all that it has stored in
+ * memory that is mapped here. What it has posted is executed before a zero-length read behind it on
+ * the same lane, so one on each lane to the host is what is waited for.
+ *
+ * A process that is stopped within a call has its word set, so its memory waits for it; it cannot
+ * be otherwise where it is mapped. Where it is not, the host has means of its own to keep late
+ * operations out, and `until` says from when on a call has to ask before it posts anything: then
+ * who was stopped between two calls finds out by the next. */
 
 #include "config.h"
 
+#include "move/asymmetric.h"
 #include "store_cell.h"
 #include "store_life.h"
 #include "store_memory.h"
+#include "tx.h"
 
 /* Whether it has died within a turn; or an error. */
 static int is_in_turn(struct loco_store *s, int rank)
@@ -117,7 +132,7 @@ static int clean_up(struct loco_store *s, int rank, int peer, bool *cleaned)
  * leaves. */
 static bool is_over(const struct loco_store *s, int peer)
 {
-    return !s->sums || loci_peer_alive(s->rt, peer) 
+    return !s->sums || loci_peer_alive(s->rt, peer)
            || loci_peer_is_silent(s->rt, peer);
 }
 
@@ -129,5 +144,82 @@ int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned)
         loci_hosted_set_member(s->ep, rank, LOCI_VACANT);
     if (status == LOCO_OK)
         s->swept[rank] = false;
+    return status;
+}
+
+/* ---- withdrawing, at a user ---- */
+
+static void step_out(struct loco_tx *tx)
+{
+    /* Release: what the call has done, then that it is over. Pairs with is_outside(). */
+    if (--tx->depth == 0)
+        atomic_store_explicit(&tx->inside, 0, memory_order_release);
+}
+
+/* Whether the store's user has to ask if it is there still. */
+static bool is_overdue(struct loco_store *s)
+{
+    int64_t until = atomic_load_explicit(&s->until, memory_order_relaxed);
+
+    return until != 0 && loci_now(s->rt) >= until;
+}
+
+int loci_tx_begin_call(struct loco_tx *tx)
+{
+    struct loco_store *s = tx->s;
+    int status = LOCO_OK;
+
+    /* Not within: who is asked waits for those who are. */
+    if (tx->depth == 0 && s->ask != NULL && is_overdue(s))
+        status = s->ask(s->ask_ctx);
+    if (status != LOCO_OK)
+        return status;
+    if (tx->depth++ == 0)
+        loci_store_frequent(s->rt, &tx->inside, 1);
+    if (atomic_load_explicit(&s->ended, memory_order_acquire) == 0)
+        return LOCO_OK;
+    step_out(tx);
+    return LOCO_ERR_STATE;
+}
+
+void loci_tx_end_call(struct loco_tx *tx)
+{
+    step_out(tx);
+}
+
+void loci_store_may_end(struct loco_store *s, int (*ask)(void *ctx), void *ctx)
+{
+    s->ends = true;
+    s->ask = ask;
+    s->ask_ctx = ctx;
+}
+
+/* Handles are opened and closed under the lock, and none is opened once it has ended. */
+static int is_outside(void *arg)
+{
+    struct loco_store *s = arg;
+    bool inside = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (struct loco_tx *tx = s->open; tx != NULL && !inside; tx = tx->next)
+        inside = atomic_load_explicit(&tx->inside, memory_order_acquire) != 0;
+    pthread_mutex_unlock(&s->lock);
+    return !inside;
+}
+
+int loci_store_withdraw(struct loco_store *s)
+{
+    const struct loci_reason why = {
+        .what = "calls on a store that was removed", .peer = -1, .timeout_ns = LOCO_FOREVER,
+        .kind = LOCI_WAIT_SYNC,
+    };
+    int status;
+
+    (void)atomic_exchange_explicit(&s->ended, 1, memory_order_seq_cst);
+    if (!loci_fence_heavy(s->rt))
+        atomic_thread_fence(memory_order_seq_cst);
+    status = loci_wait(s->rt, &why, is_outside, s);
+    for (int host = 0; host < s->nhosts && status == LOCO_OK; host++)
+        status = loci_place_peer(s->rt, s->ep->group.peer[s->host[host]]);
     return status;
 }

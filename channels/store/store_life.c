@@ -214,10 +214,15 @@ void loco_store_destroy(loco_store_t *s)
     if (s == NULL)
         return;
     loci_tx_close_all(s);
-    /* What they have told a host is placed by that. */
+    /* What they have told a host is placed by that; one that was withdrawn is told nothing. Under
+     * the lock, as who withdraws it goes by. */
+    pthread_mutex_lock(&s->lock);
     for (int i = 0; s->client != NULL && i < s->threads; i++)
         loci_client_free(s->client[i]);
+    pthread_mutex_unlock(&s->lock);
     loci_client_free(s->scavenger);
+    if (s->gone != NULL)
+        s->gone(s->gone_ctx);
     loci_endpoint_destroy(s->ep);
     for (int i = 0; s->page_class != NULL && i < s->nhosts; i++)
         free((void *)s->page_class[i]);
@@ -229,8 +234,6 @@ void loco_store_destroy(loco_store_t *s)
     free(s->host);
     pthread_mutex_destroy(&s->scavenging);
     pthread_mutex_destroy(&s->lock);
-    if (s->gone != NULL)
-        s->gone(s->gone_ctx);
     free(s);
 }
 

@@ -30,6 +30,14 @@ int loci_store_vacate(struct loco_store *s, int rank, int peer, bool *cleaned);
  * cleaned up after together. */
 void loci_store_gone(struct loco_store *s, int rank, int peer);
 
+/* The store may be withdrawn from under its user: before the first handle is opened. `ask`,
+ * nullable: see store.h; `until` is set by whoever knows. */
+void loci_store_may_end(struct loco_store *s, int (*ask)(void *ctx), void *ctx);
+/* It is: calls on it return LOCO_ERR_STATE from now on, and when this returns LOCO_OK, nothing of
+ * this process reaches its memory at that host any more, nor is under way there. Any thread that is
+ * in no call of this store, and one at a time. */
+int loci_store_withdraw(struct loco_store *s);
+
 /* Map what can be mapped of a host. LOCO_ERR_SYSTEM: it must be, and cannot (the log says why). */
 int loci_store_map(struct loco_store *s, int host);
 

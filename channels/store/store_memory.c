@@ -386,9 +386,13 @@ int loco_store_room(loco_store_t *s, int rank, loco_store_room_t *room)
     if (host < 0)
         return LOCO_ERR_ARG;
     head = loci_store_mem(s, host, LOCI_STORE_HEAD);
-    status = loci_read64(s->rt, head, LOCI_STORE_NEXT_PAGE, &pages, NULL);
+    pthread_mutex_lock(&s->lock);       /* as who withdraws it goes by */
+    status = atomic_load_explicit(&s->ended, memory_order_relaxed) != 0 ? LOCO_ERR_STATE : LOCO_OK;
+    if (status == LOCO_OK)
+        status = loci_read64(s->rt, head, LOCI_STORE_NEXT_PAGE, &pages, NULL);
     if (status == LOCO_OK)
         status = loci_read64(s->rt, head, LOCI_STORE_NEXT_CELL, &cells, NULL);
+    pthread_mutex_unlock(&s->lock);
     if (status == LOCO_OK)
         *room = (loco_store_room_t){ .bytes = s->pages * LOCI_STORE_PAGE,
                                      .bytes_taken = pages * LOCI_STORE_PAGE, .objects = s->cells,
@@ -571,7 +575,7 @@ void loci_client_free(struct loci_client *c)
 {
     if (c == NULL)
         return;
-    if (c->far != NULL)
+    if (c->far != NULL && atomic_load_explicit(&c->s->ended, memory_order_acquire) == 0)
         leave_far(c);
     free(c->status);
     free(c->knows_status);

@@ -64,6 +64,8 @@ static int take_client(struct loco_store *s, struct loci_client **client)
 
     while (thread < s->threads && s->client[thread] != NULL && s->client[thread]->in_use)
         thread++;
+    if (atomic_load_explicit(&s->ended, memory_order_relaxed) != 0)
+        return LOCO_ERR_STATE;
     if (thread == s->threads)
         return loci_mistake(s->rt, LOCO_ERR_STATE, "loco_tx_open", s->ep->name,
                             "%d handles are open here, as many as its option `threads` says",
@@ -123,7 +125,7 @@ void loco_tx_close(loco_tx_t *tx)
         return;
     s = tx->s;
     loco_tx_abort(tx);
-    loci_tx_settle_late(tx);
+    loci_tx_settle_late(tx);            /* it only waits */
     pthread_mutex_lock(&s->lock);
     for (at = &s->open; *at != tx; at = &(*at)->next)
         ;
@@ -158,23 +160,31 @@ void loco_tx_abort(loco_tx_t *tx)
 {
     if (tx->stage == LOCI_TX_IDLE)
         return;
-    for (int i = 0; i < tx->nwrites; i++)
-        loci_tx_put_back(tx, &tx->item[tx->write[i]]);
+    if (loci_tx_enter(tx) == LOCO_OK) {         /* else what it took has gone with the store */
+        for (int i = 0; i < tx->nwrites; i++)
+            loci_tx_put_back(tx, &tx->item[tx->write[i]]);
+        (void)loci_tx_leave(tx, LOCO_OK);
+    }
     tx->stage = LOCI_TX_IDLE;
 }
 
 int loco_tx_begin_as(loco_tx_t *tx, unsigned flags)
 {
+    int status;
+
     if (tx->stage == LOCI_TX_OPEN)
         return LOCO_ERR_STATE;
     if ((flags & ~(unsigned)LOCO_TX_RELAXED) != 0)
         return LOCO_ERR_ARG;
+    status = loci_tx_enter(tx);
+    if (status != LOCO_OK)
+        return status;
     loco_tx_abort(tx);
     loci_tx_clear(tx);
     tx->stage = LOCI_TX_OPEN;
     tx->relaxed = (flags & LOCO_TX_RELAXED) != 0;
     tx->began = loci_now_roughly(tx->s->rt);
-    return LOCO_OK;
+    return loci_tx_leave(tx, LOCO_OK);
 }
 
 int loco_tx_begin(loco_tx_t *tx)
@@ -211,8 +221,11 @@ int loco_tx_validate(loco_tx_t *tx)
 {
     int status = loci_tx_check_open(tx);
 
+    if (status == LOCO_OK)
+        status = loci_tx_enter(tx);
     return status != LOCO_OK ? status
-           : loci_tx_failed(tx, loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ, false));
+           : loci_tx_leave(tx, loci_tx_failed(tx, loci_tx_look_again(tx, NULL, LOCI_SETTLE_READ,
+                                                                     false)));
 }
 
 /* ---- looking at objects ---- */
@@ -241,7 +254,7 @@ static bool is_there(const struct loci_item *item)
     return (item->flags & LOCI_ITEM_WRITE) != 0 || loci_cell_block(item->word) != 0;
 }
 
-int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len)
+static int read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len)
 {
     struct loci_into to = { value, room, 0 };
     struct loci_item *item = loci_tx_find(tx, object);
@@ -265,6 +278,13 @@ int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t r
         return LOCO_ERR_NOT_FOUND;
     *len = to.len;
     return LOCO_OK;
+}
+
+int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len)
+{
+    int status = loci_tx_enter(tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(tx, read_some(tx, object, value, room, len));
 }
 
 int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len)
@@ -302,7 +322,7 @@ static int look_to_change(struct loco_tx *tx, loco_object_t object, bool roots,
     return LOCO_ERR_NOT_FOUND;
 }
 
-int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t len)
+static int write_value(loco_tx_t *tx, loco_object_t object, const void *value, size_t len)
 {
     struct loci_item *item;
     int status = check_size(tx, "loco_tx_write", len);
@@ -317,7 +337,14 @@ int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t
     return status != LOCO_OK ? status : loci_tx_mark_written(tx, item);
 }
 
-int loco_tx_free(loco_tx_t *tx, loco_object_t object)
+int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t len)
+{
+    int status = loci_tx_enter(tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(tx, write_value(tx, object, value, len));
+}
+
+static int free_object(loco_tx_t *tx, loco_object_t object)
 {
     struct loci_item *item;
     int status = look_to_change(tx, object, false, &item);
@@ -330,6 +357,13 @@ int loco_tx_free(loco_tx_t *tx, loco_object_t object)
     loci_tx_drop_block(tx, item);
     item->flags |= LOCI_ITEM_FREE;
     return LOCO_OK;
+}
+
+int loco_tx_free(loco_tx_t *tx, loco_object_t object)
+{
+    int status = loci_tx_enter(tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(tx, free_object(tx, object));
 }
 
 static int number_of_host(const struct loco_tx *tx, int host)
@@ -373,7 +407,8 @@ static int make_item(struct loco_tx *tx, int host, struct loci_item **item)
     return LOCO_OK;
 }
 
-int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object)
+static int new_object(loco_tx_t *tx, int host, const void *value, size_t len,
+                      loco_object_t *object)
 {
     int number = number_of_host(tx, host), status = loci_tx_check_open(tx);
     struct loci_item *item;
@@ -398,6 +433,13 @@ int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_obj
     }
     *object = item->object;
     return loci_tx_mark_written(tx, item);
+}
+
+int loco_tx_new(loco_tx_t *tx, int host, const void *value, size_t len, loco_object_t *object)
+{
+    int status = loci_tx_enter(tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(tx, new_object(tx, host, value, len, object));
 }
 
 /* ---- the end ---- */
@@ -428,7 +470,7 @@ static void run_sequels(struct loco_tx *tx)
     tx->sequels = all;
 }
 
-int loco_tx_commit(loco_tx_t *tx)
+static int commit(loco_tx_t *tx)
 {
     int status = loci_tx_check_open(tx);
     bool traced = loci_store_is_traced(tx->s)
@@ -448,6 +490,16 @@ int loco_tx_commit(loco_tx_t *tx)
     loco_tx_abort(tx);          /* of what is committed nothing is left to undo */
     if (status == LOCO_OK && tx->sequels != NULL)
         run_sequels(tx);
+    return status;
+}
+
+int loco_tx_commit(loco_tx_t *tx)
+{
+    int status = loci_tx_enter(tx);
+
+    if (status == LOCO_OK)
+        return loci_tx_leave(tx, commit(tx));
+    loco_tx_abort(tx);
     return status;
 }
 

@@ -85,7 +85,32 @@ struct loco_tx {
     int64_t beat_every, beat_at;        /* ns; the next one's time, 0: not known yet */
     struct loco_tx *next;       /* in the store's list */
     struct loci_sequel *sequels;
+    /* Of a store that may be withdrawn: calls that are under way, each within the next; and whether
+     * there are any, for others. */
+    unsigned depth;
+    _Atomic uint64_t inside;
 };
+
+/* ---- store_hosted.c: between these a call reaches the store's memory ---- */
+
+int loci_tx_begin_call(struct loco_tx *tx);
+void loci_tx_end_call(struct loco_tx *tx);
+
+/* LOCO_ERR_STATE: the store was withdrawn, and nothing of it is reached; LOCO_ERR_PEER_DEAD: its
+ * host has gone, or has cut this process off. Calls may be within calls; what was entered is
+ * left. */
+static inline int loci_tx_enter(struct loco_tx *tx)
+{
+    return __builtin_expect(tx->s->ends, false) ? loci_tx_begin_call(tx) : LOCO_OK;
+}
+
+/* Returns `status`. */
+static inline int loci_tx_leave(struct loco_tx *tx, int status)
+{
+    if (__builtin_expect(tx->s->ends, false))
+        loci_tx_end_call(tx);
+    return status;
+}
 
 /* ---- tx.c ---- */
 

@@ -139,8 +139,8 @@ static void fetch_ahead(const struct loco_tx *tx, const loco_object_t *objects, 
     }
 }
 
-int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
-                      size_t len, int *statuses)
+static int read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
+                     size_t len, int *statuses)
 {
     unsigned char *to = values;
     int first = loci_tx_check_open(tx);
@@ -160,4 +160,15 @@ int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, voi
             first = statuses[i];
     }
     return first;
+}
+
+int loco_tx_read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void *values,
+                      size_t len, int *statuses)
+{
+    int status = loci_tx_enter(tx);
+
+    for (size_t i = 0; i < n && status != LOCO_OK; i++)
+        statuses[i] = status;
+    return status != LOCO_OK ? status
+           : loci_tx_leave(tx, read_many(tx, n, objects, values, len, statuses));
 }

@@ -202,6 +202,37 @@ static int fence_lanes(struct loco_runtime *rt, bool all_threads, const struct t
     return status;
 }
 
+/* ---- all that is under way ---- */
+
+/* Behind all that is posted on the lane, atomics and reads too, whatever its counters say. */
+static int place_now(struct loci_lane *lane)
+{
+    struct loci_op op = { .kind = LOCI_PLACE };
+    loco_ack_t ack = LOCO_ACK_INIT;
+    int status = loci_lane_post(lane, &op, &ack);
+
+    return status < 0 ? status : loco_ack_wait(lane->thread->rt, &ack);
+}
+
+int loci_place_peer(struct loco_runtime *rt, int peer)
+{
+    struct loci_thread *t = atomic_load_explicit(&rt->threads, memory_order_acquire);
+    int status = LOCO_OK;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    for (; t != NULL && !rt->ops->synchronous; t = t->next) {
+        struct loci_lane *lane = NULL;
+        int one = LOCO_OK;
+
+        if (peer < atomic_load_explicit(&t->lane_peers, memory_order_acquire))
+            lane = atomic_load_explicit(&t->lanes[peer], memory_order_acquire);
+        if (lane != NULL)
+            one = place_now(lane);
+        status = status == LOCO_OK ? one : status;
+    }
+    return status;
+}
+
 /* ---- reads ---- */
 
 static bool are_read(const struct place_wait *wait)

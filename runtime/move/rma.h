@@ -95,6 +95,9 @@ int loci_fence_data(struct loco_runtime *rt, int peer, const struct loco_group *
  * posted before, to the peer of that index or to all (-1), are complete. Nothing is posted. Or how
  * one failed whose ack nobody has. Of `group`, as above. */
 int loci_finish_reads(struct loco_runtime *rt, int peer, const struct loco_group *group);
+/* All that any thread of this process had posted to that peer before the call, writes, reads and
+ * atomics, has been executed there. */
+int loci_place_peer(struct loco_runtime *rt, int peer);
 
 /* loci_fence_process() and then loci_finish_reads(); of two errors the former's. */
 int loci_finish(struct loco_runtime *rt, int peer, const struct loco_group *group);

@@ -59,7 +59,6 @@ static int open_world(struct world *w, const struct loco_bootstrap *boot)
     static char node[32];
     const char *settings[] = { "LOCO_FABRIC=tcp", "LOCO_KEY_LEASE=300ms", node, NULL };
     struct loco_bootstrap own = *boot;
-    int holder;
 
     w->exchange = &boot->exchange;
     snprintf(node, sizeof node, "LOCO_NODE=lease%d", boot->exchange.rank);
@@ -71,7 +70,7 @@ static int open_world(struct world *w, const struct loco_bootstrap *boot)
     if (boot->exchange.rank == 0) {
         CHECK(loci_alloc(w->rt, 8, 0, &w->mem) == LOCO_OK);
         CHECK(loci_leases_open(w->rt, 4, 2, &w->leases) == LOCO_OK);
-        CHECK(loci_leases_admit(w->leases, w->peer, &holder) == LOCO_OK && holder == 0);
+        loci_leases_admit(w->leases, 0, w->peer);
         CHECK(loci_leases_lend(w->leases, &w->mine.record, &w->mine.version) == LOCO_OK);
         w->mine.key = w->mem.key;
         loci_leases_board(w->leases, &w->mine.board);
@@ -120,7 +119,8 @@ static int take_back(struct world *w, int64_t *took)
     int status;
 
     loci_leases_end(w->leases, w->mine.record);
-    while ((status = loci_leases_reclaim(w->leases, w->mine.record)) == LOCO_ERR_AGAIN) {
+    while ((status = loci_leases_reclaim(w->leases, w->mine.record, NULL, NULL))
+           == LOCO_ERR_AGAIN) {
         CHECK(run_now() - began < run_limit(RUN_PATIENCE));
         usleep(1000);
     }

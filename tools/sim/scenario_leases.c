@@ -107,7 +107,7 @@ struct reclaim {
 static int is_free(void *arg)
 {
     const struct reclaim *r = arg;
-    int status = loci_leases_reclaim(r->u->leases, r->record);
+    int status = loci_leases_reclaim(r->u->leases, r->record, NULL, NULL);
 
     return status == LOCO_ERR_AGAIN ? 0 : status == LOCO_OK ? 1 : status;
 }
@@ -175,7 +175,8 @@ static int let_in(struct user *u)
             continue;
         TRY(u->run, loci_peer_meet(u->rt, &u->s->address[i], &u->peer[i]));
         loci_peers_use(u->rt, &u->peer[i], 1);
-        TRY(u->run, loci_leases_admit(u->leases, u->peer[i], &u->s->holder[i]));
+        u->s->holder[i] = i - 1;
+        loci_leases_admit(u->leases, i - 1, u->peer[i]);
     }
     return SIM_FINE;
 }

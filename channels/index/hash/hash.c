@@ -124,7 +124,9 @@ int loco_hash_open(loco_tx_t *tx, loco_object_t root, const loco_hash_options_t 
         return LOCO_ERR_NO_MEMORY;
     status = init(h, tx, root, options == NULL ? &none : options);
     if (status == LOCO_OK)
-        status = loco_tx_run(tx, look_or_make, h);
+        status = loci_tx_enter(tx);
+    if (status == LOCO_OK)
+        status = loci_tx_leave(tx, loco_tx_run(tx, look_or_make, h));
     if (status != LOCO_OK) {
         loco_hash_close(h);
         return status;

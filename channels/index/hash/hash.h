@@ -109,8 +109,11 @@ void loci_hash_repair(struct loco_hash *h);
 /* The same at the end of a call that may have made no transaction. */
 static inline int loci_hash_done(struct loco_hash *h, int status)
 {
-    if (h->nfound > 0 && loci_tx_check_open(h->index.tx) == LOCO_ERR_STATE)
+    if (h->nfound > 0 && loci_tx_check_open(h->index.tx) == LOCO_ERR_STATE
+        && loci_tx_enter(h->index.tx) == LOCO_OK) {
         loci_hash_repair(h);
+        (void)loci_tx_leave(h->index.tx, LOCO_OK);
+    }
     return status;
 }
 

@@ -101,6 +101,23 @@ static int take(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_inde
     return status;
 }
 
+/* Within a call: the visitor is outside. */
+static int load_leaf(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_index_how how,
+                     loco_object_t right)
+{
+    int status = loci_tx_enter(h->index.tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(h->index.tx, load(h, scan, how, right));
+}
+
+static int take_entry(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_index_how how,
+                      loco_bytes_t *key, loco_bytes_t *value)
+{
+    int status = loci_tx_enter(h->index.tx);
+
+    return status != LOCO_OK ? status : loci_tx_leave(h->index.tx, take(h, scan, how, key, value));
+}
+
 /* The rest of the leaf. */
 static int visit_leaf(struct loco_hash *h, struct loci_hash_scan *scan, enum loci_index_how how,
                       loco_hash_visit_fn *visit, void *ctx)
@@ -110,10 +127,10 @@ static int visit_leaf(struct loco_hash *h, struct loci_hash_scan *scan, enum loc
     while (status == LOCO_OK && scan->at < scan->leaf.node.n) {
         loco_bytes_t key, value;
 
-        status = take(h, scan, how, &key, &value);
+        status = take_entry(h, scan, how, &key, &value);
         if (status == LOCO_ERR_AGAIN) {
             go_on_at(scan, key);
-            status = load(h, scan, how, 0);
+            status = load_leaf(h, scan, how, 0);
         } else if (status == LOCO_OK) {
             status = visit(ctx, loco_bytes((const unsigned char *)key.data + HASH_BYTES,
                                            key.len - HASH_BYTES), value);
@@ -137,7 +154,7 @@ static int visit_all(struct loco_hash *h, struct loci_hash_scan *scan, loco_hash
         enum loci_index_how how = h->index.own ? LOCI_INDEX_PEEK : LOCI_INDEX_READ;
 
         if (status == LOCO_OK)
-            status = load(h, scan, how, next);
+            status = load_leaf(h, scan, how, next);
         if (status == LOCO_OK)
             status = visit_leaf(h, scan, how, visit, ctx);
         if (status != LOCO_OK || !loci_node_has_high(leaf))

@@ -83,23 +83,20 @@ int loci_leases_open(struct loco_runtime *rt, int records, int holders, struct l
     return LOCO_OK;
 }
 
+uint64_t loci_lease_line(const struct loci_lease_board *board, int holder)
+{
+    return seen_at(board->records, holder);
+}
+
 void loci_leases_board(const struct loci_leases *l, struct loci_lease_board *board)
 {
     *board = (struct loci_lease_board){ l->mem.key, l->records, (uint32_t)l->holders };
 }
 
-int loci_leases_admit(struct loci_leases *l, int peer, int *holder)
+void loci_leases_admit(struct loci_leases *l, int holder, int peer)
 {
-    int i = 0;
-
-    while (i < l->holders && l->holder[i].here)
-        i++;
-    if (i == l->holders)
-        return LOCO_ERR_FULL;
-    loci_store64(l->board + seen_at(l->records, i), 0);
-    l->holder[i] = (struct holder){ true, peer };
-    *holder = i;
-    return LOCO_OK;
+    loci_store64(l->board + seen_at(l->records, holder), 0);
+    l->holder[holder] = (struct holder){ true, peer };
 }
 
 /* Nothing that it had posted arrives any more. */
@@ -160,18 +157,22 @@ static bool may_use(const struct loci_leases *l, int holder, uint64_t ended)
            && !is_silent(l, &l->holder[holder]);
 }
 
-int loci_leases_reclaim(struct loci_leases *l, uint32_t record)
+static bool cut_off(const struct loci_leases *l, int holder)
+{
+    loci_peer_cut(l->rt, l->holder[holder].peer);
+    return false;
+}
+
+int loci_leases_reclaim(struct loci_leases *l, uint32_t record, loci_leases_late_fn *late_one,
+                        void *ctx)
 {
     struct record *r = &l->record[record];
     bool late = loci_now(l->rt) - r->since > 2 * l->rt->tunables.key_lease, free = true;
 
-    for (int i = 0; i < l->holders; i++) {
-        if (!may_use(l, i, r->ended))
-            continue;
-        free = false;
-        if (late)
-            loci_peer_cut(l->rt, l->holder[i].peer);
-    }
+    for (int i = 0; i < l->holders; i++)
+        if (may_use(l, i, r->ended))
+            free &= late && (late_one == NULL ? cut_off(l, i)
+                                              : late_one(ctx, i, l->holder[i].peer));
     if (!free)
         return LOCO_ERR_AGAIN;
     *r = (struct record){ .lent = false };
@@ -278,6 +279,9 @@ int loci_lease_renew(struct loci_lease *l)
 
     l->until = 0;
     status = l->revision == 0 ? take(l) : read_again(l);
+    /* What it says is placed before another thread, which has a lane of its own, says more. */
+    if (status == LOCO_OK)
+        status = loci_fence_peer(l->rt, LOCO_FENCE_PAIR, l->board.peer);
     if (status == LOCO_OK)
         l->until = began + l->rt->tunables.key_lease;
     return status;

@@ -55,9 +55,13 @@ struct loci_lease_board {
     uint32_t records, holders;
 };
 void loci_leases_board(const struct loci_leases *leases, struct loci_lease_board *board);
-/* A holder comes; the caller uses its place in the table of peers until it is dismissed.
- * LOCO_ERR_FULL. */
-int loci_leases_admit(struct loci_leases *leases, int peer, int *holder);
+/* Where a holder's own line is on the board, and how far it goes: it writes there, and nowhere
+ * else. */
+uint64_t loci_lease_line(const struct loci_lease_board *board, int holder);
+#define LOCI_LEASE_LINE 64u
+/* A holder comes, under a number that is nobody's, below `holders`; the caller uses its place in
+ * the table of peers until it is dismissed. */
+void loci_leases_admit(struct loci_leases *leases, int holder, int peer);
 /* It has released its lease and says so, or it is gone: LOCO_OK; LOCO_ERR_AGAIN: what it had posted
  * may arrive still. */
 int loci_leases_dismiss(struct loci_leases *leases, int holder);
@@ -65,8 +69,12 @@ int loci_leases_dismiss(struct loci_leases *leases, int holder);
 int loci_leases_lend(struct loci_leases *leases, uint32_t *record, uint64_t *version);
 /* It is withdrawn from now on. */
 void loci_leases_end(struct loci_leases *leases, uint32_t record);
-/* LOCO_OK: nobody uses it any more, and the number is free; LOCO_ERR_AGAIN: ask again. */
-int loci_leases_reclaim(struct loci_leases *leases, uint32_t record);
+/* LOCO_OK: nobody uses it any more, and the number is free; LOCO_ERR_AGAIN: ask again. `late` is
+ * asked of each holder that may use it twice the lease after it was withdrawn: true: it cannot any
+ * more, as the caller knows by other means. NULL: such a holder is cut off. */
+typedef bool loci_leases_late_fn(void *ctx, int holder, int peer);
+int loci_leases_reclaim(struct loci_leases *leases, uint32_t record, loci_leases_late_fn *late,
+                        void *ctx);
 
 /* A holder's. Caller's storage; the fields are lease.c's. */
 struct loci_lease {

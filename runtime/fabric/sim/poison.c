@@ -126,7 +126,8 @@ void loci_sim_look_at_op(const struct sim_lane *lane, const struct sim_op *op)
     const struct sim_given *given = NULL;
     char who[256];
 
-    if (op->target != NULL && w->given_count != 0 && !w->quiet)
+    /* On a lane that is cut nothing is executed, whoever posts there still. */
+    if (op->target != NULL && w->given_count != 0 && !w->quiet && !lane->cut)
         given = given_at(w, op->target, op->op.len);
     if (given == NULL)
         return;
