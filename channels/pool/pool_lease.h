@@ -8,8 +8,8 @@
  * The agent lends each store, under a number and a version that its record in the directory says,
  * and withdraws it when it is removed. A client takes the lease before it opens the first store,
  * renews it now and then, and releases it when it has none open. When it finds a store withdrawn it
- * has that end (store/store_hosted.c), and only then says that it has seen it: so the agent uses the
- * memory again when every client has ended the store, or is gone, or cannot reach it any more.
+ * has that end (store/store_hosted.c), and only then says that it has seen it: so the agent uses
+ * the memory again when every client has ended the store, or is gone, or cannot reach it any more.
  *
  *   a client that             the agent
  *   runs                      waits for a renewal, a third of a lease

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 
-/* Stores that are removed, and whose memory is used for something else as soon as their host is told
- * that it is free, while others have them open: process 0 keeps some stores, removes one after the
- * other, uses the memory for a while itself, and makes another store, where the one before was. The
- * others open what is there, make transactions, and are stopped for longer than a lease now and
- * then, also in the middle of a call. Each value says of which store it is: nobody ever finds one of
- * another store, what the host keeps there is never changed, and whoever has a store open that has
- * gone is told so. */
+/* Stores that are removed, and whose memory is used for something else as soon as their host is
+ * told that it is free, while others have them open: process 0 keeps some stores, removes one after
+ * the other, uses the memory for a while itself, and makes another store, where the one before was.
+ * The others open what is there, make transactions, and are stopped for longer than a lease now and
+ * then. Each value says of which store it is: nobody ever finds one of another store, what the host
+ * keeps there is never changed, and whoever has a store open that has gone is told so. */
 
 #include "config.h"
 
