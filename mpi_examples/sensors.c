@@ -153,7 +153,8 @@ static void note(void *arg, enum loco_topic_event event, int64_t value)
         atomic_store(&s->kept, value);
     else if (event == LOCO_TOPIC_LOG_ENDED)
         atomic_fetch_add(&s->wrong, 1);
-    else if (event == LOCO_TOPIC_MEMBER_GONE && !atomic_load(&s->job->over))
+    else if ((event == LOCO_TOPIC_MEMBER_GONE || event == LOCO_TOPIC_ENDED)
+             && !atomic_load(&s->job->over))
         ex_abort("a rank has died");
 }
 

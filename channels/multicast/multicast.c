@@ -276,8 +276,10 @@ static int open_parts(struct loco_multicast *m, const char *parent, const char *
         status = loci_poller_add(m->rt, &loci_mc_polled_ops, m, &m->polled);
     if (status == LOCO_OK)
         status = open_endpoint(m, parent, name, group);
-    if (status == LOCO_OK && m->polled != NULL)
+    if (status == LOCO_OK && m->polled != NULL) {
+        m->polled_number = loci_polled_number(m->polled);
         loci_polled_begin(m->polled);
+    }
     return status;
 }
 

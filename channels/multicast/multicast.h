@@ -107,6 +107,7 @@ struct loco_multicast {
     loco_multicast_handler_t *handler;
     void *handler_arg;
     struct loci_polled *polled;     /* with a handler, or relays: the poller passes */
+    uint32_t polled_number;
     struct loci_mc_sender *sender;
     struct loci_mc_area *area;
     struct loci_mc_source *source;

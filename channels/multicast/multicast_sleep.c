@@ -4,6 +4,7 @@
 
 #include "config.h"
 
+#include "move/bell.h"
 #include "multicast.h"
 #include "wait.h"
 
@@ -131,10 +132,12 @@ void loci_mc_announce(struct loco_multicast *m, int change)
         loci_mc_make_all_fence(m);
 }
 
+/* By its number, for the place at the poller may be given back meanwhile: a member may become known
+ * while the multicast is stopped or destroyed. */
 void loci_mc_wake_poller(struct loco_multicast *m)
 {
     if (atomic_load_explicit(&m->dozes, memory_order_relaxed))
-        loci_polled_call(m->polled);
+        loci_ring_poller(m->rt, m->rt->bells, m->polled_number);
 }
 
 void loci_mc_wake_waiters(struct loco_multicast *m)

@@ -8,8 +8,13 @@
  * which delivers, hands it out between two batches (topic_deliver.c). Nobody needs to know who
  * subscribes.
  *
- * The topic's endpoint compares levels: what publishers offer with what subscribers request. All
- * else is compared by the multicast's, a part of the topic with the name "samples".
+ * The topic's endpoint compares levels: what publishers offer with what subscribers request; and
+ * whether there is a view. All else is compared by the endpoints of its parts: the view, whose name
+ * is "members", and the multicast, "samples".
+ *
+ * The multicast is one of a view, so that the topic goes on when members die or leave. Views have
+ * no unordered ones, and 64 members at most: other topics have fixed members, and end with one that
+ * dies.
  *
  * A topic uses the multicast by its public calls alone. */
 
@@ -20,6 +25,7 @@
 #include "observe/log.h"
 #include "observe/mistake.h"
 #include "topic.h"
+#include "view/view.h"
 
 #define SLOT_BYTES ((size_t)10 << 10)
 
@@ -74,7 +80,12 @@ static int check_history(const loco_runtime_t *rt, const char *name,
     return LOCO_OK;
 }
 
-/* Those of the multicast are checked there. */
+static bool has_view(const loco_group_t *group, const loco_topic_options_t *o)
+{
+    return o->level != LOCO_TOPIC_UNORDERED && loco_group_size(group) <= LOCI_VIEW_MEMBERS;
+}
+
+/* Those of the multicast and the view are checked there. */
 static int check(const loco_runtime_t *rt, const char *name, const loco_group_t *group,
                  loco_topic_options_t *o)
 {
@@ -98,6 +109,10 @@ static int check(const loco_runtime_t *rt, const char *name, const loco_group_t 
     if (o->log != NULL && o->level != LOCO_TOPIC_LOGGED)
         return loci_mistake(rt, LOCO_ERR_ARG, call, name, "nothing is logged on level %s: log is "
                             "of LOCO_TOPIC_LOGGED", level_words((uint64_t)o->level));
+    if (o->view != 0 && !has_view(group, o))
+        return loci_mistake(rt, LOCO_ERR_ARG, call, name, "view is %d, and topics that are "
+                            "unordered, or have more than %d members, have no view", o->view,
+                            LOCI_VIEW_MEMBERS);
     return check_history(rt, name, o);
 }
 
@@ -124,7 +139,8 @@ static int open_endpoint(struct loco_topic *t, const char *parent, const char *n
     const struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "topic",
         .property = { { "the level", (uint64_t)o->level | (sends ? PUBLISHES : 0)
-                                     | (takes ? SUBSCRIBES : 0) } },
+                                     | (takes ? SUBSCRIBES : 0) },
+                      { "whether it is unordered", o->level == LOCO_TOPIC_UNORDERED } },
         .look = { { level_fits, level_words } },
     };
     int status = loci_endpoint_create(t->rt, &spec, &t->ep);
@@ -148,10 +164,8 @@ static int open_history(struct loco_topic *t, const loco_topic_options_t *o)
     return status;
 }
 
-/* First what may fail here, so that no member meets a topic that is not to be. The multicast is the
- * last: it may deliver at once, if the other members are there. */
-static int open_parts(struct loco_topic *t, const char *parent, const char *name,
-                      const loco_group_t *group, const loco_topic_options_t *o)
+static int open_multicast(struct loco_topic *t, const loco_group_t *group,
+                          const loco_topic_options_t *o)
 {
     const loco_multicast_options_t mo = {
         .senders = o->publishers, .nsenders = o->npublishers, .slots = o->slots,
@@ -159,6 +173,25 @@ static int open_parts(struct loco_topic *t, const char *parent, const char *name
         .flags = o->level == LOCO_TOPIC_UNORDERED ? LOCO_MULTICAST_UNORDERED : 0,
         .handler = loci_topic_deliver, .arg = t,
     };
+    const loco_view_options_t vo = {
+        .flags = o->view, .multicasts = 1, .changed = loci_topic_changed, .arg = t,
+    };
+    int status;
+
+    if (!has_view(group, o))
+        return loco_multicast_create(t->rt, t->ep->name, "samples", group, &mo, &t->m);
+    t->members = UINT64_MAX >> (LOCI_VIEW_MEMBERS - loco_group_size(group));
+    status = loci_view_open(t->rt, t->ep->name, "members", group, &vo, &t->view);
+    if (status == LOCO_OK)
+        status = loco_view_multicast(t->view, "samples", &mo, &t->m);
+    return status == LOCO_OK ? loci_view_start(t->view) : status;
+}
+
+/* First what may fail here, so that no member meets a topic that is not to be. The multicast is the
+ * last: it may deliver at once, if the other members are there. */
+static int open_parts(struct loco_topic *t, const char *parent, const char *name,
+                      const loco_group_t *group, const loco_topic_options_t *o)
+{
     int status = loci_topic_log_open(t, parent, name, o);
 
     if (status == LOCO_OK)
@@ -172,8 +205,7 @@ static int open_parts(struct loco_topic *t, const char *parent, const char *name
         status = loci_topic_watch_begin(t);
     if (status == LOCO_OK)
         status = open_endpoint(t, parent, name, group, o);
-    return status == LOCO_OK
-           ? loco_multicast_create(t->rt, t->ep->name, "samples", group, &mo, &t->m) : status;
+    return status == LOCO_OK ? open_multicast(t, group, o) : status;
 }
 
 int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
@@ -218,7 +250,10 @@ void loco_topic_destroy(loco_topic_t *t)
                                                                t->ep->name) != LOCO_OK))
         return;
     loci_topic_watch_end(t);
-    loco_multicast_destroy(t->m);
+    if (t->view != NULL)
+        loco_view_destroy(t->view);         /* and its multicast */
+    else
+        loco_multicast_destroy(t->m);
     loci_poller_remove(t->polled);
     loci_topic_log_close(t->log);
     loci_topic_history_close(&t->history);

@@ -9,7 +9,7 @@
 #include "topic.h"
 #include "wait.h"
 
-static void tell(const struct loco_topic *t, enum loco_topic_event event, int64_t value)
+void loci_topic_tell(const struct loco_topic *t, enum loco_topic_event event, int64_t value)
 {
     if (t->event != NULL)
         t->event(t->arg, event, value);
@@ -24,7 +24,7 @@ static uint64_t append(struct loco_topic *t, const loco_delivery_t *messages, in
         return 0;
     if (loci_topic_log_append(t->log, messages, n, &first) != LOCO_OK) {
         t->log_ended = true;
-        tell(t, LOCO_TOPIC_LOG_ENDED, (int64_t)first - 1);
+        loci_topic_tell(t, LOCO_TOPIC_LOG_ENDED, (int64_t)first - 1);
         return 0;
     }
     return first;
@@ -43,25 +43,18 @@ static void make_samples(const loco_delivery_t *messages, int n, uint64_t record
         };
 }
 
-static void tell_end(struct loco_topic *t)
-{
-    for (int rank = 0; rank < t->ep->group.size; rank++)
-        if (loco_group_alive(&t->ep->group, rank) == LOCO_ERR_PEER_DEAD) {
-            tell(t, LOCO_TOPIC_MEMBER_GONE, rank);
-            return;
-        }
-    tell(t, LOCO_TOPIC_MEMBER_GONE, -1);
-}
-
 void loci_topic_deliver(void *arg, const loco_delivery_t *messages, int n)
 {
     loco_sample_t samples[LOCI_TOPIC_BATCH];
     struct loco_topic *t = arg;
 
     if (n == 0) {
-        tell_end(t);
+        if (t->view == NULL)
+            loci_topic_ended(t);
         return;
     }
+    if (loci_topic_has_news(t))
+        loci_topic_tell_news(t);
     make_samples(messages, n, append(t, messages, n), samples);
     if (t->deadline_ns != 0)
         atomic_store_explicit(&t->last, loci_now(t->rt), memory_order_relaxed);
@@ -84,7 +77,7 @@ static void hand_out_kept(struct loco_topic *t)
         t->handler(t->arg, samples, n);
         done += (uint64_t)n;
     }
-    tell(t, LOCO_TOPIC_SUBSCRIBED, (int64_t)done);
+    loci_topic_tell(t, LOCO_TOPIC_SUBSCRIBED, (int64_t)done);
 }
 
 static bool look(void *arg)
@@ -92,7 +85,8 @@ static bool look(void *arg)
     const struct loco_topic *t = arg;
 
     return atomic_load_explicit(&t->state, memory_order_relaxed) == LOCI_TOPIC_ASKED
-           || atomic_load_explicit(&t->missed, memory_order_relaxed) > t->told;
+           || atomic_load_explicit(&t->missed, memory_order_relaxed) > t->told
+           || loci_topic_has_news(t);
 }
 
 static enum loci_served serve(void *arg)
@@ -105,8 +99,12 @@ static enum loci_served serve(void *arg)
         hand_out_kept(t);
         some = true;
     }
+    if (loci_topic_has_news(t)) {
+        loci_topic_tell_news(t);
+        some = true;
+    }
     for (; atomic_load_explicit(&t->missed, memory_order_relaxed) > t->told; some = true)
-        tell(t, LOCO_TOPIC_DEADLINE_MISSED, ++t->told);
+        loci_topic_tell(t, LOCO_TOPIC_DEADLINE_MISSED, ++t->told);
     return some ? LOCI_SERVED_SOME : LOCI_SERVED_NOTHING;
 }
 

@@ -134,9 +134,9 @@ static int open_rows(struct loco_view *v, const char *parent, const char *name,
     return status;
 }
 
-int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
-                     const loco_group_t *group, const loco_view_options_t *options,
-                     loco_view_t **out)
+int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
+                   const loco_group_t *group, const loco_view_options_t *options,
+                   loco_view_t **out)
 {
     loco_view_options_t o = { .flags = 0 };
     struct loco_view *v;
@@ -168,14 +168,34 @@ int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
         v->copy = calloc(v->data_words, sizeof *v->copy);
         status = v->copy == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
     }
-    if (status == LOCO_OK)
-        status = loci_worker_start(rt, "loco-view", loci_view_run, v, &v->worker);
     if (status != LOCO_OK) {
         loco_view_destroy(v);
         return status;
     }
     *out = v;
     return LOCO_OK;
+}
+
+int loci_view_start(struct loco_view *v)
+{
+    return loci_worker_start(v->rt, "loco-view", loci_view_run, v, &v->worker);
+}
+
+int loco_view_create(loco_runtime_t *rt, const char *parent, const char *name,
+                     const loco_group_t *group, const loco_view_options_t *options,
+                     loco_view_t **out)
+{
+    struct loco_view *v;
+    int status = loci_view_open(rt, parent, name, group, options, &v);
+
+    if (status != LOCO_OK)
+        return status;
+    status = loci_view_start(v);
+    if (status == LOCO_OK)
+        *out = v;
+    else
+        loco_view_destroy(v);
+    return status;
 }
 
 static int refuse_callback(struct loco_view *v)

@@ -102,10 +102,22 @@ static inline uint64_t loci_view_living(const struct loco_view *v)
     return v->members & ~v->own[LOCI_VIEW_SUSPECTED];
 }
 
+/* Members that said so when they left; in `changed`. */
+static inline uint64_t loci_view_left(const struct loco_view *v)
+{
+    return v->own[LOCI_VIEW_LEFT];
+}
+
 static inline int loci_view_multicasts(const struct loco_view *v)
 {
     return atomic_load_explicit(&v->multicasts, memory_order_acquire);
 }
+
+/* loco_view_create() in two steps: between them multicasts are made, and nothing changes. */
+int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
+                   const loco_group_t *group, const loco_view_options_t *options,
+                   loco_view_t **view);
+int loci_view_start(struct loco_view *v);
 
 /* ---- view_row.c; by the view's thread ---- */
 

@@ -14,8 +14,9 @@ extern "C" {
 /** \defgroup topic Topics: publish and subscribe
  *
  * Publishers of a topic publish samples; each subscriber's handler is given all of them. A topic is
- * an atomic multicast (loco_multicast(3)) with what a bus for data has beside: samples that are
- * kept for whoever subscribes later, samples that are logged to a file, a deadline.
+ * an atomic multicast (loco_multicast(3)) of a view (loco_view(3)) with what a bus for data has
+ * beside: samples that are kept for whoever subscribes later, samples that are logged to a file, a
+ * deadline.
  *
  *     static void show(void *arg, const loco_sample_t *samples, int n)
  *     {
@@ -72,8 +73,15 @@ extern "C" {
  * less than a subscriber requests does not fit. Then both sides' loco_runtime_wait_ready returns
  * LOCO_ERR_MISMATCH, and the log of both names both.
  *
- * Deaths: membership is fixed. A member that dies ends the topic: the event LOCO_TOPIC_MEMBER_GONE
- * comes, and all calls return LOCO_ERR_PEER_DEAD from then on. What was logged stays.
+ * Deaths: when a member dies, destroys the topic or closes its runtime, the others go on without
+ * it. They are told by LOCO_TOPIC_MEMBER_GONE or LOCO_TOPIC_MEMBER_LEFT, before the first sample
+ * that is delivered without it. All who go on are given the same samples of it, and all their own.
+ * loco_view(3) has the promises, and says when a member that lives has to stop; the `view` option
+ * is its flags. Such a member is told LOCO_TOPIC_ENDED, and all calls return LOCO_ERR_PARTITIONED
+ * from then on. What was logged stays.
+ *   Topics on level LOCO_TOPIC_UNORDERED, and those of more than 64 members, have fixed members: a
+ * death ends them, with LOCO_ERR_PEER_DEAD. A member destroys them when no other needs it any more:
+ * all samples are delivered (_wait_delivered of each publisher, then a barrier).
  * Visibility: a sample orders nothing but itself. To tell of data written elsewhere, fence, then
  * publish.
  * Source: the data distribution service of Jha, Rosa and Birman, "Spindle" (ICDCS 2022), section 4.
@@ -116,8 +124,11 @@ typedef void loco_topic_handler_t(void *arg, const loco_sample_t *samples, int n
 enum loco_topic_event {
     LOCO_TOPIC_SUBSCRIBED,      /**< the kept samples have been handed out: so many */
     LOCO_TOPIC_DEADLINE_MISSED, /**< no sample has come for deadline_ns: how often so far */
-    LOCO_TOPIC_MEMBER_GONE,     /**< a member has died: its rank, or -1; the topic has ended */
-    LOCO_TOPIC_LOG_ENDED        /**< nothing is logged any more: the last record's number */
+    LOCO_TOPIC_MEMBER_GONE,     /**< a member has died, or is taken for dead: its rank */
+    LOCO_TOPIC_LOG_ENDED,       /**< nothing is logged any more: the last record's number */
+    LOCO_TOPIC_MEMBER_LEFT,     /**< a member has destroyed the topic, or closed its runtime: its
+                                     rank */
+    LOCO_TOPIC_ENDED            /**< the topic has ended for this member: what its calls return */
 };
 
 /** Called in the poller. */
@@ -143,6 +154,7 @@ typedef struct loco_topic_options {
     int64_t deadline_ns;        /**< within which samples should follow each other; 0: none */
     const char *log;            /**< LOCO_TOPIC_LOGGED: this member's file; NULL: no log */
     int sync;                   /**< enum loco_topic_sync */
+    int view;                   /**< whether a minority goes on: enum loco_view_flags, or 0 */
 } loco_topic_options_t;
 
 /** Make a topic. All members of `group` make it (`parent` and `name`: loco(3)). Usable once the
@@ -150,9 +162,10 @@ typedef struct loco_topic_options {
  * LOCO_ERR_ARG (the log says which option), LOCO_ERR_NAME, LOCO_ERR_NO_MEMORY, LOCO_ERR_SYSTEM (no
  * thread, or the file: the log says what), LOCO_ERR_STATE (the file is in use; or in a callback),
  * LOCO_ERR_MISMATCH (it is of another topic), LOCO_ERR_DAMAGED (it is damaged),
- * LOCO_ERR_UNSUPPORTED (a later version wrote it). Destroy it when no member needs this one any
- * more: all samples are delivered at all (_wait_delivered of each publisher, then a barrier). What
- * is logged is synced then, but with LOCO_TOPIC_SYNC_NEVER. Not in a callback; NULL is allowed. */
+ * LOCO_ERR_UNSUPPORTED (a later version wrote it).
+ * _destroy leaves the topic: the others go on. What this member has published and was not
+ * delivered yet may be lost (_wait_delivered). What is logged is synced then, but with
+ * LOCO_TOPIC_SYNC_NEVER. Not in a callback; NULL is allowed. */
 int loco_topic_create(loco_runtime_t *rt, const char *parent, const char *name,
                       const loco_group_t *group, const loco_topic_options_t *options,
                       loco_topic_t **topic);
@@ -161,7 +174,7 @@ void loco_topic_destroy(loco_topic_t *t);
 /** A publisher: take a slot, in which the caller then builds a sample of up to slot_bytes bytes, at
  * `*slot`, aligned to 16 bytes. As loco_multicast_reserve and loco_multicast_try_reserve.
  * LOCO_ERR_STATE: this member is no publisher. LOCO_ERR_AGAIN: no slot is free; of _reserve only in
- * a callback. LOCO_ERR_PEER_DEAD: the topic has ended. */
+ * a callback. LOCO_ERR_PEER_DEAD, LOCO_ERR_PARTITIONED: the topic has ended. */
 int loco_topic_reserve(loco_topic_t *t, void **slot);
 int loco_topic_try_reserve(loco_topic_t *t, void **slot);
 

@@ -3,7 +3,8 @@
 /* A logged topic of three processes, made again and again: one publishes as fast as it can, one
  * subscribes at some time, one logs and is killed meanwhile. After each kill all records that it
  * was told to be synced are in its file, each as it was published, none missing before another; the
- * next run goes on with the same file. Whoever subscribed late was given samples without a gap.
+ * next run goes on with the same file. Whoever subscribed late was given samples without a gap,
+ * also after the kill: the topic goes on without the logger.
  * TAP.
  *     topics [--kill N] [--seed N]      so many runs: 200 */
 
@@ -28,7 +29,7 @@ enum { PUBLISHER, LATE, LOGGER, MEMBERS, HISTORY = 30, WORDS = 40 };
 
 struct shared {
     _Atomic uint64_t synced;        /* records, as the logger was told */
-    _Atomic int logger, late, wrong;
+    _Atomic int logger, late, wrong, over;
     _Atomic uint64_t given, kept;   /* by the late subscriber, in all runs */
 };
 
@@ -43,7 +44,7 @@ struct test {
 struct member {
     struct test *t;
     uint64_t next;                  /* 0: any */
-    _Atomic int ended, subscribed;
+    _Atomic int gone, subscribed;
 };
 
 static void hear(void *ctx, int level, const char *text)
@@ -96,7 +97,9 @@ static void note(void *arg, enum loco_topic_event event, int64_t value)
     struct member *m = arg;
 
     if (event == LOCO_TOPIC_MEMBER_GONE)
-        atomic_store(&m->ended, 1);
+        atomic_store(&m->gone, 1 + (int)value);
+    if (event == LOCO_TOPIC_ENDED)
+        atomic_fetch_add(&m->t->shared->wrong, 1);
     if (event == LOCO_TOPIC_SUBSCRIBED && value > HISTORY)
         atomic_fetch_add(&m->t->shared->wrong, 1);
     if (event == LOCO_TOPIC_SUBSCRIBED) {
@@ -106,15 +109,25 @@ static void note(void *arg, enum loco_topic_event event, int64_t value)
     }
 }
 
-/* Until somebody has died. */
+/* Until a while after the logger has died. */
 static int publish(struct test *t, loco_topic_t *topic)
 {
-    uint64_t words[WORDS];
+    uint64_t words[WORDS], number;
     int status = LOCO_OK;
 
-    for (uint64_t i = 0; status == LOCO_OK; i++)
-        status = loco_topic_post(topic, words, make(t->run, i, words), NULL);
-    return status != LOCO_ERR_PEER_DEAD;
+    for (uint64_t i = 0; status == LOCO_OK && atomic_load(&t->shared->over) == 0; i++)
+        status = loco_topic_post(topic, words, make(t->run, i, words), &number);
+    return status != LOCO_OK || loco_topic_wait_delivered(topic, number) != LOCO_OK;
+}
+
+static int await_more(const struct test *t, uint64_t samples)
+{
+    uint64_t given = atomic_load(&t->shared->given);
+
+    for (int64_t begun = run_now(); atomic_load(&t->shared->given) < given + samples;)
+        if (run_now() - begun > RUN_PATIENCE)
+            return 1;
+    return 0;
 }
 
 /* Some time after the start it subscribes, some time later it kills the logger. */
@@ -131,9 +144,12 @@ static int subscribe(struct test *t, struct member *m, loco_topic_t *topic)
             return 1;
     nanosleep(&rest, NULL);
     kill(atomic_load(&t->shared->logger), SIGKILL);
-    while (atomic_load(&m->ended) == 0)
+    while (atomic_load(&m->gone) == 0)
         if (run_now() - begun > 2 * RUN_PATIENCE)
             return 1;
+    if (atomic_load(&m->gone) != 1 + LOGGER || await_more(t, 1000) != 0)
+        return 1;
+    atomic_store(&t->shared->over, 1);
     return 0;
 }
 
@@ -209,6 +225,7 @@ static int run_once(struct test *t)
     t->run++;
     t->random = run_random(&t->random) | 1;
     atomic_store(&t->shared->synced, 0);
+    atomic_store(&t->shared->over, 0);
     loco_fork_run(MEMBERS, member, t, statuses);
     if (statuses[PUBLISHER] != 0 || statuses[LATE] != 0 || statuses[LOGGER] != -SIGKILL
         || atomic_load(&t->shared->wrong) != 0) {

@@ -25,7 +25,7 @@ struct seen {
     uint64_t value[MOST];           /* the sample's word */
     int publisher[MOST], kept[MOST];
     uint64_t number[MOST], record[MOST];
-    _Atomic int n, subscribed, missed, gone, log_ended, wrong;
+    _Atomic int n, subscribed, missed, gone, left, ended, log_ended, wrong;
     int at_subscribed;              /* samples before that event */
     int64_t kept_told;
 };
@@ -64,6 +64,10 @@ static void note(void *arg, enum loco_topic_event event, int64_t value)
         atomic_store(&s->missed, (int)value);
     } else if (event == LOCO_TOPIC_MEMBER_GONE) {
         atomic_store(&s->gone, 1 + (int)value);
+    } else if (event == LOCO_TOPIC_MEMBER_LEFT) {
+        atomic_store(&s->left, 1 + (int)value);
+    } else if (event == LOCO_TOPIC_ENDED) {
+        atomic_store(&s->ended, (int)value);
     } else {
         atomic_store(&s->log_ended, 1 + (int)value);
     }
@@ -589,15 +593,13 @@ Test(topic, is_not_destroyed_in_its_handler, .timeout = RUN_SECONDS)
 
 /* ---- deaths ---- */
 
-static int death_body(loco_runtime_t *rt, int rank, void *arg)
+static int open_and_lose(struct seen *s, loco_runtime_t *rt, int rank, int level, void *arg)
 {
-    struct seen *s = calloc(1, sizeof *s);
     const loco_topic_options_t o = {
-        .level = LOCO_TOPIC_KEPT, .slot_bytes = BYTES, .handler = take, .subscribe = 1,
-        .event = note, .arg = s,
+        .level = level, .slot_bytes = BYTES, .handler = take, .subscribe = 1, .event = note,
+        .arg = s,
     };
 
-    CHECK(s != NULL);
     CHECK_OK(loco_topic_create(rt, NULL, "weather", loco_everyone(rt), &o, &s->t));
     CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
     CHECK_EQ(run_meet_alive(rt, arg), 0);
@@ -605,6 +607,56 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
         kill(getpid(), SIGKILL);
     CHECK_EQ(await(&s->gone, 1), 0);
     CHECK_EQ(atomic_load(&s->gone), 2);
+    return 0;
+}
+
+/* The two that are left publish, and are given the same; then one of them leaves. */
+static int survivor_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct seen *s = calloc(1, sizeof *s);
+    unsigned char text[BYTES];
+    int next[3] = { 0 };
+
+    CHECK(s != NULL);
+    CHECK_EQ(open_and_lose(s, rt, rank, LOCO_TOPIC_KEPT, arg), 0);
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        CHECK_OK(loco_topic_post(s->t, text, make(i, text), NULL));
+    CHECK_EQ(await(&s->n, 2 * SAMPLES), 0);
+    for (int i = 0; i < 2 * SAMPLES; i++)
+        CHECK_EQ(s->value[i], (uint64_t)next[s->publisher[i]]++);
+    CHECK_EQ(next[1], 0);
+    CHECK_EQ(atomic_load(&s->wrong) + atomic_load(&s->ended) + atomic_load(&s->left), 0);
+    atomic_fetch_add((_Atomic int *)arg, 1);
+    CHECK_EQ(run_await(arg, loco_group_size(loco_everyone(rt)) + 2), 0);
+    if (rank == 2)
+        loco_topic_destroy(s->t);
+    CHECK_EQ(rank == 2 ? 0 : await(&s->left, 1), 0);
+    if (rank == 0) {
+        CHECK_EQ(atomic_load(&s->left), 3);
+        CHECK_EQ(atomic_load(&s->gone), 2);
+        CHECK_OK(loco_topic_post(s->t, text, make(0, text), NULL));
+        CHECK_EQ(await(&s->n, 2 * SAMPLES + 1), 0);
+        loco_topic_destroy(s->t);
+    }
+    CHECK_EQ(atomic_load(&s->ended), 0);
+    free(s);
+    return 0;
+}
+
+Test(topic, goes_on_without_a_member, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, survivor_body, run_counter()), 0);
+}
+
+static int death_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct seen *s = calloc(1, sizeof *s);
+
+    CHECK(s != NULL);
+    CHECK_EQ(open_and_lose(s, rt, rank, LOCO_TOPIC_UNORDERED, arg), 0);
+    while (atomic_load(&s->ended) == 0)
+        usleep(100);
+    CHECK_EQ(atomic_load(&s->ended), LOCO_ERR_PEER_DEAD);
     CHECK_EQ(loco_topic_post(s->t, "x", 1, NULL), LOCO_ERR_PEER_DEAD);
     /* Who leaves meanwhile would be told of in place of the dead one. */
     atomic_fetch_add((_Atomic int *)arg, 1);
@@ -614,9 +666,38 @@ static int death_body(loco_runtime_t *rt, int rank, void *arg)
     return 0;
 }
 
-Test(topic, ends_with_a_member, .timeout = RUN_SECONDS)
+Test(topic, ends_with_a_member_where_it_is_unordered, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 3, 1, NULL, death_body, run_counter()), 0);
+}
+
+/* A majority of two is both of them. */
+static int minority_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct seen *s = calloc(1, sizeof *s);
+    const loco_topic_options_t o = {
+        .level = LOCO_TOPIC_ATOMIC, .slot_bytes = BYTES, .handler = take, .subscribe = 1,
+        .event = note, .arg = s, .view = LOCO_VIEW_MAJORITY,
+    };
+
+    CHECK(s != NULL);
+    CHECK_OK(loco_topic_create(rt, NULL, "weather", loco_everyone(rt), &o, &s->t));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(run_meet_alive(rt, arg), 0);
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    while (atomic_load(&s->ended) == 0)
+        usleep(100);
+    CHECK_EQ(atomic_load(&s->ended), LOCO_ERR_PARTITIONED);
+    CHECK_EQ(loco_topic_post(s->t, "x", 1, NULL), LOCO_ERR_PARTITIONED);
+    loco_topic_destroy(s->t);
+    free(s);
+    return 0;
+}
+
+Test(topic, ends_without_a_majority_if_asked, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, minority_body, run_counter()), 0);
 }
 
 /* ---- what does not fit ---- */

@@ -16,6 +16,7 @@
 #define WORDS 5                     /* of the largest sample */
 #define PATIENCE INT64_C(20000000000)
 #define LONGEST_SLEEP 1000000
+#define DEADLINE INT64_C(5000000)
 
 enum { EARLY, LATE, NEVER };
 
@@ -28,7 +29,7 @@ struct given {
 struct state {
     struct sim_state common;
     bool drawn;
-    int level, npublishers, publishers[PROCESSES], slots, history;
+    int level, view, npublishers, publishers[PROCESSES], slots, history;
     size_t slot_bytes, history_bytes;
     int64_t deadline;
     int subscribes[PROCESSES], round[PROCESSES];    /* when, and after which round */
@@ -61,6 +62,15 @@ static bool may_end(const struct user *u)
 {
     return u->run->faults && sim_any_stopped(u->run);
 }
+
+/* Who is no majority is told so by the topic's calls. */
+static int check(const struct user *u, int status, const char *call)
+{
+    return status == LOCO_ERR_PARTITIONED && may_end(u) ? SIM_TOLD
+           : sim_check(u->run, status, call);
+}
+
+#define TOPIC(u, call) PASS(check(u, call, #call))
 
 /* ---- samples ---- */
 
@@ -126,7 +136,7 @@ static void note(void *arg, enum loco_topic_event event, int64_t value)
                           (long long)value, u->s->n[u->rank]);
         u->s->kept[u->rank] = (int)value;
         u->s->told[u->rank] = true;
-    } else if (event == LOCO_TOPIC_MEMBER_GONE && !may_end(u)) {
+    } else if ((event == LOCO_TOPIC_MEMBER_GONE || event == LOCO_TOPIC_ENDED) && !may_end(u)) {
         loci_sim_fail("p%d is told of an end", u->rank);
     } else if (event == LOCO_TOPIC_DEADLINE_MISSED && u->s->deadline == 0) {
         loci_sim_fail("p%d has missed a deadline that it has not", u->rank);
@@ -142,13 +152,13 @@ static int publish(struct user *u, int thread, int i)
     size_t bytes;
 
     if (loci_sim_draw(2) == 0) {
-        TRY(u->run, loco_topic_reserve(u->t, &slot));
+        TOPIC(u, loco_topic_reserve(u->t, &slot));
         bytes = make(u, thread, i, slot);
         loci_sim_pause();
-        TRY(u->run, loco_topic_publish(u->t, slot, bytes, &number));
+        TOPIC(u, loco_topic_publish(u->t, slot, bytes, &number));
     } else {
         bytes = make(u, thread, i, words);
-        TRY(u->run, loco_topic_post(u->t, words, bytes, &number));
+        TOPIC(u, loco_topic_post(u->t, words, bytes, &number));
     }
     u->last = number > u->last ? number : u->last;
     u->s->published++;
@@ -201,6 +211,7 @@ static int use(struct user *u, struct sim_seat *seat)
         .subscribe = s->subscribes[u->rank] == EARLY,
         .handler = s->subscribes[u->rank] == NEVER ? NULL : take, .event = note, .arg = u,
         .history = s->history, .history_bytes = s->history_bytes, .deadline_ns = s->deadline,
+        .view = s->level == LOCO_TOPIC_UNORDERED ? 0 : s->view,
     };
 
     TRY(u->run, loco_topic_create(u->rt, NULL, "topic", loco_everyone(u->rt), &o, &u->t));
@@ -208,7 +219,7 @@ static int use(struct user *u, struct sim_seat *seat)
     TRY(u->run, sim_meet(seat));
     PASS(sim_threads(u->rt, u->run->threads, body_of_thread, u));
     if (publishes(s, u->rank))
-        TRY(u->run, loco_topic_wait_delivered(u->t, u->last));
+        TOPIC(u, loco_topic_wait_delivered(u->t, u->last));
     PASS(wait_for_subscription(u));
     TRY(u->run, sim_meet(seat));
     return SIM_FINE;
@@ -229,7 +240,9 @@ static void draw(struct state *s, const struct sim_run *run)
         s->history = 1 + (int)loci_sim_draw(6);
     if (s->level >= LOCO_TOPIC_KEPT && loci_sim_draw(3) == 0)
         s->history_bytes = s->slot_bytes + LOCI_TOPIC_ENTRY + 16 + loci_sim_draw(300);
-    s->deadline = loci_sim_draw(4) == 0 ? 5000000 : 0;
+    /* Where a process stops time goes by in leaps, and all steps were those of missed deadlines. */
+    s->deadline = loci_sim_draw(4) != 0 ? 0 : run->faults ? DEADLINE * 1000 : DEADLINE;
+    s->view = (int)loci_sim_draw(3);
     for (int rank = 0; rank < run->processes; rank++) {
         s->subscribes[rank] = rank == 0 ? EARLY : (int)loci_sim_draw(5) % 3;
         s->round[rank] = (int)loci_sim_draw((uint32_t)run->rounds);
