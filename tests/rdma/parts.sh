@@ -897,6 +897,20 @@ put_with_a_device() {
     wait $worker
     note "$(grep calls /tmp/stays)"
 }
+# device_calls WAY: how often a worker, from its start to its end with a get between, has asked for a device: it
+# opens none, and without that it can make no queue pair, change none, and register nothing.
+device_calls() {
+    LOCO_PORTS=$1 at 2 strace -f -qq -e trace=open,openat,ioctl,socket -o /tmp/calls "$builddir/tests/machines/pools" \
+        first p s 7 >/tmp/first || { cat /tmp/first /tmp/calls; echo no run; }
+    grep -c -E '/dev/infiniband|/sys/class/infiniband|ioctl\(.*(RDMA|0x1b)|NETLINK_RDMA' /tmp/calls
+}
+asks_for_no_device() {
+    local by_ports by_device
+    by_ports=$(device_calls yes)
+    by_device=$(device_calls no)
+    note "calls of the kernel that are for a device: $by_ports by ports, $by_device by a device of its own"
+    [ "$by_ports" = 0 ] && [ "$by_device" -gt 0 ]
+}
 # While the other agent is stopped, what it keeps is found and opened.
 found_while_stopped() {
     local worker pid before after
@@ -941,11 +955,12 @@ leaves_nothing() {
 # A pool over two machines, whose workers have no device: they go by their agents' queue pairs.
 part_ports() {
     export LOCO_PEER_TIMEOUT=60s
-    export -f at note pools agent agents_meet resources resources_of put_without_a_device put_with_a_device found_while_stopped \
-        median first_get leaves_nothing
+    export -f at note pools agent agents_meet resources resources_of put_without_a_device put_with_a_device \
+        device_calls asks_for_no_device found_while_stopped median first_get leaves_nothing
     check_function 'agents of two machines meet over their devices' 120 agents_meet
     check_function 'a worker reaches the other machine without a device' 180 put_without_a_device
     check_function 'a worker may have a device of its own' 180 put_with_a_device
+    check_function 'from its start to its end it does not ask the kernel for a device' 240 asks_for_no_device
     check_function 'what the other machine keeps is found a thousand times while its agent is stopped' 240 found_while_stopped
     check_function 'from main to the first get it takes less than with a device' 300 first_get
     check_function 'workers come and go, and leave nothing behind' 240 leaves_nothing
