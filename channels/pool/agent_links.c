@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "agent.h"
+#include "names/interfaces.h"
 #include "runtime.h"
 #include "threads/worker.h"
 #include "wait.h"
@@ -355,6 +356,31 @@ void loci_agent_choose_dial(struct loco_agent *a)
     pthread_mutex_unlock(&a->lock);
 }
 
+static bool is_same_address(const struct loci_tcp_place *a, const struct loci_tcp_place *b)
+{
+    return memcmp(a->address, b->address, sizeof a->address) == 0;
+}
+
+static bool listens_inside(const struct loco_agent *a)
+{
+    bool inside = false;
+
+    for (int i = 0; i < LOCI_TCP_PLACES; i++)
+        inside = inside || (a->place[i].port != 0 && loci_tcp_place_is_inside(&a->place[i]));
+    return inside;
+}
+
+/* Whether this agent is the one at that place. On its own machine the name of a machine may lead to
+ * loopback, where an agent that others reach does not listen. */
+static bool is_here(const struct loco_agent *a, const struct loci_tcp_place *place)
+{
+    for (int i = 0; i < LOCI_TCP_PLACES; i++)
+        if (is_same_address(place, &a->place[i]) && place->port == a->place[i].port)
+            return true;
+    return place->port == a->place[0].port && loci_tcp_place_is_inside(place)
+           && !listens_inside(a);
+}
+
 int loci_agent_dial_join(struct loco_agent *a, int level, struct loci_pool_session *session,
                          int *fd)
 {
@@ -364,12 +390,13 @@ int loci_agent_dial_join(struct loco_agent *a, int level, struct loci_pool_sessi
     if (n < 0)
         return n;
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < LOCI_TCP_PLACES; k++)
-            if (memcmp(place[i].address, a->place[k].address, sizeof place[i].address) == 0
-                && place[i].port == a->place[k].port) {
-                *fd = -1;               /* it is the first of its pool */
-                return LOCO_OK;
-            }
+        if (is_here(a, &place[i])) {
+            if (loci_tcp_place_is_inside(&place[i]) && !listens_inside(a))
+                LOCI_LOG(a->rt, level, "pool %s: %s is this machine alone, by loopback: others "
+                         "join it by another name or address", a->pool, a->join);
+            *fd = -1;                   /* it is the first of its pool */
+            return LOCO_OK;
+        }
     loci_pool_session(session, a->pool, a->secret);
     *fd = loci_pool_dial(a->rt, level, place, n, LOCI_POOL_AGENT, session);
     return *fd < 0 ? *fd : LOCO_OK;

@@ -44,6 +44,14 @@ void loci_tcp_place_of(const struct sockaddr *address, struct loci_tcp_place *pl
     }
 }
 
+bool loci_tcp_place_is_inside(const struct loci_tcp_place *place)
+{
+    static const unsigned char loopback[16] = { [15] = 1 };
+
+    return is_v4(place->address) ? place->address[12] == 127
+           : memcmp(place->address, loopback, sizeof loopback) == 0;
+}
+
 socklen_t loci_tcp_sockaddr(const struct loci_tcp_place *place, struct sockaddr_storage *out)
 {
     memset(out, 0, sizeof *out);

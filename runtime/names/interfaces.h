@@ -43,6 +43,8 @@ bool loci_tcp_ports_read(const char *rule, struct tcp_range_of_ports *ports);
 /* How the system writes it; bytes of the result. */
 socklen_t loci_tcp_sockaddr(const struct loci_tcp_place *place, struct sockaddr_storage *out);
 void loci_tcp_place_of(const struct sockaddr *address, struct loci_tcp_place *place);
+/* Whether it is an address of loopback, which leads to this machine on each. */
+bool loci_tcp_place_is_inside(const struct loci_tcp_place *place);
 /* "10.0.0.1 port 4711", or without a port. */
 void loci_tcp_place_text(const struct loci_tcp_place *place, char text[TCP_PLACE_TEXT]);
 

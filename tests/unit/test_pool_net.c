@@ -18,6 +18,7 @@
 
 #include <loco/loco.h>
 
+#include "pool/agent.h"
 #include "pool/messages.h"
 #include "run.h"
 #include "runtime.h"
@@ -185,6 +186,34 @@ Test(pool_net, a_machine_is_named_as_documented)
         cr_assert_gt(loci_pool_resolve(rt, right[i], 80, place), 0, "%s", right[i]);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         cr_assert_eq(loci_pool_resolve(rt, wrong[i], 80, place), LOCO_ERR_ARG, "%s", wrong[i]);
+    loco_runtime_close(rt);
+}
+
+/* What `--join` says, at an agent that listens at that place. */
+static int join(loco_runtime_t *rt, const char *listens, const char *text, int *fd)
+{
+    static struct loco_agent a;
+    struct loci_pool_session session;
+
+    a = (struct loco_agent){ .rt = rt, .pool = "net", .port = 4001 };
+    snprintf(a.join, sizeof a.join, "%s", text);
+    cr_assert_eq(loci_pool_resolve(rt, listens, 4001, a.place), 1);
+    *fd = 0;
+    return loci_agent_dial_join(&a, LOCO_LOG_WARN, &session, fd);
+}
+
+Test(pool_net, an_agent_that_joins_its_own_machine_is_the_first)
+{
+    loco_runtime_t *rt = open_runtime("a");
+    int fd;
+
+    cr_expect(join(rt, "192.0.2.1", "192.0.2.1", &fd) == LOCO_OK && fd == -1);
+    cr_expect(join(rt, "192.0.2.1", "127.0.0.1", &fd) == LOCO_OK && fd == -1);
+    cr_expect(join(rt, "192.0.2.1", "127.0.1.1:4001", &fd) == LOCO_OK && fd == -1);
+    cr_expect(join(rt, "192.0.2.1", "[::1]", &fd) == LOCO_OK && fd == -1);
+    /* Another one's port, or one that listens there itself. */
+    cr_expect_eq(join(rt, "192.0.2.1", "127.0.0.1:1", &fd), LOCO_ERR_PEER_DEAD);
+    cr_expect_eq(join(rt, "127.0.0.2:4002", "127.0.0.1:4002", &fd), LOCO_ERR_PEER_DEAD);
     loco_runtime_close(rt);
 }
 
