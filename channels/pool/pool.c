@@ -16,6 +16,7 @@
 #include "catalog.h"
 #include "move/rma.h"
 #include "observe/mistake.h"
+#include "observe/observe.h"
 #include "pool.h"
 #include "pool_ways.h"
 #include "store/store_life.h"
@@ -343,6 +344,12 @@ static int check_options(const loco_pool_t *pool, const struct wanted *w, const 
            : differs(pool, w, name, "threads", (uint64_t)o->threads, record->threads);
 }
 
+static void count_lookup(loco_pool_t *pool, const struct loci_pool_host *h)
+{
+    if (h->by_port)
+        loci_stat(pool->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_LOOKUPS, 1);
+}
+
 /* What the directory says here may be old. What the store's own agent has is right: its table's
  * version of the record, and where that has changed, what it has by that name. */
 static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
@@ -359,6 +366,7 @@ static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
         status = find_host(pool, w->call, record->host, NULL, &h);
     if (status == LOCO_OK)
         current = loci_catalog_is_current(pool->rt, &h->table, record);
+    count_lookup(pool, h);
     if (status == LOCO_OK && current == 0)
         status = loci_catalog_find(pool->rt, &h->table, name, record);
     *out = h;
@@ -381,6 +389,7 @@ static int look_up_there(loco_pool_t *pool, const struct wanted *w, const char *
 {
     int status = loci_catalog_find(pool->rt, &(*h)->table, name, record);
 
+    count_lookup(pool, *h);
     return status == LOCO_OK && record->host != (*h)->identity
            ? look_up(pool, w, name, record, h) : status;
 }

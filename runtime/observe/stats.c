@@ -15,7 +15,7 @@
 #include "observe.h"
 #include "wait.h"
 
-#define TEXT_MAX 11264          /* bytes of the table; each line is some 70 */
+#define TEXT_MAX 11776          /* bytes of the table; each line is some 70 */
 #define NAME_MAX_LEN 4096       /* bytes of a file name */
 
 const char *const loci_stats_op_names[LOCI_STATS_OPS] = {
@@ -54,6 +54,11 @@ static const char *const store_names[LOCI_STATS_STORES] = {
 static const char *const index_names[LOCI_STATS_INDEXES] = {
     "leaves looked up", "by a hint that led nowhere", "steps to the right", "leaves read ahead",
     "nodes split", "nodes taken out", "hot entries moved",
+};
+
+static const char *const port_names[LOCI_STATS_PORTS] = {
+    "requests", "of these, refused", "rings of the agent", "look-ups at other agents",
+    "lanes moved over", "served for clients", "of these, refused to them",
 };
 
 static const char *const multicast_names[LOCI_STATS_MULTICASTS] = {
@@ -237,6 +242,7 @@ size_t loci_stats_text(const struct loco_runtime *rt, char *buf, size_t size)
 #ifdef LOCO_COUNTERS
     say_counters(&t, rt);
 #endif
+    say_block(&t, rt, "by ports", "number", port_names, LOCI_STAT_PORT, LOCI_STATS_PORTS);
     say_block(&t, rt, "over TCP", "number", tcp_names, LOCI_STAT_TCP, LOCI_STATS_TCPS);
     if (number(rt, LOCI_STAT_REGISTRATIONS) > 0)
         say(&t, "  %-28s %14llu, %llu times still there\n", "registrations with a device",

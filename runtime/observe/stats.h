@@ -75,6 +75,18 @@ enum loci_stats_tcp {
     LOCI_STATS_TCPS
 };
 
+/* Ports, by which processes go by an agent of their machine (fabric/port/). */
+enum loci_stats_port {
+    LOCI_STATS_PORT_REQUESTS,       /* posted to the agent */
+    LOCI_STATS_PORT_REFUSED,        /* of these, that failed, or were flushed since one had */
+    LOCI_STATS_PORT_RINGS,          /* times the agent had to be woken */
+    LOCI_STATS_PORT_LOOKUPS,        /* records looked up in directories of other agents */
+    LOCI_STATS_PORT_MOVED,          /* lanes, to connections of this process's own */
+    LOCI_STATS_PORT_SERVED,         /* as an agent: requests that were taken from clients */
+    LOCI_STATS_PORT_SERVED_REFUSED, /* of these, for what was not granted */
+    LOCI_STATS_PORTS
+};
+
 /* Outstanding requests at a device (move/credit.c). Always counted. */
 enum loci_stats_outstanding {
     LOCI_STATS_BOUND,               /* of the process, now; 0: none */
@@ -129,7 +141,8 @@ enum loci_stat {
     LOCI_STAT_STORE = LOCI_STAT_TCP + LOCI_STATS_TCPS,
     LOCI_STAT_INDEX = LOCI_STAT_STORE + LOCI_STATS_STORES,
     LOCI_STAT_MULTICAST = LOCI_STAT_INDEX + LOCI_STATS_INDEXES,
-    LOCI_STAT_COUNT = LOCI_STAT_MULTICAST + LOCI_STATS_MULTICASTS
+    LOCI_STAT_PORT = LOCI_STAT_MULTICAST + LOCI_STATS_MULTICASTS,
+    LOCI_STAT_COUNT = LOCI_STAT_PORT + LOCI_STATS_PORTS
 };
 
 /* "put", "flush_local_all", "lock"...: for tables, traces and names of variables. */

@@ -17,6 +17,7 @@
 #include "fabric/port/port.h"
 #include "memory/memory.h"
 #include "move/rma.h"
+#include "observe/observe.h"
 #include "run.h"
 #include "wait.h"
 
@@ -476,6 +477,64 @@ static int move_over(struct world *w)
 Test(port, who_goes_on_gets_a_connection_of_its_own)
 {
     static const struct plan plan = { .client = move_over, .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, -1);
+}
+
+/* Who opens lanes by the runtime's own fabric, in that order. */
+static struct loci_fabric_ops slow_ops;
+static struct loci_thread *_Atomic opens[4];
+static _Atomic int nopens;
+
+static int open_slowly(struct loci_fabric *fabric, struct loci_lane *lane)
+{
+    int n = atomic_fetch_add(&nopens, 1);
+
+    if (n < 4)
+        opens[n] = lane->thread;
+    return loci_fabric_tcp.lane_open(fabric, lane);
+}
+
+static void *leave_peer(void *arg)
+{
+    struct mover *m = arg;
+
+    m->moved = loci_port_leave_peer(m->w->rt, peer(m->w, m->w->target));
+    m->lane = atomic_load(&loci_self(m->w->rt)->lanes[peer(m->w, m->w->target)]);
+    return m->lane != NULL && opens[0] == loci_self(m->w->rt) ? NULL : m;
+}
+
+static uint64_t counted(const struct world *w, enum loci_stats_port which)
+{
+    return loci_stats_get(w->rt->stats, LOCI_STAT_PORT + (int)which);
+}
+
+/* Another thread has all lanes move: it connects before any of them is halted. */
+static int move_all(struct world *w)
+{
+    struct mover m = { .w = w };
+    pthread_t thread;
+    void *wrong;
+
+    loci_observe_stats(w->rt, true);
+    CHECK(one_round(w, 1) == LOCO_OK && is_by_port(w));
+    CHECK(counted(w, LOCI_STATS_PORT_REQUESTS) > 0 && counted(w, LOCI_STATS_PORT_MOVED) == 0);
+    slow_ops = *w->rt->way.ops;
+    slow_ops.lane_open = open_slowly;
+    w->rt->way.ops = &slow_ops;
+    CHECK(pthread_create(&thread, NULL, leave_peer, &m) == 0);
+    pthread_join(thread, &wrong);
+    CHECK(wrong == NULL && m.moved == 1 && nopens == 2 && opens[1] == loci_self(w->rt));
+    CHECK(!is_by_port(w) && loci_lane_way(m.lane) == &w->rt->way);
+    CHECK(counted(w, LOCI_STATS_PORT_MOVED) == 1 && counted(w, LOCI_STATS_PORT_REFUSED) == 0);
+    CHECK(one_round(w, 2) == LOCO_OK);
+    CHECK(loci_port_leave_peer(w->rt, peer(w, w->target)) == 0);
+    return 0;
+}
+
+Test(port, all_lanes_to_one_peer_move_behind_a_first_connection)
+{
+    static const struct plan plan = { .client = move_all, .options = SHAPE(1, 2, 16, 16384) };
 
     run(&plan, 1, -1);
 }

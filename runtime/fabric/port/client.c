@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "memory/memory.h"
+#include "observe/observe.h"
 #include "wait.h"
 
 static struct port_client *client_of(struct loci_fabric *fabric)
@@ -208,6 +209,17 @@ static bool is_busy(struct loci_lane *lane, const struct loci_way *way, uint64_t
     return busy;
 }
 
+/* How many have: 1 or 0. */
+static int move(struct loci_lane *lane)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+
+    if (loci_lane_move(lane, &rt->way) != LOCO_OK)
+        return 0;
+    loci_stat(rt, LOCI_STAT_PORT + LOCI_STATS_PORT_MOVED, 1);
+    return 1;
+}
+
 static int move_thread(struct loci_thread *t, const struct loci_way *way, uint64_t many)
 {
     int lanes = atomic_load_explicit(&t->lane_peers, memory_order_acquire), moved = 0;
@@ -216,7 +228,7 @@ static int move_thread(struct loci_thread *t, const struct loci_way *way, uint64
         struct loci_lane *lane = atomic_load_explicit(&t->lanes[i], memory_order_acquire);
 
         if (lane != NULL && is_busy(lane, way, many))
-            moved += loci_lane_move(lane, &t->rt->way) == LOCO_OK;
+            moved += move(lane);
     }
     return moved;
 }
@@ -248,6 +260,22 @@ static struct loci_lane *lane_to(struct loci_thread *t, int peer)
            ? atomic_load_explicit(&t->lanes[peer], memory_order_acquire) : NULL;
 }
 
+/* The calling thread connects first: the way to the other machine is found then (links, neighbours,
+ * whatever else is of processes), which may take much longer than what is each lane's own, for which
+ * its thread stands still. A lane of its own that goes by the agent is moved before all others. */
+static int go_ahead(struct loco_runtime *rt, int peer, const struct loci_way *detour)
+{
+    struct loci_thread *self = loci_self(rt);
+    struct loci_lane *lane = self == NULL ? NULL : lane_to(self, peer);
+    int status;
+
+    if (lane != NULL)
+        return loci_lane_way(lane) == detour ? move(lane) : 0;
+    if (self != NULL)
+        (void)loci_lane(self, peer, &status);   /* if it cannot be, the others hear why */
+    return 0;
+}
+
 int loci_port_leave_peer(struct loco_runtime *rt, int peer)
 {
     const struct loci_detour *detour = atomic_load_explicit(&rt->detour, memory_order_acquire);
@@ -257,11 +285,12 @@ int loci_port_leave_peer(struct loco_runtime *rt, int peer)
     if (detour == NULL)
         return 0;
     set_straight(client_of(detour->way.fabric), peer);
+    moved = go_ahead(rt, peer, &detour->way);
     for (; t != NULL; t = t->next) {
         struct loci_lane *lane = lane_to(t, peer);
 
         if (lane != NULL && loci_lane_way(lane) == &detour->way)
-            moved += loci_lane_move(lane, &rt->way) == LOCO_OK;
+            moved += move(lane);
     }
     return moved;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "client.h"
+#include "observe/observe.h"
 #include "wait.h"
 
 #define PIECES 4                /* of an arena at least: one is filled while another goes */
@@ -71,6 +72,7 @@ static void tell(struct port_lane *l, const struct loci_port_completion *complet
     int status = (int)(uint32_t)told;
 
     if (status != LOCO_OK) {
+        loci_stat(l->client->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_REFUSED, 1);
         l->broken = true;
         l->lost = l->lost || p->kind == LOCI_WRITE || (told & LOCI_PORT_LOST) != 0;
         fail_lane(l->lane, status);     /* also where nobody waits for it */
@@ -164,10 +166,13 @@ static void publish(struct port_lane *l)
 
     if (l->published == l->posted)
         return;
+    loci_stat(c->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_REQUESTS, l->posted - l->published);
     l->published = l->posted;
     (void)loci_cpu_exchange(&l->at.words->posted, l->posted);
-    if (loci_load64_total(&((struct loci_port_header *)(void *)c->base)->asleep) != 0)
-        (void)loci_ring_for(c->rt, c->agent, c->welcome.number);
+    if (loci_load64_total(&((struct loci_port_header *)(void *)c->base)->asleep) == 0)
+        return;
+    loci_stat(c->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_RINGS, 1);
+    (void)loci_ring_for(c->rt, c->agent, c->welcome.number);
 }
 
 /* One whose bytes lie together, from `done` of the operation on. */

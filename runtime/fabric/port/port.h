@@ -189,7 +189,8 @@ int loci_port_move_over(struct loco_runtime *rt, uint64_t many);
  * time. */
 uint64_t loci_port_posted(struct loco_runtime *rt, int peer);
 /* All lanes to that peer, which this process has met, move over; none goes there by the agent any
- * more from now on. Returns how many have. */
+ * more from now on. The calling thread connects first, so that others stand still for as long only
+ * as a lane of theirs takes. Returns how many have. */
 int loci_port_leave_peer(struct loco_runtime *rt, int peer);
 /* Go by it no more, so that the client may tell the agent that it leaves: what lanes have posted is
  * finished, for as long as the agent lives, and within loci_grace(); then they are closed, and what

@@ -5,6 +5,7 @@
 
 #include "config.h"
 
+#include "observe/observe.h"
 #include "ports.h"
 #include "wait.h"
 
@@ -223,6 +224,7 @@ static int post(struct loci_ports *ports, struct port *p, const struct loci_port
 
     if (status != LOCO_OK) {
         ports->stats.refused++;
+        loci_stat(ports->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_SERVED_REFUSED, 1);
         return status;
     }
     status = open_lane(ports, g->target);
@@ -305,6 +307,8 @@ static int serve_port(struct loci_ports *ports, struct port *p)
     if (n > 0)
         note_taken(p, last);
     ports->later = ports->later || p->taken != posted;
+    if (n > 0)
+        loci_stat(ports->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_SERVED, (uint64_t)n);
     ports->stats.taken += (uint64_t)n;
     return n;
 }
