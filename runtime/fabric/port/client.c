@@ -261,8 +261,9 @@ static struct loci_lane *lane_to(struct loci_thread *t, int peer)
 }
 
 /* The calling thread connects first: the way to the other machine is found then (links, neighbours,
- * whatever else is of processes), which may take much longer than what is each lane's own, for which
- * its thread stands still. A lane of its own that goes by the agent is moved before all others. */
+ * whatever else is of processes), which may take much longer than what is each lane's own, for
+ * which its thread stands still. A lane of its own that goes by the agent is moved before all
+ * others. */
 static int go_ahead(struct loco_runtime *rt, int peer, const struct loci_way *detour)
 {
     struct loci_thread *self = loci_self(rt);
