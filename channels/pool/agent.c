@@ -328,6 +328,8 @@ static const char *what_is_wrong(const struct loci_agent_client *c,
     if ((r->ask == LOCI_POOL_MAKE || r->ask == LOCI_POOL_REMOVE || r->ask == LOCI_POOL_GRANT)
         && (r->name[0] == '\0' || memchr(r->name, '\0', sizeof r->name) == NULL))
         return "a bad name";
+    if (r->ask == LOCI_POOL_REACH && memchr(r->name, '\0', sizeof r->name) == NULL)
+        return "a bad name";
     return NULL;
 }
 
@@ -403,7 +405,7 @@ static void serve(struct loci_agent_client *c, const struct loci_pool_request *r
         break;
     case LOCI_POOL_REACH:
         c->asks = true;
-        if (loci_agent_reach(a, c->number, c->place, request->bytes, &reply) == LOCO_IN_PROGRESS)
+        if (loci_agent_reach(a, c->number, c->place, request, &reply) == LOCO_IN_PROGRESS)
             return;
         c->asks = false;
         break;
@@ -647,6 +649,7 @@ static int be_the_one(struct loco_agent *a)
                             "an agent of this pool runs already: loco-agent status --pool %s",
                             a->pool);
     (void)unlink(a->path.socket);
+    (void)!ftruncate(a->lock_fd, 0);    /* what the one before has written */
     be_born(a);
     return LOCO_OK;
 }
@@ -726,6 +729,15 @@ static int join_first(struct loco_agent *a)
     return LOCO_OK;
 }
 
+/* Who finds none asks. */
+static void put_sign(struct loco_agent *a)
+{
+    struct loci_pool_reply hello = { .several = a->several };
+
+    tell_fabric(a, &hello);
+    (void)loci_pool_put_sign(a->lock_fd, &hello);
+}
+
 static int open_agent(struct loco_agent *a)
 {
     int status = loci_pool_path(a->rt, call, a->pool, true, &a->path);
@@ -742,6 +754,8 @@ static int open_agent(struct loco_agent *a)
     loci_agent_directory_open(a);
     if (status == LOCO_OK)
         status = loci_agent_ports_open(a, !a->several ? 0 : a->goers_most);
+    if (status == LOCO_OK)
+        put_sign(a);
     return status;
 }
 

@@ -208,8 +208,8 @@ bool loci_agent_way_tick(struct loco_agent *a, int agent);
 bool loci_agent_ports_hear(struct loco_agent *a, int agent, const struct loci_news *news);
 /* A client asks for a place at another agent, and for memory there. LOCO_IN_PROGRESS: it is
  * answered later; else the answer is `reply`. */
-int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t host,
-                     struct loci_pool_reply *reply);
+int loci_agent_reach(struct loco_agent *a, uint64_t client, int place,
+                     const struct loci_pool_request *request, struct loci_pool_reply *reply);
 int loci_agent_grant(struct loco_agent *a, uint64_t client,
                      const struct loci_pool_request *request, struct loci_pool_reply *reply);
 /* A guest is about to connect. */

@@ -41,6 +41,7 @@ struct seat {
     uint64_t number;                    /* as it knows it */
     enum { SEAT_ASKED, SEAT_HERE, SEAT_LOST } state;
     struct loci_pool_reply reply;       /* that it is here */
+    struct loci_pool_request wish;      /* while it is asked: the store that is wanted there */
 };
 
 /* A process of this machine that has ports. */
@@ -222,9 +223,23 @@ static int reach_own(struct loco_agent *a, uint64_t client, int place, struct lo
            : refuse(reply, status, loco_strerror(status));
 }
 
-int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t host,
-                     struct loci_pool_reply *reply)
+/* With the place the memory of a store there, which is what it is wanted for: so that need not be
+ * asked for once more. If it cannot be, that is, and hears why. */
+static void grant_wish(struct loco_agent *a, uint64_t client,
+                       const struct loci_pool_request *wish, struct loci_pool_reply *reply)
 {
+    struct loci_pool_reply own = { .status = LOCO_OK };
+
+    if (wish->name[0] == '\0' || loci_agent_grant(a, client, wish, &own) != LOCO_OK)
+        return;
+    memcpy(reply->store, own.grant, sizeof reply->store);
+    reply->has_store = 1;
+}
+
+int loci_agent_reach(struct loco_agent *a, uint64_t client, int place,
+                     const struct loci_pool_request *request, struct loci_pool_reply *reply)
+{
+    const uint64_t host = request->bytes;
     int agent = agent_of(a, host), status;
     struct loci_agent_goer *g = goer_of(a, client);
     struct seat *s = g != NULL ? seat_at(g, host) : NULL;
@@ -237,6 +252,7 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t 
         return refuse(reply, LOCO_ERR_PEER_DEAD, "that agent is out of reach");
     if (s != NULL) {
         *reply = s->reply;
+        grant_wish(a, client, request, reply);
         return LOCO_OK;
     }
     if (a->way[agent].peer < 0)
@@ -246,6 +262,8 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place, uint64_t 
         return status;
     if (status == LOCO_OK)
         status = ask_for_seat(a, g, place, agent);
+    if (status == LOCO_IN_PROGRESS)
+        g->seat[g->nseats - 1].wish = *request;
     return status == LOCO_IN_PROGRESS ? status : refuse(reply, status, loco_strerror(status));
 }
 
@@ -281,6 +299,8 @@ static void hear_seated(struct loco_agent *a, int agent, const struct loci_news 
     reply.places = news->places;
     s->state = SEAT_HERE;
     s->reply = reply;
+    if (reply.status == LOCO_OK && client != 0)
+        grant_wish(a, client, &s->wish, &reply);
     if (news->status != LOCO_OK)
         drop_seat(g, s);                /* it has none */
     loci_agent_reply(a, client, &reply, true);

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,11 +94,51 @@ static int none(loco_runtime_t *rt, const char *call, const char *pool)
                         "loco-agent start --pool %s", pool);
 }
 
+/* ---- the sign ---- */
+
+bool loci_pool_put_sign(int lock_fd, const struct loci_pool_reply *hello)
+{
+    struct loci_pool_sign sign = {
+        .magic = LOCI_POOL_MAGIC, .version = LOCI_POOL_VERSION, .pid = (int32_t)getpid(),
+        .several = hello->several, .near = hello->near, .end = LOCI_POOL_MAGIC,
+    };
+
+    memcpy(sign.fabric, hello->fabric, sizeof sign.fabric);
+    return pwrite(lock_fd, &sign, sizeof sign, 0) == (ssize_t)sizeof sign;
+}
+
+bool loci_pool_read_sign(const char *lock, int fd, struct loci_pool_reply *hello)
+{
+    struct loci_pool_sign sign;
+    struct ucred who;
+    socklen_t len = sizeof who;
+    int file = open(lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t n = file < 0 ? -1 : read(file, &sign, sizeof sign);
+
+    if (file >= 0)
+        close(file);
+    if (n != (ssize_t)sizeof sign || sign.magic != LOCI_POOL_MAGIC || sign.end != LOCI_POOL_MAGIC
+        || sign.version != LOCI_POOL_VERSION
+        || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 || who.pid != sign.pid)
+        return false;
+    *hello = (struct loci_pool_reply){ .several = sign.several, .near = sign.near };
+    memcpy(hello->fabric, sign.fabric, sizeof hello->fabric);
+    hello->fabric[sizeof hello->fabric - 1] = '\0';
+    return true;
+}
+
 int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)
 {
-    struct sockaddr_un name = { .sun_family = AF_UNIX };
     struct loci_pool_path path;
-    int fd, status = loci_pool_path(rt, call, pool, false, &path);
+
+    return loci_pool_connect_by(rt, call, pool, &path);
+}
+
+int loci_pool_connect_by(loco_runtime_t *rt, const char *call, const char *pool,
+                         struct loci_pool_path *path)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    int fd, status = loci_pool_path(rt, call, pool, false, path);
 
     if (status == LOCO_ERR_NOT_FOUND)
         return none(rt, call, pool);
@@ -106,7 +147,7 @@ int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return loci_mistake(rt, LOCO_ERR_SYSTEM, call, pool, "socket: %s", strerror(errno));
-    memcpy(name.sun_path, path.socket, strlen(path.socket));
+    memcpy(name.sun_path, path->socket, strlen(path->socket));
     if (connect(fd, (const struct sockaddr *)&name, sizeof name) != 0) {
         close(fd);
         return none(rt, call, pool);

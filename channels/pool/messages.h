@@ -17,7 +17,7 @@
 #include "net.h"
 
 #define LOCI_POOL_MAGIC UINT32_C(0x6c6f6367)
-#define LOCI_POOL_VERSION 3u
+#define LOCI_POOL_VERSION 4u
 #define LOCI_POOL_TEXT 256
 
 enum loci_pool_ask {
@@ -33,7 +33,8 @@ enum loci_pool_ask {
     LOCI_POOL_AGENTS,           /* agent number `bytes` of those there are, and how many stores it
                                  * has; LOCO_ERR_NOT_FOUND: none, LOCO_ERR_RANGE: nor behind it */
     LOCI_POOL_REACH,            /* a place at the agent of identity `bytes`, by way of this one, and
-                                 * its directory. LOCO_ERR_UNSUPPORTED: there are no ports;
+                                 * its directory; and with a name what GRANT gives, if that can be
+                                 * had now. LOCO_ERR_UNSUPPORTED: there are no ports;
                                  * LOCO_ERR_AGAIN: not yet */
     LOCI_POOL_GRANT             /* the memory of the store `name`, number `objects`, of the agent of
                                  * identity `bytes`, by the same way. LOCO_ERR_AGAIN: it is not
@@ -67,6 +68,8 @@ struct loci_pool_reply {
     uint64_t agent_stores;
     struct loci_port_welcome ports;     /* of REACH; */
     uint32_t grant[LOCI_REGIONS_MAX];   /* of the directory, or of each region of the store */
+    uint32_t store[LOCI_REGIONS_MAX];   /* of REACH, the same of the store, */
+    int32_t has_store;                  /* if that was granted, too */
     char text[LOCI_POOL_TEXT];  /* why not, in words */
 };
 
@@ -78,9 +81,25 @@ struct loci_pool_path {
 int loci_pool_path(loco_runtime_t *rt, const char *call, const char *pool, bool make,
                    struct loci_pool_path *path);
 
+/* What LOCI_POOL_HELLO asks for, as the agent has written it into its lock's file. So who comes
+ * need not wait for an answer. It is of the agent that listens now if that has the pid. */
+struct loci_pool_sign {
+    uint32_t magic, version;
+    int32_t pid;
+    int32_t several, near;
+    char fabric[32];
+    uint32_t end;               /* the magic again */
+};
+bool loci_pool_put_sign(int lock_fd, const struct loci_pool_reply *hello);
+/* False: there is none of who is at the other end: ask. */
+bool loci_pool_read_sign(const char *lock, int fd, struct loci_pool_reply *hello);
+
 /* A connection to the agent: its descriptor, or LOCO_ERR_NOT_FOUND, LOCO_ERR_UNSUPPORTED,
  * LOCO_ERR_SYSTEM; the log says why. `rt` may be NULL. */
 int loci_pool_connect(loco_runtime_t *rt, const char *call, const char *pool);
+/* The same, and where that is. */
+int loci_pool_connect_by(loco_runtime_t *rt, const char *call, const char *pool,
+                         struct loci_pool_path *path);
 /* Whether the process at the other end is of this user. */
 bool loci_pool_is_own(int fd);
 /* Say that the process leaves. */

@@ -50,11 +50,13 @@ static int ask_agent(const char *pool, char *setting, size_t len, bool *several,
 {
     struct loci_pool_request hello = { .ask = LOCI_POOL_HELLO };
     struct loci_pool_reply reply;
-    int fd = loci_pool_connect(NULL, "loco_runtime_attach", pool), status;
+    struct loci_pool_path path;
+    int fd = loci_pool_connect_by(NULL, "loco_runtime_attach", pool, &path), status = LOCO_OK;
 
     if (fd < 0)
         return fd;
-    status = loci_pool_ask(NULL, fd, &hello, &reply);
+    if (!loci_pool_read_sign(path.lock, fd, &reply))
+        status = loci_pool_ask(NULL, fd, &hello, &reply);
     if (status == LOCO_OK)
         status = reply.status;
     if (status != LOCO_OK) {
@@ -261,9 +263,10 @@ static bool is_open(const loco_pool_t *pool, const char *name)
     return false;
 }
 
-/* The agent of that identity; or, with 0, of the machine of that name, or of this one. */
+/* The agent of that identity; or, with 0, of the machine of that name, or of this one. `wanted`:
+ * what is about to be opened there, or NULL. */
 static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, const char *machine,
-                     struct loci_pool_host **out)
+                     const struct loci_record *wanted, struct loci_pool_host **out)
 {
     struct loci_agent_record agent = { .identity = pool->own.identity };
     int status = LOCO_OK;
@@ -274,7 +277,7 @@ static int find_host(loco_pool_t *pool, const char *call, uint64_t identity, con
         return loci_mistake(pool->rt, status, call, machine,
                             "the pool has no agent on that machine: loco-agent status");
     pthread_mutex_lock(&pool->asking);
-    status = loci_pool_host_of(pool, &agent, out);
+    status = loci_pool_host_of(pool, &agent, wanted, out);
     pthread_mutex_unlock(&pool->asking);
     return status != LOCO_ERR_PEER_DEAD ? status
            : loci_mistake(pool->rt, status, call, machine, "the agent of %.64s does not answer",
@@ -363,7 +366,7 @@ static int confirm(loco_pool_t *pool, const struct wanted *w, const char *name,
                             "it is kept by an agent that is out of reach: loco-agent status says "
                             "which");
     if (record->host != pool->own.identity)
-        status = find_host(pool, w->call, record->host, NULL, &h);
+        status = find_host(pool, w->call, record->host, NULL, record, &h);
     if (status == LOCO_OK)
         current = loci_catalog_is_current(pool->rt, &h->table, record);
     count_lookup(pool, h);
@@ -400,7 +403,7 @@ static int make(loco_pool_t *pool, const struct wanted *w, const char *name,
 {
     int64_t until = loci_now(pool->rt) + MAKING;
     struct loci_pool_host *maker;
-    int status = find_host(pool, w->call, 0, w->options->host, &maker);
+    int status = find_host(pool, w->call, 0, w->options->host, NULL, &maker);
 
     while (status == LOCO_OK) {
         status = ask(pool, maker, w->call, LOCI_POOL_MAKE, name, w);
@@ -623,7 +626,7 @@ int loco_pool_remove(loco_pool_t *pool, const char *name)
     if (status == LOCO_OK)
         status = loci_catalog_find(pool->rt, &pool->own.table, name, &record);
     if (status == LOCO_OK && record.lost == 0 && record.host != pool->own.identity)
-        status = find_host(pool, "loco_pool_remove", record.host, NULL, &h);
+        status = find_host(pool, "loco_pool_remove", record.host, NULL, NULL, &h);
     return status == LOCO_OK || status == LOCO_ERR_NOT_FOUND
            ? ask(pool, h, "loco_pool_remove", LOCI_POOL_REMOVE, name, NULL) : status;
 }

@@ -174,6 +174,24 @@ static int enter_straight(loco_pool_t *pool, struct loci_pool_host *h)
 
 /* ---- ports ---- */
 
+/* Of each region of that store. */
+static int note_grant(loco_pool_t *pool, struct loci_pool_host *h,
+                      const struct loci_record *record, const uint32_t *grant,
+                      struct loci_pool_grant *g)
+{
+    int status = LOCO_OK;
+
+    g->number = record->number;
+    for (int i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++) {
+        if (record->key[i].kind == LOCI_MEM_NONE)
+            continue;
+        g->grant[i] = grant[i] + 1;
+        status = loci_port_granted(pool->rt, h->peer, &record->key[i], 0, record->key[i].len,
+                                   grant[i]);
+    }
+    return status;
+}
+
 /* Whether the agents are about to connect to each other. Waits a moment. */
 static bool comes_soon(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun)
 {
@@ -204,6 +222,21 @@ static int use_ports(loco_pool_t *pool, struct loci_pool_host *h,
                                reply->grant[0]);
 }
 
+/* What was granted with the place: it is not asked for, when it is opened. */
+static void keep_grant(loco_pool_t *pool, struct loci_pool_host *h,
+                       const struct loci_record *record, const uint32_t *grant)
+{
+    struct loci_pool_grant *g = calloc(1, sizeof *g);
+
+    if (g == NULL || note_grant(pool, h, record, grant, g) != LOCO_OK) {
+        free(g);                /* then it is asked for */
+        return;
+    }
+    g->next = h->grants;
+    h->grants = g;
+    h->ngrants++;
+}
+
 /* Without a device there is no other way. */
 static int has_no_ports(loco_pool_t *pool, const struct loci_pool_reply *reply)
 {
@@ -212,7 +245,8 @@ static int has_no_ports(loco_pool_t *pool, const struct loci_pool_reply *reply)
 }
 
 /* LOCO_ERR_UNSUPPORTED: it has to go there by itself. */
-static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
+static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h,
+                         const struct loci_record *wanted)
 {
     struct loci_pool_request request = { .ask = LOCI_POOL_REACH, .bytes = h->agent.identity };
     struct loci_pool_reply reply;
@@ -220,6 +254,10 @@ static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
     bool told = false;
     int status;
 
+    if (wanted != NULL) {
+        memcpy(request.name, wanted->name, sizeof request.name);
+        request.objects = wanted->number;
+    }
     if (!pool->rt->tunables.ports || pool->rt->ops->synchronous
         || (!pool->ports && loci_port_is_attached(pool->rt)))
         return LOCO_ERR_UNSUPPORTED;
@@ -239,12 +277,15 @@ static int enter_by_port(loco_pool_t *pool, struct loci_pool_host *h)
     if (reply.status != LOCO_OK)
         return refused(pool, h, &reply);
     h->by_port = true;
-    return use_ports(pool, h, &reply);
+    status = use_ports(pool, h, &reply);
+    if (status == LOCO_OK && wanted != NULL && reply.has_store != 0)
+        keep_grant(pool, h, wanted, reply.store);
+    return status;
 }
 
-static int enter(loco_pool_t *pool, struct loci_pool_host *h)
+static int enter(loco_pool_t *pool, struct loci_pool_host *h, const struct loci_record *wanted)
 {
-    int status = enter_by_port(pool, h);
+    int status = enter_by_port(pool, h, wanted);
 
     return status == LOCO_ERR_UNSUPPORTED && !h->by_port && pool->rt->ops != &loci_fabric_near
            ? enter_straight(pool, h) : status;
@@ -254,7 +295,7 @@ static void start_mover(loco_pool_t *pool);
 
 /* One that has died is another agent when it is back. */
 int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
-                      struct loci_pool_host **out)
+                      const struct loci_record *wanted, struct loci_pool_host **out)
 {
     struct loci_pool_host *h = pool->far;
     int status;
@@ -271,7 +312,7 @@ int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
             return LOCO_ERR_NO_MEMORY;
         h->peer = h->fd = -1;
         h->agent = *agent;
-        status = enter(pool, h);
+        status = enter(pool, h, wanted);
         if (status != LOCO_OK) {
             loci_pool_leave_host(pool, h);
             free(h);
@@ -351,14 +392,7 @@ static int ask_for(loco_pool_t *pool, struct loci_pool_host *h, const struct loc
                             reply.text);
     if (status == LOCO_OK)
         status = reply.status;
-    for (int i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++) {
-        if (record->key[i].kind == LOCI_MEM_NONE)
-            continue;
-        g->grant[i] = reply.grant[i] + 1;
-        status = loci_port_granted(pool->rt, h->peer, &record->key[i], 0, record->key[i].len,
-                                   reply.grant[i]);
-    }
-    return status;
+    return status == LOCO_OK ? note_grant(pool, h, record, reply.grant, g) : status;
 }
 
 static int new_grant(loco_pool_t *pool, struct loci_pool_host *h,
@@ -371,7 +405,6 @@ static int new_grant(loco_pool_t *pool, struct loci_pool_host *h,
         free(g);
         return status;
     }
-    g->number = record->number;
     g->next = h->grants;
     h->grants = *out = g;
     h->ngrants++;

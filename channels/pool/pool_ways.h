@@ -70,10 +70,10 @@ void loci_pool_leave_host(loco_pool_t *pool, struct loci_pool_host *h);
  * again. Waits a moment. */
 bool loci_pool_comes_free(loco_pool_t *pool, const struct loci_pool_reply *reply, int64_t begun,
                           bool *told);
-/* Under `asking`: that agent, at which the process has a place then. LOCO_ERR_PEER_DEAD, and what
- * is told in the log. */
+/* Under `asking`: that agent, at which the process has a place then. `wanted`: what is about to be
+ * opened there, nullable. LOCO_ERR_PEER_DEAD, and what is told in the log. */
 int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
-                      struct loci_pool_host **out);
+                      const struct loci_record *wanted, struct loci_pool_host **out);
 /* A question to it, under `asking`. */
 int loci_pool_ask_host(loco_pool_t *pool, struct loci_pool_host *h,
                        struct loci_pool_request *request, struct loci_pool_reply *reply);

@@ -14,7 +14,10 @@
  *     pools look POOL STORE SECONDS      opens the store by its name and closes it again and again,
  *                                        says "in" once it has, and how often it could
  *     pools find POOL STORE N            the same so often, once it has said "in" and hears of it
- *     pools first POOL STORE KEY         gets a key, and says how long that took from main() on
+ *     pools first POOL STORE KEY         gets a key of the hash, and says how long that took from
+ *                                        main() on
+ *     pools warm POOL STORE OTHER N      puts N keys, then opens another store that the same agent
+ *                                        has and closes it, twice, and says how long each took
  *     pools mail POOL BOX N              sends N messages of mixed lengths to the mailbox
  *     pools letters POOL BOX SENDERS N   receives the messages of so many senders, N each, which
  *                                        are whole and in order; says "in" once it may
@@ -58,7 +61,7 @@ static int come(const char *pool, struct client *c)
     return status == LOCO_OK ? loco_pool_open(c->rt, pool, &c->pool) : status;
 }
 
-static int use(const char *store, const char *host, struct client *c)
+static int use(const char *store, const char *host, bool tree, struct client *c)
 {
     const loco_store_options_t how = { .bytes = BYTES, .objects = BYTES / 128, .threads = 1,
                                        .host = host == NULL || strcmp(host, "-") != 0 ? host
@@ -67,7 +70,7 @@ static int use(const char *store, const char *host, struct client *c)
 
     if (status == LOCO_OK)
         status = loco_tx_open(c->store, &c->tx);
-    if (status == LOCO_OK)
+    if (status == LOCO_OK && tree)
         status = loco_tree_open(c->tx, loco_store_root(c->store, 0), NULL, &c->tree);
     return status != LOCO_OK ? status
            : loco_hash_open(c->tx, loco_store_root(c->store, 1), NULL, &c->hash);
@@ -258,6 +261,41 @@ static int first(struct client *c, uint64_t i, int64_t begun)
     return value != i;
 }
 
+/* Opens that store at an agent that is known. */
+static int open_another(struct client *c, const char *store, int64_t *ns)
+{
+    int64_t begun = run_now();
+    loco_store_t *other;
+    int status = loco_store_open(c->pool, store, NULL, &other);
+
+    *ns = run_now() - begun;
+    if (status == LOCO_OK)
+        loco_store_destroy(other);
+    return status;
+}
+
+static int warm(struct client *c, const char *store, uint64_t n)
+{
+    unsigned char room[8];
+    int64_t put = 0, begun, opened = 0, again = 0;
+    int status = LOCO_OK;
+
+    for (uint64_t i = 0; i <= n && status == LOCO_OK; i++) {
+        begun = run_now();
+        status = loco_hash_put(c->hash, loco_key64(OTHERS | i, room), loco_bytes(&i, sizeof i));
+        put += i > 0 ? run_now() - begun : 0;
+    }
+    if (status == LOCO_OK)
+        status = open_another(c, store, &opened);
+    if (status == LOCO_OK)
+        status = open_another(c, store, &again);
+    if (status != LOCO_OK)
+        return failed("warm", status);
+    printf("put %lld us, opened %lld us, again %lld us\n", (long long)put / 1000 / (long long)n,
+           (long long)opened / 1000, (long long)again / 1000);
+    return 0;
+}
+
 /* ---- mailboxes ---- */
 
 #define LETTER ((size_t)100 << 10)
@@ -358,7 +396,8 @@ int main(int argc, char **argv)
         leave(&c);
         return result;
     }
-    status = use(argv[3], strcmp(what, "put") == 0 ? argv[4] : NULL, &c);
+    status = use(argv[3], strcmp(what, "put") == 0 ? argv[4] : NULL, strcmp(what, "first") != 0,
+                 &c);
     if (status != LOCO_OK) {
         result = failed("opening", status);
         leave(&c);
@@ -369,6 +408,7 @@ int main(int argc, char **argv)
              : strcmp(what, "visit") == 0 ? visit(&c, n)
              : strcmp(what, "stay") == 0 ? stay(&c, n)
              : strcmp(what, "first") == 0 ? first(&c, n, begun)
+             : strcmp(what, "warm") == 0 && argc > 5 ? warm(&c, argv[4], n)
              : strcmp(what, "hold") == 0 ? hold(&c, n) : 2;
     leave(&c);
     return result;

@@ -943,6 +943,16 @@ first_get() {
     note "from main to the first get, median of 9: by ports $(median </tmp/first.yes) us, by a device of its own $(median </tmp/first.no) us"
     [ "$(median </tmp/first.yes)" -lt "$(median </tmp/first.no)" ]
 }
+# The agent is known: what a worker asks it to reach one more of its stores takes no longer than three puts.
+opens_another() {
+    local i put opened
+    pools 1 put p other - 5 || return
+    for i in $(seq 9); do pools 2 warm p s other 20 || return; done >/tmp/warm
+    put=$(sed 's/^put \([0-9]*\) .*/\1/' /tmp/warm | median)
+    opened=$(sed 's/.*opened \([0-9]*\) .*/\1/' /tmp/warm | median)
+    note "another store of an agent that is known, median of 9: $opened us, again $(sed 's/.*again \([0-9]*\) .*/\1/' /tmp/warm | median) us; a put $put us"
+    [ "$opened" -le $((3 * put)) ]
+}
 leaves_nothing() {
     local i qps mrs
     qps=$(resources qp) mrs=$(resources mr)
@@ -956,13 +966,14 @@ leaves_nothing() {
 part_ports() {
     export LOCO_PEER_TIMEOUT=60s
     export -f at note pools agent agents_meet resources resources_of put_without_a_device put_with_a_device \
-        device_calls asks_for_no_device found_while_stopped median first_get leaves_nothing
+        device_calls asks_for_no_device found_while_stopped median first_get opens_another leaves_nothing
     check_function 'agents of two machines meet over their devices' 120 agents_meet
     check_function 'a worker reaches the other machine without a device' 180 put_without_a_device
     check_function 'a worker may have a device of its own' 180 put_with_a_device
     check_function 'from its start to its end it does not ask the kernel for a device' 240 asks_for_no_device
     check_function 'what the other machine keeps is found a thousand times while its agent is stopped' 240 found_while_stopped
     check_function 'from main to the first get it takes less than with a device' 300 first_get
+    check_function 'one more store of an agent that is known is opened within three puts' 240 opens_another
     check_function 'workers come and go, and leave nothing behind' 240 leaves_nothing
     cat /tmp/figures
     for i in 1 2; do agent $i stop >/dev/null; done
