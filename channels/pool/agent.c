@@ -168,7 +168,7 @@ static void take_back(struct loco_agent *a)
 
 /* ---- places ---- */
 
-static int take_seat(struct loco_agent *a, int peer)
+static int take_seat(struct loco_agent *a, int peer, uint64_t via)
 {
     int place = -1;
 
@@ -176,17 +176,20 @@ static int take_seat(struct loco_agent *a, int peer)
     for (int i = 0; i < a->places && place < 0; i++)
         if (a->seat[i].state == LOCI_SEAT_VACANT)
             place = i;
-    if (place >= 0)
-        a->seat[place] = (struct loci_seat){ LOCI_SEAT_TAKEN, ++a->attached, peer };
+    if (place >= 0) {
+        a->seat[place] = (struct loci_seat){ LOCI_SEAT_TAKEN, ++a->attached, peer, via };
+        loci_leases_admit(a->leases, place, peer);
+    }
     pthread_mutex_unlock(&a->lock);
     return place;
 }
 
 /* The peer stays while its place is not vacant, in the table and in the fabric. One that has gone,
  * as far as is known here, is not met again before all have let go of it: LOCO_ERR_AGAIN. */
-int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, bool noted,
+int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, uint64_t via,
                     int *place)
 {
+    bool noted = via != 0;
     int peer, status = noted && address->node == a->rt->address.node ? LOCO_ERR_UNSUPPORTED
                        : noted ? loci_peer_note(a->rt, address, &peer)
                        : loci_peer_meet(a->rt, address, &peer);
@@ -195,7 +198,7 @@ int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, bo
         return status;
     loci_peers_use(a->rt, &peer, 1);
     status = loci_peer_goes(a->rt, peer) ? LOCO_ERR_AGAIN : LOCO_ERR_FULL;
-    *place = status == LOCO_ERR_FULL ? take_seat(a, peer) : -1;
+    *place = status == LOCO_ERR_FULL ? take_seat(a, peer, via) : -1;
     if (*place < 0) {
         loci_peers_end_use(a->rt, &peer, 1);
         loci_peers_let_go(a->rt, &peer, 1);
@@ -220,7 +223,7 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
             "that it asks, by LOCO_NODE or its container");
         return;
     }
-    status = loci_agent_seat(a, address, false, &c->place);
+    status = loci_agent_seat(a, address, 0, &c->place);
     if (status != LOCO_OK) {
         say(reply, status, status == LOCO_ERR_MISMATCH
             ? "agent and process move data by different fabrics: set LOCO_FABRIC to the same"
@@ -235,6 +238,7 @@ static void give_place(struct loci_agent_client *c, const struct loci_address *a
     reply->place = c->place;
     reply->address = a->rt->address;
     reply->directory = a->table.key;
+    loci_leases_board(a->leases, &reply->board);
 }
 
 /* From the credentials of the connection, which are of who made it. */
@@ -587,6 +591,7 @@ static void handle(struct loco_agent *a, const struct epoll_event *event)
 static void look_at_others(struct loco_agent *a)
 {
     loci_agent_take_dialled(a);
+    loci_agent_revoke(a);
     if (loci_now(a->rt) - a->ticked > INT64_C(1000000) * TICK_MS) {
         loci_agent_net_tick(a);
         loci_agent_links_tick(a);
@@ -691,6 +696,7 @@ static void free_agent(struct loco_agent *a)
     loci_agent_net_close(a);
     loci_agent_free_stores(a);
     loci_agent_directory_close(a);
+    loci_leases_close(a->leases);
     if (a->table.key.kind != LOCI_MEM_NONE)
         loci_free(a->rt, &a->table);
     close_fd(a->lock_fd);               /* last: the next agent may come now */
@@ -746,6 +752,8 @@ static int open_agent(struct loco_agent *a)
         status = be_the_one(a);
     if (status == LOCO_OK)
         status = loci_alloc(a->rt, LOCI_CATALOG_BYTES, 0, &a->table);
+    if (status == LOCO_OK)
+        status = loci_leases_open(a->rt, LOCI_CATALOG_RECORDS, a->places, &a->leases);
     if (status != LOCO_OK)
         return status;
     status = listen_there(a);

@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "fabric/port/lease.h"
 #include "pool_directory.h"
 #include "messages.h"
 #include "net.h"
@@ -38,6 +39,7 @@ struct loci_seat {
     enum loci_seat_state state;
     uint64_t number;                    /* of who has it, or had it last; from 1 */
     int peer;                           /* of which the seat is a holder, unless vacant */
+    uint64_t via;                       /* the agent that it came by; 0: by none */
 };
 
 struct loci_kept {
@@ -46,8 +48,19 @@ struct loci_kept {
     loco_mailbox_t *box;                /* or this */
     char name[LOCI_CATALOG_NAME];
     uint64_t bytes;                     /* of all its memory */
-    uint64_t *users;                    /* once it is removed, by place: who may use it still; 0:
-                                           nobody */
+    bool removed;
+    uint32_t lease;                     /* of a store: as it is lent, */
+    uint64_t lease_version;
+    uint64_t *users;                    /* of a mailbox, once it is removed, by place: who may use it
+                                           still; 0: nobody */
+};
+
+/* Grants of a store that was removed, which another agent is to revoke: its processes do not renew
+ * their leases. */
+struct loci_agent_revoking {
+    struct loci_agent_revoking *next;
+    uint64_t via, lease_version;
+    enum { LOCI_REVOKE_WANTED, LOCI_REVOKE_ASKED, LOCI_REVOKE_DONE } state;
 };
 
 /* A descriptor that the first thread watches; first in what it belongs to. */
@@ -60,7 +73,8 @@ struct loci_agent_watch {
 struct loci_agent_way {
     bool known;                         /* it has said what follows */
     struct loci_address address;
-    struct loci_memkey table;           /* its directory */
+    struct loci_memkey table;           /* its directory, */
+    struct loci_lease_board board;      /* and where its leases are */
     int peer;                           /* of which this is a user; -1: it is not met yet */
 };
 
@@ -108,6 +122,7 @@ struct loco_agent {
     struct loci_ports *ports;           /* NULL: there are none */
     struct loci_agent_goer *goers;      /* who have some of them */
     struct loci_agent_guest *guests;    /* processes of other machines with a place here */
+    struct loci_agent_asked *asked;     /* grants that others want revoked */
     uint64_t seats_asked;
     struct loci_agent_caller *callers;  /* who have not proven themselves */
     int ncallers;
@@ -132,6 +147,8 @@ struct loco_agent {
     pthread_mutex_t lock;               /* what follows, up to the blank line */
     bool stops;
     struct loci_seat *seat;
+    struct loci_leases *leases;         /* of stores; a place is a holder */
+    struct loci_agent_revoking *revoking;
     uint64_t attached;                  /* numbers of seats so far */
     struct loci_agent_job *done;
     struct loci_agent_dial dial;
@@ -140,7 +157,8 @@ struct loco_agent {
 
     _Atomic uint64_t clients_now, leaving, died, cleaned, stores, removed, bytes, refused;
 
-    struct loci_kept *kept;             /* the errands' thread's */
+    struct loci_kept *kept;             /* the errands' thread's, as the next: */
+    bool reclaims;                      /* an errand gives memory of removed stores back */
 };
 
 /* agent.c: wake the first thread. */
@@ -150,9 +168,10 @@ void loci_agent_done(struct loci_agent_job *job);
 /* First thread: the answer goes to that client, if it is there still; `asked`: it has waited. */
 void loci_agent_reply(struct loco_agent *a, uint64_t client, struct loci_pool_reply *reply,
                       bool asked);
-/* A place for the process of that address, whose peer is noted or met. LOCO_ERR_FULL,
+/* A place for the process of that address, whose peer is met; or noted, as it comes by the agent
+ * `via`, which is not 0 then. LOCO_ERR_FULL,
  * LOCO_ERR_AGAIN (it was here, and is being cleaned up after); and those of loci_peer_meet. */
-int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, bool noted,
+int loci_agent_seat(struct loco_agent *a, const struct loci_address *address, uint64_t via,
                     int *place);
 /* It has gone: `via` is the peer of the agent that it came by, or -1. */
 void loci_agent_unseat(struct loco_agent *a, int place, enum loci_guest_end end, int via);
@@ -212,6 +231,8 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place,
                      const struct loci_pool_request *request, struct loci_pool_reply *reply);
 int loci_agent_grant(struct loco_agent *a, uint64_t client,
                      const struct loci_pool_request *request, struct loci_pool_reply *reply);
+/* Ask for, and do, what is revoked. */
+void loci_agent_revoke(struct loco_agent *a);
 /* A guest is about to connect. */
 void loci_agent_meet_guest(struct loco_agent *a, const struct loci_address *address,
                            struct loci_pool_reply *reply);

@@ -17,6 +17,11 @@
  * Where one link takes the place of another, what was on its way by that is lost. So each agent
  * says first who has places (KEPT), and then its WAY: a process that was not named has gone.
  *
+ * A store that is removed is lent no more (lease.h). A process that goes by ports and does not renew
+ * its lease cannot be cut off by the store's agent, which asks its own one to revoke what it has
+ * granted of that store (REVOKE): from then on requests are refused there, and when none is under
+ * way any more, it says so (REVOKED). It comes behind GONE, so nothing of it is granted anew.
+ *
  * Agents lose each other with their link: then each cuts the other off, so that nothing arrives any
  * more of what was posted by that way. What was granted is lost, whoever had it is told by its next
  * request, and its place there is given away. When they meet again, all begins anew. */
@@ -44,6 +49,18 @@ struct seat {
     struct loci_pool_request wish;      /* while it is asked: the store that is wanted there */
 };
 
+/* What a process was granted of a store, or of nothing any more. */
+struct given {
+    uint64_t host, lease_version;       /* of the store */
+    uint32_t grant[LOCI_REGIONS_MAX];   /* with 1 added; 0: none */
+};
+
+/* Another agent wants that of its store revoked. */
+struct loci_agent_asked {
+    struct loci_agent_asked *next;
+    uint64_t host, lease_version;
+};
+
 /* A process of this machine that has ports. */
 struct loci_agent_goer {
     struct loci_agent_goer *next;
@@ -51,8 +68,9 @@ struct loci_agent_goer {
     bool said;                          /* that it leaves */
     int slab;
     struct loci_port_welcome welcome;
-    int nseats;
+    int nseats, ngiven;
     struct seat *seat;
+    struct given *given;
 };
 
 /* One of another machine that has a place here. */
@@ -131,6 +149,7 @@ static void see_off(struct loco_agent *a, struct loci_agent_goer *g)
             loci_agent_send_news(a, agent, &news);
     }
     free(g->seat);
+    free(g->given);
     free(g);
 }
 
@@ -270,9 +289,20 @@ int loci_agent_reach(struct loco_agent *a, uint64_t client, int place,
 static int grant_directory(struct loco_agent *a, struct loci_agent_goer *g,
                            const struct loci_agent_way *w, struct loci_pool_reply *reply)
 {
+    uint64_t line = loci_lease_line(&w->board, reply->place);
     int status = loci_ports_grant(a->ports, g->slab, w->peer, &w->table, 0, w->table.len,
                                   LOCI_PORT_MAY_READ, &reply->grant[0]);
 
+    /* It reads what is lent, and writes what it has seen of that. */
+    if (status == LOCO_OK)
+        status = loci_ports_grant(a->ports, g->slab, w->peer, &w->board.key, 0,
+                                  loci_lease_line(&w->board, 0), LOCI_PORT_MAY_READ,
+                                  &reply->grant[1]);
+    if (status == LOCO_OK)
+        status = loci_ports_grant(a->ports, g->slab, w->peer, &w->board.key, line,
+                                  LOCI_LEASE_LINE, LOCI_PORT_MAY_READ | LOCI_PORT_MAY_WRITE,
+                                  &reply->grant[2]);
+    reply->board = w->board;
     reply->ports = g->welcome;
     reply->address = w->address;
     reply->directory = w->table;
@@ -290,6 +320,8 @@ static void hear_seated(struct loco_agent *a, int agent, const struct loci_news 
     if (s == NULL || s->state != SEAT_ASKED)
         return;
     client = g->client;
+    if (reply.status == LOCO_OK && (news->place < 0 || news->place >= news->places))
+        reply.status = LOCO_ERR_PROTOCOL;
     if (reply.status == LOCO_OK && client != 0)
         reply.status = grant_directory(a, g, &a->way[agent], &reply);
     if (reply.status != LOCO_OK)
@@ -333,32 +365,184 @@ static int peer_granted(const struct loco_agent *a, struct loci_agent_goer *g, u
     return s != NULL && s->state == SEAT_HERE && agent >= 0 ? a->way[agent].peer : -1;
 }
 
+static void drop_given(struct loci_agent_goer *g, uint32_t number)
+{
+    for (int i = 0; i < g->ngiven; i++)
+        for (int k = 0; k < LOCI_REGIONS_MAX; k++)
+            if (g->given[i].grant[k] == number + 1)
+                g->given[i].grant[k] = 0;
+}
+
+/* Room for one more; those that have nothing any more make some. */
+static struct given *new_given(struct loci_agent_goer *g)
+{
+    static const struct given nothing = { .host = 0 };
+    struct given *more;
+
+    for (int i = 0; i < g->ngiven; i++)
+        if (memcmp(g->given[i].grant, nothing.grant, sizeof nothing.grant) == 0)
+            return &g->given[i];
+    more = realloc(g->given, ((size_t)g->ngiven + 1) * sizeof *more);
+    if (more == NULL)
+        return NULL;
+    g->given = more;
+    more[g->ngiven] = nothing;
+    return &more[g->ngiven++];
+}
+
+static int give(struct loco_agent *a, struct loci_agent_goer *g, const struct loci_record *record,
+                int peer, struct loci_pool_reply *reply)
+{
+    struct given *given = new_given(g);
+    int status = given == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+
+    for (int i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++) {
+        if (record->key[i].kind == LOCI_MEM_NONE)
+            continue;
+        status = loci_ports_grant(a->ports, g->slab, peer, &record->key[i], 0, record->key[i].len,
+                                  ALL, &reply->grant[i]);
+        given->grant[i] = status == LOCO_OK ? reply->grant[i] + 1 : 0;
+    }
+    if (given == NULL)
+        return status;
+    given->host = record->host;
+    given->lease_version = record->lease_version;
+    for (int i = 0; i < LOCI_REGIONS_MAX && status != LOCO_OK; i++)
+        if (given->grant[i] != 0) {
+            (void)loci_ports_revoke(a->ports, g->slab, given->grant[i] - 1);
+            given->grant[i] = 0;
+        }
+    return status;
+}
+
 int loci_agent_grant(struct loco_agent *a, uint64_t client,
                      const struct loci_pool_request *request, struct loci_pool_reply *reply)
 {
     const struct loci_record *record = record_of(a, request);
     struct loci_agent_goer *g = goer_of(a, client);
-    int peer = g != NULL ? peer_granted(a, g, request->bytes) : -1, status = LOCO_OK, i;
+    int peer = g != NULL ? peer_granted(a, g, request->bytes) : -1, status;
 
     if (peer < 0)
         return refuse(reply, LOCO_ERR_PEER_DEAD, "that agent is out of reach");
-    for (i = 0; i < LOCI_REGIONS_MAX; i++)
-        if (request->give[i] != 0)
+    for (int i = 0; i < LOCI_REGIONS_MAX; i++)
+        if (request->give[i] != 0) {
             (void)loci_ports_revoke(a->ports, g->slab, request->give[i] - 1);
+            drop_given(g, request->give[i] - 1);
+        }
     if (record == NULL)
         return refuse(reply, LOCO_ERR_AGAIN, "that is not known here yet");
-    for (i = 0; i < LOCI_REGIONS_MAX && status == LOCO_OK; i++)
-        if (record->key[i].kind != LOCI_MEM_NONE)
-            status = loci_ports_grant(a->ports, g->slab, peer, &record->key[i], 0,
-                                      record->key[i].len, ALL, &reply->grant[i]);
+    status = give(a, g, record, peer, reply);
     if (status == LOCO_OK)
         return LOCO_OK;
-    for (i -= 2; i >= 0; i--)           /* the last one was not granted */
-        if (record->key[i].kind != LOCI_MEM_NONE)
-            (void)loci_ports_revoke(a->ports, g->slab, reply->grant[i]);
     return refuse(reply, status, status == LOCO_ERR_FULL
                   ? "one process can have so many stores of other machines open by its ports"
                   : loco_strerror(status));
+}
+
+/* ---- revoking ---- */
+
+/* Whether nothing that was granted of it is under way. */
+static bool revoke_of(struct loco_agent *a, struct loci_agent_goer *g, struct given *given)
+{
+    bool over = true;
+
+    for (int i = 0; i < LOCI_REGIONS_MAX; i++) {
+        if (given->grant[i] == 0)
+            continue;
+        if (loci_ports_revoke(a->ports, g->slab, given->grant[i] - 1) == LOCO_ERR_AGAIN)
+            over = false;
+        else
+            given->grant[i] = 0;
+    }
+    return over;
+}
+
+static bool revoke_all(struct loco_agent *a, const struct loci_agent_asked *asked)
+{
+    bool over = true;
+
+    for (struct loci_agent_goer *g = a->goers; g != NULL; g = g->next)
+        for (int i = 0; i < g->ngiven; i++)
+            if (g->given[i].host == asked->host
+                && g->given[i].lease_version == asked->lease_version
+                && !revoke_of(a, g, &g->given[i]))
+                over = false;
+    return over;
+}
+
+static void do_asked(struct loco_agent *a)
+{
+    struct loci_agent_asked **at = &a->asked, *asked;
+
+    while ((asked = *at) != NULL) {
+        struct loci_news news = news_of(LOCI_NEWS_REVOKED);
+        int agent = agent_of(a, asked->host);
+
+        if (agent >= 0 && !revoke_all(a, asked)) {
+            at = &asked->next;
+            continue;
+        }
+        *at = asked->next;
+        news.claim = asked->lease_version;
+        if (agent >= 0)
+            loci_agent_send_news(a, agent, &news);
+        free(asked);
+    }
+}
+
+static void ask_for_revoking(struct loco_agent *a)
+{
+    struct loci_news news = news_of(LOCI_NEWS_REVOKE);
+
+    pthread_mutex_lock(&a->lock);
+    for (struct loci_agent_revoking *r = a->revoking; r != NULL; r = r->next) {
+        int agent = r->state == LOCI_REVOKE_WANTED ? agent_of(a, r->via) : -1;
+
+        if (agent < 0)
+            continue;
+        r->state = LOCI_REVOKE_ASKED;
+        news.claim = r->lease_version;
+        loci_agent_send_news(a, agent, &news);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+void loci_agent_revoke(struct loco_agent *a)
+{
+    do_asked(a);
+    ask_for_revoking(a);
+}
+
+/* Without memory the other one goes on waiting. */
+static void hear_revoke(struct loco_agent *a, int agent, const struct loci_news *news)
+{
+    struct loci_agent_asked *asked = calloc(1, sizeof *asked);
+
+    if (asked == NULL)
+        return;
+    *asked = (struct loci_agent_asked){ a->asked, a->directory.agent[agent].identity,
+                                        news->claim };
+    a->asked = asked;
+    do_asked(a);
+}
+
+static void hear_revoked(struct loco_agent *a, int agent, const struct loci_news *news)
+{
+    pthread_mutex_lock(&a->lock);
+    for (struct loci_agent_revoking *r = a->revoking; r != NULL; r = r->next)
+        if (r->via == a->directory.agent[agent].identity && r->lease_version == news->claim)
+            r->state = LOCI_REVOKE_DONE;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* What was on its way by the link before may be lost. */
+static void ask_again(struct loco_agent *a, uint64_t via)
+{
+    pthread_mutex_lock(&a->lock);
+    for (struct loci_agent_revoking *r = a->revoking; r != NULL; r = r->next)
+        if (r->via == via && r->state == LOCI_REVOKE_ASKED)
+            r->state = LOCI_REVOKE_WANTED;
+    pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- processes of other machines ---- */
@@ -371,7 +555,8 @@ static void hear_seat(struct loco_agent *a, int agent, const struct loci_news *n
     answer.claim = news->claim;
     answer.places = a->places;
     answer.status = guest == NULL ? LOCO_ERR_NO_MEMORY
-                    : loci_agent_seat(a, &news->address, true, &answer.place);
+                    : loci_agent_seat(a, &news->address, a->directory.agent[agent].identity,
+                                      &answer.place);
     answer.leaving = atomic_load(&a->leaving);
     if (answer.status == LOCO_OK) {
         *guest = (struct loci_agent_guest){ a->guests, a->directory.agent[agent].identity,
@@ -473,6 +658,7 @@ void loci_agent_way_up(struct loco_agent *a, int agent)
     name_kept(a, agent);
     news.address = a->rt->address;
     news.table = a->table.key;
+    loci_leases_board(a->leases, &news.board);
     loci_agent_send_news(a, agent, &news);
 }
 
@@ -504,6 +690,7 @@ static void hear_way(struct loco_agent *a, int agent, const struct loci_news *ne
     w->known = true;
     w->address = news->address;
     w->table = news->table;
+    w->board = news->board;
     meet(a, w);
 }
 
@@ -515,6 +702,8 @@ bool loci_agent_ports_hear(struct loco_agent *a, int agent, const struct loci_ne
     case LOCI_NEWS_SEAT: hear_seat(a, agent, news); return true;
     case LOCI_NEWS_SEATED: hear_seated(a, agent, news); return true;
     case LOCI_NEWS_LEFT: hear_left(a, agent, news); return true;
+    case LOCI_NEWS_REVOKE: hear_revoke(a, agent, news); return true;
+    case LOCI_NEWS_REVOKED: hear_revoked(a, agent, news); return true;
     default: return false;
     }
 }
@@ -570,6 +759,7 @@ void loci_agent_way_down(struct loco_agent *a, int agent, enum loci_way_end end)
     uint64_t identity = a->directory.agent[agent].identity;
 
     drop_asked(a, identity, end);
+    ask_again(a, identity);
     if (end == LOCI_WAY_REPLACED) {
         doubt_guests(a, identity);
         return;
@@ -626,11 +816,18 @@ void loci_agent_ports_close(struct loco_agent *a)
     while ((g = a->goers) != NULL) {
         a->goers = g->next;
         free(g->seat);
+        free(g->given);
         free(g);
     }
     while ((guest = a->guests) != NULL) {
         a->guests = guest->next;
         free(guest);
+    }
+    while (a->asked != NULL) {
+        struct loci_agent_asked *asked = a->asked;
+
+        a->asked = asked->next;
+        free(asked);
     }
     for (int i = 0; i < LOCI_AGENTS_MAX; i++)
         if (a->way[i].peer >= 0 && a->way[i].known) {

@@ -30,7 +30,7 @@ static struct loci_kept *find(struct loco_agent *a, const char *name)
 {
     struct loci_kept *k = a->kept;
 
-    while (k != NULL && (k->users != NULL || strcmp(k->name, name) != 0))
+    while (k != NULL && (k->removed || strcmp(k->name, name) != 0))
         k = k->next;
     return k;
 }
@@ -77,6 +77,7 @@ static void describe(const struct loco_agent *a, const struct loci_kept *k,
         .members = (uint64_t)a->places + 1, .domain = endpoint_of(k)->domain, .bytes = o->bytes,
         .objects = o->objects, .roots = o->roots, .threads = (uint64_t)o->threads,
         .kind = k->store != NULL ? LOCI_KEPT_STORE : LOCI_KEPT_MAILBOX,
+        .lease = k->lease, .lease_version = k->lease_version,
     };
     memcpy(record->name, k->name, sizeof record->name);
     loci_hosted_keys(endpoint_of(k), record->key);
@@ -126,6 +127,18 @@ static int complete(struct loci_agent_job *job, loco_store_options_t *o)
     return status;
 }
 
+/* Nobody finds it yet. */
+static int lend(struct loco_agent *a, struct loci_kept *k)
+{
+    int status = LOCO_OK;
+
+    pthread_mutex_lock(&a->lock);
+    if (k->store != NULL)
+        status = loci_leases_lend(a->leases, &k->lease, &k->lease_version);
+    pthread_mutex_unlock(&a->lock);
+    return status;
+}
+
 static int make(struct loci_agent_job *job)
 {
     struct loco_agent *a = job->agent;
@@ -154,6 +167,13 @@ static int make(struct loci_agent_job *job)
         return refuse(job, status, "the agent cannot make it: %s; its log says more",
                       loco_strerror(status));
     }
+    status = lend(a, k);
+    if (status != LOCO_OK) {
+        loco_store_destroy(k->store);
+        free(k);
+        return refuse(job, status, "there are as many stores as there may be, with those that were "
+                      "removed and that somebody may use still");
+    }
     describe(a, k, &o, &job->record);
     k->next = a->kept;
     a->kept = k;
@@ -162,38 +182,117 @@ static int make(struct loci_agent_job *job)
     return LOCO_OK;
 }
 
-/* ---- removing ---- */
+/* ---- removing ----
+ *
+ * A store's memory is given to others when all leases of it are over (lease.h); a mailbox's, when
+ * all have left who were in the pool when it was removed. */
+
+/* A mailbox: who has come since the first thread took it out of the directory does not find it. */
+static uint64_t *users_now(struct loco_agent *a)
+{
+    uint64_t *users = calloc((size_t)a->places, sizeof *users);
+
+    for (int i = 0; users != NULL && i < a->places; i++)
+        users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;
+    return users;
+}
+
+static void send_reclaim(struct loco_agent *a);
 
 static int remove_kept(struct loci_agent_job *job)
 {
     struct loco_agent *a = job->agent;
     struct loci_kept *k = find(a, job->request.name);
-    uint64_t *users = calloc((size_t)a->places, sizeof *users);
 
-    if (k == NULL || users == NULL) {
-        free(users);
-        return k != NULL ? LOCO_ERR_NO_MEMORY : LOCO_ERR_NOT_FOUND;
-    }
-    /* Who has come since the first thread took it out of the directory does not find it. */
+    if (k == NULL)
+        return LOCO_ERR_NOT_FOUND;
     pthread_mutex_lock(&a->lock);
-    for (int i = 0; i < a->places; i++)
-        users[i] = a->seat[i].state == LOCI_SEAT_VACANT ? 0 : a->seat[i].number;
+    if (k->store != NULL)
+        loci_leases_end(a->leases, k->lease);
+    else
+        k->users = users_now(a);
+    k->removed = k->store != NULL || k->users != NULL;
     pthread_mutex_unlock(&a->lock);
-    k->users = users;
+    if (!k->removed)
+        return LOCO_ERR_NO_MEMORY;
     atomic_fetch_sub(&a->stores, 1);
     atomic_fetch_add(&a->removed, 1);
+    if (k->store != NULL)
+        send_reclaim(a);
     return LOCO_OK;
 }
 
-/* Whether nobody can use it any more who was there when it was removed. */
+/* Under the lock: the other agent has said that no process of its machine reaches the store. */
+static bool is_revoked(struct loco_agent *a, uint64_t via, uint64_t lease_version)
+{
+    struct loci_agent_revoking *r = a->revoking;
+
+    while (r != NULL && (r->via != via || r->lease_version != lease_version))
+        r = r->next;
+    if (r != NULL)
+        return r->state == LOCI_REVOKE_DONE;
+    r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return false;                   /* later */
+    *r = (struct loci_agent_revoking){ a->revoking, via, lease_version, LOCI_REVOKE_WANTED };
+    a->revoking = r;
+    loci_agent_wake(a);
+    return false;
+}
+
+static void forget_revoking(struct loco_agent *a, uint64_t lease_version)
+{
+    struct loci_agent_revoking **at = &a->revoking, *r;
+
+    while ((r = *at) != NULL)
+        if (r->lease_version == lease_version) {
+            *at = r->next;
+            free(r);
+        } else {
+            at = &r->next;
+        }
+}
+
+struct reclaiming {
+    struct loco_agent *agent;
+    const struct loci_kept *kept;
+};
+
+/* Who goes by ports is kept out by its own agent; who has connections here, by this one. */
+static bool is_kept_out(void *ctx, int holder, int peer)
+{
+    const struct reclaiming *r = ctx;
+    struct loco_agent *a = r->agent;
+
+    if (a->seat[holder].via != 0 && loci_peer_is_noted(a->rt, peer))
+        return is_revoked(a, a->seat[holder].via, r->kept->lease_version);
+    loci_peer_cut(a->rt, peer);
+    return false;
+}
+
+/* Under the lock. */
+static bool all_have_left(const struct loco_agent *a, const struct loci_kept *k)
+{
+    for (int i = 0; i < a->places; i++)
+        if (k->users[i] != 0 && a->seat[i].state != LOCI_SEAT_VACANT
+            && a->seat[i].number == k->users[i])
+            return false;
+    return true;
+}
+
+/* Whether nobody can use it any more. */
 static bool is_unused(struct loco_agent *a, const struct loci_kept *k)
 {
-    bool unused = k->users != NULL;
+    struct reclaiming r = { a, k };
+    bool unused;
 
+    if (!k->removed)
+        return false;
     pthread_mutex_lock(&a->lock);
-    for (int i = 0; i < a->places && unused; i++)
-        unused = k->users[i] == 0 || a->seat[i].state == LOCI_SEAT_VACANT
-                 || a->seat[i].number != k->users[i];
+    unused = k->store == NULL ? all_have_left(a, k)
+             : loci_leases_reclaim(a->leases, k->lease, is_kept_out, &r) == LOCO_OK;
+    if (unused && k->store != NULL)
+        forget_revoking(a, k->lease_version);
     pthread_mutex_unlock(&a->lock);
     return unused;
 }
@@ -222,9 +321,49 @@ static void free_unused(struct loco_agent *a)
     }
 }
 
+struct reclaim {
+    struct loci_errand errand;          /* first */
+    struct loco_agent *agent;
+};
+
+static bool reclaim_step(struct loci_errand *errand)
+{
+    struct loco_agent *a = ((struct reclaim *)errand)->agent;
+    bool some = false;
+
+    free_unused(a);
+    for (const struct loci_kept *k = a->kept; k != NULL; k = k->next)
+        some = some || (k->removed && k->store != NULL);
+    a->reclaims = some;
+    return !some;
+}
+
+static void reclaim_end(struct loci_errand *errand)
+{
+    free(errand);
+}
+
+/* Again and again, until all is given back. Without memory for that, with the next errand. */
+static void send_reclaim(struct loco_agent *a)
+{
+    struct reclaim *r = a->reclaims ? NULL : calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return;
+    a->reclaims = true;
+    *r = (struct reclaim){ { .step = reclaim_step, .end = reclaim_end }, a };
+    loci_errands_send(&a->errands, &r->errand);
+}
+
 void loci_agent_free_stores(struct loco_agent *a)
 {
+    struct loci_agent_revoking *r;
     struct loci_kept *k;
+
+    while ((r = a->revoking) != NULL) {
+        a->revoking = r->next;
+        free(r);
+    }
 
     while ((k = a->kept) != NULL) {
         a->kept = k->next;
@@ -298,6 +437,17 @@ static bool guest_is_over(struct left *left)
     return true;
 }
 
+/* It has released it, or nothing of it arrives any more. */
+static bool lease_is_over(struct loco_agent *a, int place)
+{
+    int status;
+
+    pthread_mutex_lock(&a->lock);
+    status = loci_leases_dismiss(a->leases, place);
+    pthread_mutex_unlock(&a->lock);
+    return status == LOCO_OK;
+}
+
 /* Of a process that closed its connection and lives on, or whose death is not known yet, the stocks
  * are in order, or it is not over yet. */
 static bool left_step(struct loci_errand *errand)
@@ -311,12 +461,14 @@ static bool left_step(struct loci_errand *errand)
         return false;
     if (!left->said && loci_peer_alive(a->rt, left->peer))
         return false;
+    if (!lease_is_over(a, left->place))
+        return false;
     for (struct loci_kept *k = a->kept; k != NULL; k = k->next) {
         int status = LOCO_OK;
 
         if (k->box != NULL) {
             status = loci_mailbox_vacate(k->box, left->place + 1, left->peer);
-        } else if (k->users == NULL) {
+        } else if (!k->removed) {
             tell_of_all(a, k->store);
             status = loci_store_vacate(k->store, left->place + 1, left->peer, &cleaned);
         }

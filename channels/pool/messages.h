@@ -13,11 +13,12 @@
 #include <loco/pool.h>
 
 #include "catalog.h"
+#include "fabric/port/lease.h"
 #include "fabric/port/port.h"
 #include "net.h"
 
 #define LOCI_POOL_MAGIC UINT32_C(0x6c6f6367)
-#define LOCI_POOL_VERSION 4u
+#define LOCI_POOL_VERSION 5u
 #define LOCI_POOL_TEXT 256
 
 enum loci_pool_ask {
@@ -59,6 +60,7 @@ struct loci_pool_reply {
     char fabric[32];
     struct loci_address address;
     struct loci_memkey directory;
+    struct loci_lease_board board;      /* of which the client is holder `place` */
     uint64_t identity;          /* the agent's */
     uint64_t secret[2];         /* the pool's, of several machines; for local clients alone */
     int32_t several;            /* machines */
@@ -67,7 +69,8 @@ struct loci_pool_reply {
     struct loci_agent_record agent;
     uint64_t agent_stores;
     struct loci_port_welcome ports;     /* of REACH; */
-    uint32_t grant[LOCI_REGIONS_MAX];   /* of the directory, or of each region of the store */
+    uint32_t grant[LOCI_REGIONS_MAX];   /* of the directory, the board, and the own line there; or
+                                         * of each region of the store */
     uint32_t store[LOCI_REGIONS_MAX];   /* of REACH, the same of the store, */
     int32_t has_store;                  /* if that was granted, too */
     char text[LOCI_POOL_TEXT];  /* why not, in words */

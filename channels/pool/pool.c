@@ -32,6 +32,7 @@ struct loci_pool_opened {
     loco_store_t *store;                /* this, */
     loco_mailbox_t *box;                /* or this */
     struct loci_pool_grant *grant;      /* NULL: none was needed */
+    struct loci_pool_lent lent;         /* a store, as it is leased */
     char name[LOCI_CATALOG_NAME];
 };
 
@@ -178,10 +179,12 @@ int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **out)
     }
     pool->rt = rt;
     pool->own.fd = fd;
-    pool->own.peer = -1;
+    pool->own.peer = pool->own.lease.peer = -1;
     snprintf(pool->name, sizeof pool->name, "%s", name);
     pthread_mutex_init(&pool->asking, NULL);
     pthread_cond_init(&pool->ends, NULL);
+    pthread_mutex_init(&pool->renewing, NULL);
+    pthread_cond_init(&pool->renewer_ends, NULL);
     pthread_mutex_init(&pool->lock, NULL);
     status = enter(pool);
     if (status != LOCO_OK) {
@@ -210,6 +213,7 @@ void loco_pool_close(loco_pool_t *pool)
         else
             loco_mailbox_destroy(pool->opened->box);
     }
+    loci_pool_stop_renewer(pool);
     while ((h = pool->far) != NULL) {
         pool->far = h->next;
         loci_pool_leave_host(pool, h);
@@ -220,6 +224,8 @@ void loco_pool_close(loco_pool_t *pool)
     loci_pool_leave_host(pool, &pool->own);
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->ends);
+    pthread_mutex_destroy(&pool->renewing);
+    pthread_cond_destroy(&pool->renewer_ends);
     pthread_mutex_destroy(&pool->asking);
     free(pool);
 }
@@ -245,6 +251,7 @@ static void forget(void *ctx)
 {
     struct loci_pool_opened *o = ctx, **at;
 
+    loci_pool_lease_drop(&o->lent);
     pthread_mutex_lock(&o->pool->lock);
     for (at = &o->pool->opened; *at != o; at = &(*at)->next)
         ;
@@ -455,8 +462,9 @@ int loci_pool_group(loco_runtime_t *rt, int agent, int places, int place,
     return LOCO_OK;
 }
 
-static int use_store(loco_pool_t *pool, const struct loco_group *group, const char *name,
-                     const struct loci_record *record, struct loci_pool_opened *o)
+static int use_store(loco_pool_t *pool, struct loci_pool_host *h, const struct loco_group *group,
+                     const char *name, const struct loci_record *record,
+                     struct loci_pool_opened *o)
 {
     const int agent = 0;
     loco_store_options_t options = options_of(record);
@@ -469,12 +477,16 @@ static int use_store(loco_pool_t *pool, const struct loco_group *group, const ch
     if (status != LOCO_OK)
         return status;
     status = loci_hosted_import(o->store->ep, 0, record->key);
+    if (status == LOCO_OK)
+        status = loci_pool_lease_use(&h->lease, o->store, (uint32_t)record->lease,
+                                     record->lease_version, &o->lent);
     if (status != LOCO_OK) {
         loco_store_destroy(o->store);
         return status;
     }
     o->store->gone = forget;
     o->store->gone_ctx = o;
+    loci_pool_start_renewer(pool);
     return LOCO_OK;
 }
 
@@ -500,7 +512,7 @@ static int use_mailbox(loco_pool_t *pool, const struct loco_group *group, const 
     return LOCO_OK;
 }
 
-static int use(loco_pool_t *pool, const struct wanted *w, const struct loci_pool_host *h,
+static int use(loco_pool_t *pool, const struct wanted *w, struct loci_pool_host *h,
                const char *name, const struct loci_record *record, struct loci_pool_opened *o)
 {
     struct loco_group group;
@@ -511,7 +523,7 @@ static int use(loco_pool_t *pool, const struct wanted *w, const struct loci_pool
     if (status != LOCO_OK)
         return status;
     status = w->kind == LOCI_KEPT_STORE
-             ? use_store(pool, &group, name, record, o)
+             ? use_store(pool, h, &group, name, record, o)
              : use_mailbox(pool, &group, name, record, w->receives, o);
     free(group.peer);
     return status;
@@ -540,17 +552,16 @@ static int find_way(loco_pool_t *pool, const struct wanted *w, const char *name,
     return status;
 }
 
-static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name,
+/* LOCO_ERR_AGAIN: it was removed meanwhile. */
+static int open_once(loco_pool_t *pool, const struct wanted *w, const char *name,
                      struct loci_pool_opened **out)
 {
     struct loci_record record;
     struct loci_pool_grant *grant = NULL;
     struct loci_pool_opened *o;
     struct loci_pool_host *h;
-    int status = loci_catalog_check_name(pool->rt, w->call, name);
+    int status = find_way(pool, w, name, &record, &h, &grant);
 
-    if (status == LOCO_OK)
-        status = find_way(pool, w, name, &record, &h, &grant);
     if (status != LOCO_OK)
         return status;
     o = calloc(1, sizeof *o);
@@ -576,6 +587,20 @@ static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name
         free(o);
     }
     *out = o;
+    return status;
+}
+
+static int open_kept(loco_pool_t *pool, const struct wanted *w, const char *name,
+                     struct loci_pool_opened **out)
+{
+    int64_t until = loci_now(pool->rt) + MAKING;
+    int status = loci_catalog_check_name(pool->rt, w->call, name);
+
+    if (status != LOCO_OK)
+        return status;
+    while ((status = open_once(pool, w, name, out)) == LOCO_ERR_AGAIN
+           && loci_now(pool->rt) < until)
+        nanosleep(&(struct timespec){ .tv_nsec = PAUSE }, NULL);
     return status;
 }
 

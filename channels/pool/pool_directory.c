@@ -600,6 +600,8 @@ int loci_directory_hear(struct loci_directory *d, int agent, const struct loci_n
     case LOCI_NEWS_SEAT:
     case LOCI_NEWS_SEATED:
     case LOCI_NEWS_LEFT:
+    case LOCI_NEWS_REVOKE:
+    case LOCI_NEWS_REVOKED:
         break;
     }
     return LOCO_ERR_PROTOCOL;

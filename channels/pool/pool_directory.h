@@ -32,9 +32,10 @@
  * "directory" does it in every way that can happen. One thread at a time. */
 
 #include "catalog.h"
+#include "fabric/port/lease.h"
 
 #define LOCI_NEWS_MAGIC UINT32_C(0x6c6f636e)
-#define LOCI_NEWS_VERSION 2u
+#define LOCI_NEWS_VERSION 3u
 
 enum loci_news_type {
     LOCI_NEWS_HELLO = 1,    /* the first on a link: who I am; the link's, not heard here */
@@ -52,18 +53,22 @@ enum loci_news_type {
     LOCI_NEWS_WAY,          /* these were all; and how my memory is reached */
     LOCI_NEWS_SEAT,         /* a place, for a process of mine that goes by its ports */
     LOCI_NEWS_SEATED,       /* it has that place; or why not */
-    LOCI_NEWS_LEFT          /* it has gone, and nothing that it has posted comes any more */
+    LOCI_NEWS_LEFT,         /* it has gone, and nothing that it has posted comes any more */
+    LOCI_NEWS_REVOKE,       /* a store of mine was removed, and no process of yours may reach it */
+    LOCI_NEWS_REVOKED       /* none does any more */
 };
 
 struct loci_news {
     uint32_t magic, version;
     uint32_t type;                      /* enum loci_news_type */
     int32_t status;                     /* of REFUSE, SEATED: why; of LEFT: LOCO_OK, it said so */
-    uint64_t claim;                     /* number of the asker's */
+    uint64_t claim;                     /* number of the asker's; of REVOKE, REVOKED: the version that
+                                         * the store was lent under */
     int32_t place, places;              /* of SEATED */
     uint64_t leaving;                   /* of SEATED: places that are vacant soon */
     struct loci_address address;        /* of WAY and SEAT, its secret masked */
-    struct loci_memkey table;           /* of WAY */
+    struct loci_memkey table;           /* of WAY, as the next */
+    struct loci_lease_board board;
     struct loci_agent_record agent;     /* of HELLO and AGENT */
     struct loci_record record;          /* of RECORD; its name and host, of GONE, FORGET, CLAIM */
 };

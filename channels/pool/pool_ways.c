@@ -57,8 +57,10 @@ int loci_pool_meet(loco_pool_t *pool, struct loci_pool_host *h,
     h->identity = h->by_port ? h->agent.identity : reply->identity;
     h->place = reply->place;
     h->places = reply->places;
-    return reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
-           : loci_mem_import(rt, h->peer, &reply->directory, &h->table);
+    status = reply->directory.len < LOCI_CATALOG_BYTES ? LOCO_ERR_PROTOCOL
+             : loci_mem_import(rt, h->peer, &reply->directory, &h->table);
+    return status != LOCO_OK ? status
+           : loci_pool_lease_open(rt, h->peer, &reply->board, h->place, &h->lease);
 }
 
 static void free_grants(struct loci_pool_host *h)
@@ -73,6 +75,7 @@ static void free_grants(struct loci_pool_host *h)
 
 void loci_pool_leave_host(loco_pool_t *pool, struct loci_pool_host *h)
 {
+    loci_pool_lease_close(&h->lease);
     /* What was written is there before others have the place. */
     if (h->peer >= 0 && h != &pool->own && loci_peer_alive(pool->rt, h->peer))
         (void)loci_fence_peer(pool->rt, LOCO_FENCE_PROCESS, h->peer);
@@ -217,9 +220,16 @@ static int use_ports(loco_pool_t *pool, struct loci_pool_host *h,
 
     if (status == LOCO_OK)
         status = take_ports(pool, &reply->ports);
+    if (status == LOCO_OK)
+        status = loci_port_granted(pool->rt, h->peer, &reply->directory, 0, reply->directory.len,
+                                   reply->grant[0]);
+    if (status == LOCO_OK)
+        status = loci_port_granted(pool->rt, h->peer, &reply->board.key, 0,
+                                   loci_lease_line(&reply->board, 0), reply->grant[1]);
     return status != LOCO_OK ? status
-           : loci_port_granted(pool->rt, h->peer, &reply->directory, 0, reply->directory.len,
-                               reply->grant[0]);
+           : loci_port_granted(pool->rt, h->peer, &reply->board.key,
+                               loci_lease_line(&reply->board, reply->place), LOCI_LEASE_LINE,
+                               reply->grant[2]);
 }
 
 /* What was granted with the place: it is not asked for, when it is opened. */
@@ -310,7 +320,7 @@ int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
         h = calloc(1, sizeof *h);
         if (h == NULL)
             return LOCO_ERR_NO_MEMORY;
-        h->peer = h->fd = -1;
+        h->peer = h->fd = h->lease.peer = -1;
         h->agent = *agent;
         status = enter(pool, h, wanted);
         if (status != LOCO_OK) {
@@ -319,7 +329,9 @@ int loci_pool_host_of(loco_pool_t *pool, const struct loci_agent_record *agent,
             return status;
         }
         h->next = pool->far;
+        pthread_mutex_lock(&pool->renewing);
         pool->far = h;
+        pthread_mutex_unlock(&pool->renewing);
         if (h->by_port)
             start_mover(pool);
     }
@@ -493,6 +505,10 @@ static int go_straight(loco_pool_t *pool, struct loci_pool_host *h)
         return LOCO_OK;
     if (loci_peer_is_noted(pool->rt, h->peer))
         status = be_met(pool, h);
+    /* From here on that agent cannot have this process kept out: what it has removed has ended, and
+     * no call is within that. */
+    if (status == LOCO_OK)
+        status = loci_pool_lease_renew(&h->lease);
     if (status != LOCO_OK)
         return status;
     moved = loci_port_leave_peer(pool->rt, h->peer);
@@ -578,4 +594,67 @@ void loci_pool_stop_mover(loco_pool_t *pool)
     pthread_cond_signal(&pool->ends);
     pthread_mutex_unlock(&pool->asking);
     loci_worker_join(pool->mover);
+}
+
+/* ---- renewing leases ----
+ *
+ * By a thread of its own, for questions and moving over take their time. The list of agents only
+ * grows while it runs. */
+
+static bool wait_to_renew(loco_pool_t *pool)
+{
+    int64_t ns = pool->rt->tunables.key_lease / 3;
+    struct timespec until;
+    bool goes_on;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec += ns % 1000000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&pool->renewing);
+    if (!pool->renewed_enough)
+        (void)pthread_cond_timedwait(&pool->renewer_ends, &pool->renewing, &until);
+    goes_on = !pool->renewed_enough;
+    pthread_mutex_unlock(&pool->renewing);
+    return goes_on;
+}
+
+/* One that cannot be renewed ends what it is of: those who call find out why. */
+static void renew_leases(void *arg)
+{
+    loco_pool_t *pool = arg;
+
+    while (wait_to_renew(pool)) {
+        struct loci_pool_host *h;
+
+        (void)loci_pool_lease_renew(&pool->own.lease);
+        pthread_mutex_lock(&pool->renewing);
+        h = pool->far;
+        pthread_mutex_unlock(&pool->renewing);
+        for (; h != NULL; h = h->next)
+            if (loci_peer_alive(pool->rt, h->peer))
+                (void)loci_pool_lease_renew(&h->lease);
+    }
+}
+
+/* Without a thread calls ask themselves where memory is not mapped, and where it is, it is not
+ * given back before this process leaves. */
+void loci_pool_start_renewer(loco_pool_t *pool)
+{
+    pthread_mutex_lock(&pool->renewing);
+    if (pool->renewer == NULL
+        && loci_worker_start(pool->rt, "loco-pool-lease", renew_leases, pool, &pool->renewer)
+           != LOCO_OK)
+        pool->renewer = NULL;
+    pthread_mutex_unlock(&pool->renewing);
+}
+
+void loci_pool_stop_renewer(loco_pool_t *pool)
+{
+    pthread_mutex_lock(&pool->renewing);
+    pool->renewed_enough = true;
+    pthread_cond_signal(&pool->renewer_ends);
+    pthread_mutex_unlock(&pool->renewing);
+    loci_worker_join(pool->renewer);
 }

@@ -16,6 +16,7 @@
 #include "messages.h"
 #include "net.h"
 #include "pool.h"
+#include "pool_lease.h"
 
 /* Memory of a store at another agent that this process may reach by its ports. */
 struct loci_pool_grant {
@@ -38,6 +39,7 @@ struct loci_pool_host {
     int peer;                   /* of which this is a holder and a user; -1: not met yet */
     int place, places;
     struct loci_mem table;      /* its directory */
+    struct loci_pool_lease lease;       /* of the stores that it keeps */
     uint64_t posted;            /* by port, so far */
     bool stays;                 /* it does not move over */
     struct loci_pool_session session;   /* of another machine */
@@ -57,6 +59,10 @@ struct loco_pool {
     struct loci_worker *mover;  /* NULL: nobody goes by them */
     pthread_cond_t ends;        /* with `asking`: the mover is to end, */
     bool closes;                /* for the pool is closed */
+    struct loci_worker *renewer;        /* NULL: no store was opened yet */
+    pthread_mutex_t renewing;   /* of who is added to `far`, too; and of the next: */
+    pthread_cond_t renewer_ends;
+    bool renewed_enough;        /* the pool is closed */
     pthread_mutex_t lock;       /* of the list */
     struct loci_pool_opened *opened;
 };
@@ -86,6 +92,9 @@ int loci_pool_grant(loco_pool_t *pool, struct loci_pool_host *h, const struct lo
 void loci_pool_ungrant(loco_pool_t *pool, struct loci_pool_grant *grant);
 /* The process has connections of its own to it from now on. */
 int loci_pool_go_straight(loco_pool_t *pool, struct loci_pool_host *h);
+/* Leases are renewed from now on, until the pool is closed: no store is open any more. */
+void loci_pool_start_renewer(loco_pool_t *pool);
+void loci_pool_stop_renewer(loco_pool_t *pool);
 /* The pool is closed: nobody moves over any more. */
 void loci_pool_stop_mover(loco_pool_t *pool);
 

@@ -115,7 +115,15 @@ int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_option
 int loco_mailbox_open(loco_pool_t *pool, const char *name,
                       const loco_mailbox_options_t *options, int flags, loco_mailbox_t **box);
 
-/** Remove a store, or a mailbox, and all that is in it. Who has it open goes on with what was
+/** Remove a store, or a mailbox, and all that is in it. A process that has the store open is told
+ * within LOCO_KEY_LEASE: calls on the store, its transactions, trees and hashes return
+ * LOCO_ERR_STATE from then on, and a transaction that is under way is not committed. The store's
+ * memory is used for others when every process that had it open has been told, has closed it, has
+ * ended, or cannot reach it any more. A process that is stopped (SIGSTOP) on the machine of the
+ * store holds up its memory until it goes on or ends. One of another machine is kept out after two
+ * leases: by the agent of its machine, and calls return LOCO_ERR_STATE when it goes on; or, if it
+ * has connections of its own, by the store's agent, which takes it for dead: then all calls on
+ * stores of that agent return LOCO_ERR_PEER_DEAD. Who has a mailbox open goes on with what was
  * there; its memory is given back when all processes have left that were in the pool at the time.
  * One whose agent is out of reach is forgotten, and its name is free; when the agent is back, so is
  * the store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */

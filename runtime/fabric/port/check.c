@@ -44,12 +44,15 @@ static int check_grant(struct port_client *c, const struct loci_port_request *r,
 {
     struct port_grant *g;
 
-    if (r->grant >= c->grants)
+    if (port_grant_place(r->grant) >= c->grants)
         return LOCO_ERR_RANGE;
-    g = &c->grant[r->grant];
+    g = &c->grant[port_grant_place(r->grant)];
     *grant = g;
-    return g->lost ? LOCO_ERR_PEER_DEAD
-           : g->target != NULL && g->may != 0 ? LOCO_OK : LOCO_ERR_RANGE;
+    if (g->lost)
+        return LOCO_ERR_PEER_DEAD;
+    if (port_grant_turn(r->grant) != g->turn)
+        return port_grant_turn(r->grant) < g->turn ? LOCO_ERR_STATE : LOCO_ERR_RANGE;
+    return g->target == NULL ? LOCO_ERR_RANGE : g->may == 0 ? LOCO_ERR_STATE : LOCO_OK;
 }
 
 static int check_range(const struct loci_ports *ports, const struct port_grant *g,

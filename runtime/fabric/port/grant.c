@@ -40,7 +40,8 @@ static void drop(struct loci_ports *ports, struct port_grant *g)
     if (g->target == NULL)
         return;
     loci_mem_drop(ports->rt, &g->mem);
-    *g = (struct port_grant){ .target = NULL, .lost = g->lost };
+    *g = (struct port_grant){ .target = NULL, .lost = g->lost,
+                              .turn = (g->turn + 1) & (UINT32_MAX >> PORT_GRANT_BITS) };
 }
 
 void loci_port_drop_grants(struct loci_ports *ports, struct port_client *c)
@@ -196,7 +197,7 @@ static int grant(struct loci_ports *ports, struct port_client *c, int peer,
     g->base = what->base;
     g->len = what->len;
     g->may = what->may;
-    *number = (uint32_t)n;
+    *number = g->turn << PORT_GRANT_BITS | (uint32_t)n;
     return LOCO_OK;
 }
 
@@ -221,14 +222,16 @@ int loci_ports_grant(struct loci_ports *ports, int client, int peer,
 int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t number)
 {
     struct port_client *c = &ports->client[client];
+    struct port_grant *g = &c->grant[port_grant_place(number)];
     int status = LOCO_ERR_RANGE;
 
     port_lock(ports);
-    if (number < c->grants && c->grant[number].target != NULL) {
-        c->grant[number].may = 0;
-        status = c->grant[number].under_way > 0 ? LOCO_ERR_AGAIN : LOCO_OK;
+    if (port_grant_place(number) < c->grants && g->target != NULL
+        && g->turn == port_grant_turn(number)) {
+        g->may = 0;
+        status = g->under_way > 0 ? LOCO_ERR_AGAIN : LOCO_OK;
         if (status == LOCO_OK)
-            drop(ports, &c->grant[number]);
+            drop(ports, g);
     }
     pthread_mutex_unlock(&ports->lock);
     return status;

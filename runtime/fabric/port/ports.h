@@ -36,8 +36,14 @@ struct port_target {
     uint64_t seq, placed;           /* posts so far; writes up to that one are placed */
 };
 
+/* A grant's number is its place, and how often that was given back: who says a number of before is
+ * told so, whatever has the place since. */
+#define PORT_GRANT_BITS 8
+_Static_assert(LOCI_PORT_GRANTS == 1 << PORT_GRANT_BITS, "places");
+
 struct port_grant {
     struct port_target *target;     /* NULL: there is none */
+    uint32_t turn;                  /* the upper bits of its number */
     struct loci_mem mem;
     uint64_t base, len;             /* in the memory of the key */
     unsigned may;                   /* enum loci_port_may; 0: revoked, */
@@ -97,6 +103,16 @@ static inline void port_lock(struct loci_ports *ports)
     atomic_fetch_add_explicit(&ports->waiting, 1, memory_order_relaxed);
     pthread_mutex_lock(&ports->lock);
     atomic_fetch_sub_explicit(&ports->waiting, 1, memory_order_relaxed);
+}
+
+static inline uint32_t port_grant_place(uint32_t number)
+{
+    return number & (LOCI_PORT_GRANTS - 1);
+}
+
+static inline uint32_t port_grant_turn(uint32_t number)
+{
+    return number >> PORT_GRANT_BITS;
 }
 
 static inline struct loci_port_header *port_header(const struct port_client *c)
