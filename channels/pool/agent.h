@@ -51,8 +51,8 @@ struct loci_kept {
     bool removed;
     uint32_t lease;                     /* of a store: as it is lent, */
     uint64_t lease_version;
-    uint64_t *users;                    /* of a mailbox, once it is removed, by place: who may use it
-                                           still; 0: nobody */
+    uint64_t *users;                    /* of a mailbox, once it is removed, by place: who may use
+                                           it still; 0: nobody */
 };
 
 /* Grants of a store that was removed, which another agent is to revoke: its processes do not renew

@@ -17,10 +17,10 @@
  * Where one link takes the place of another, what was on its way by that is lost. So each agent
  * says first who has places (KEPT), and then its WAY: a process that was not named has gone.
  *
- * A store that is removed is lent no more (lease.h). A process that goes by ports and does not renew
- * its lease cannot be cut off by the store's agent, which asks its own one to revoke what it has
- * granted of that store (REVOKE): from then on requests are refused there, and when none is under
- * way any more, it says so (REVOKED). It comes behind GONE, so nothing of it is granted anew.
+ * A store that is removed is lent no more (lease.h). A process that goes by ports and does not
+ * renew its lease cannot be cut off by the store's agent, which asks its own one to revoke what it
+ * has granted of that store (REVOKE): from then on requests are refused there, and when none is
+ * under way any more, it says so (REVOKED). It comes behind GONE, so nothing is granted anew.
  *
  * Agents lose each other with their link: then each cuts the other off, so that nothing arrives any
  * more of what was posted by that way. What was granted is lost, whoever had it is told by its next

@@ -32,7 +32,8 @@ struct loci_record {
     uint64_t domain;                    /* of its words: enum loci_domain */
     uint64_t bytes, objects, roots, threads;    /* its options, with defaults put in */
     uint64_t kind;                      /* enum loci_kept_kind; of a mailbox bytes is ring_bytes */
-    uint64_t lease, lease_version;      /* as it is lent (fabric/port/lease.h); version 0: it is not */
+    uint64_t lease, lease_version;      /* as it is lent (fabric/port/lease.h); version 0: it is
+                                         * not */
     uint64_t unused[2];
     char name[LOCI_CATALOG_NAME];
     struct loci_memkey key[LOCI_REGIONS_MAX];

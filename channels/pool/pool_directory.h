@@ -62,8 +62,8 @@ struct loci_news {
     uint32_t magic, version;
     uint32_t type;                      /* enum loci_news_type */
     int32_t status;                     /* of REFUSE, SEATED: why; of LEFT: LOCO_OK, it said so */
-    uint64_t claim;                     /* number of the asker's; of REVOKE, REVOKED: the version that
-                                         * the store was lent under */
+    uint64_t claim;                     /* number of the asker's; of REVOKE, REVOKED: the version
+                                         * that the store was lent under */
     int32_t place, places;              /* of SEATED */
     uint64_t leaving;                   /* of SEATED: places that are vacant soon */
     struct loci_address address;        /* of WAY and SEAT, its secret masked */

@@ -246,7 +246,8 @@ void loci_ports_lose(struct loci_ports *ports, int peer);
 int loci_ports_grant(struct loci_ports *ports, int client, int peer,
                      const struct loci_memkey *key, uint64_t base, uint64_t len, unsigned may,
                      uint32_t *grant);
-/* It may no more: its requests are refused with LOCO_ERR_STATE. LOCO_ERR_AGAIN: what it has posted there is under way still; call again. */
+/* It may no more: its requests are refused with LOCO_ERR_STATE. LOCO_ERR_AGAIN: what it has posted
+ * there is under way still; call again. */
 int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t grant);
 void loci_ports_stats(struct loci_ports *ports, struct loci_port_stats *stats);
 
