@@ -274,12 +274,13 @@ static int open_parts(struct loco_multicast *m, const char *parent, const char *
     /* Members that hand on do so whether or not the program calls. */
     if (status == LOCO_OK && (m->handler != NULL || m->relay != NULL))
         status = loci_poller_add(m->rt, &loci_mc_polled_ops, m, &m->polled);
+    /* Before members become known, which rings it. */
+    if (status == LOCO_OK && m->polled != NULL)
+        m->polled_number = loci_polled_number(m->polled);
     if (status == LOCO_OK)
         status = open_endpoint(m, parent, name, group);
-    if (status == LOCO_OK && m->polled != NULL) {
-        m->polled_number = loci_polled_number(m->polled);
+    if (status == LOCO_OK && m->polled != NULL)
         loci_polled_begin(m->polled);
-    }
     return status;
 }
 
