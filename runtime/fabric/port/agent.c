@@ -54,7 +54,7 @@ static void announce(void *channel, int change)
     struct loci_ports *ports = channel;
 
     pthread_mutex_lock(&ports->lock);
-    ports->dozes = change > 0;
+    ports->dozes = change > 0 ? ++ports->dozed : 0;
     for (int i = 0; i < ports->clients; i++)
         if (atomic_load_explicit(&ports->client[i].state, memory_order_relaxed) == PORT_HERE)
             (void)loci_cpu_exchange(&port_header(&ports->client[i])->asleep, ports->dozes);

@@ -33,6 +33,7 @@ struct port_client {
     pthread_mutex_t lock;           /* of ports, and of who adds to `told` */
     struct port_mine *mine;
     uint32_t opened;
+    _Atomic uint64_t rung;          /* the announcement for which the agent was rung last */
     _Atomic bool left;              /* no lane takes a port any more; set under the lock */
     struct port_client *before;     /* that was left before this one came: lanes may refer to it */
     struct port_told told[LOCI_PORT_GRANTS];

@@ -159,6 +159,17 @@ static void push(struct port_lane *l, struct loci_port_request *r, struct loci_s
     l->posted++;
 }
 
+/* For that announcement, unless it was: who finds that it was (acquire) relies on a ring that has
+ * been made (release), not on a thread that is about to. */
+static void ring(struct port_client *c, uint64_t asleep)
+{
+    if (asleep == 0 || asleep == atomic_load_explicit(&c->rung, memory_order_acquire))
+        return;
+    loci_stat(c->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_RINGS, 1);
+    (void)loci_ring_for(c->rt, c->agent, c->welcome.number);
+    atomic_store_explicit(&c->rung, asleep, memory_order_release);
+}
+
 /* Requests, then how many; then whether the agent sleeps, in one order with its announcement. */
 static void publish(struct port_lane *l)
 {
@@ -169,10 +180,7 @@ static void publish(struct port_lane *l)
     loci_stat(c->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_REQUESTS, l->posted - l->published);
     l->published = l->posted;
     (void)loci_cpu_exchange(&l->at.words->posted, l->posted);
-    if (loci_load64_total(&((struct loci_port_header *)(void *)c->base)->asleep) == 0)
-        return;
-    loci_stat(c->rt, LOCI_STAT_PORT + LOCI_STATS_PORT_RINGS, 1);
-    (void)loci_ring_for(c->rt, c->agent, c->welcome.number);
+    ring(c, loci_load64_total(&((struct loci_port_header *)(void *)c->base)->asleep));
 }
 
 /* One whose bytes lie together, from `done` of the operation on. */

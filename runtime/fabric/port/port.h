@@ -19,7 +19,8 @@
  * is free, without asking anybody, so that opening one costs no message.
  *
  *   word            written by   says
- *   header.asleep   agent        not 0: ring its poller for this; it sleeps, or is about to
+ *   header.asleep   agent        not 0: ring its poller for this, once for each value; it sleeps,
+ *                                or is about to
  *   header.turns    agent        grows whenever it has looked at the client's ports
  *   header.opened   client       ports from this number on were never used
  *   port.posted     client       so many requests are there; only grows
@@ -28,13 +29,15 @@
  *   completion[i]   agent        what became of it, and the old value of an atomic
  *   arena           both         bytes of writes, by the client; of reads, by the agent's device
  *
- * Publication. The client fills in the request and its bytes of the arena, and then stores `posted`
- * by an atomic in total order; then it looks at `asleep`, and rings. The agent announces `asleep`
- * by such an atomic, and then looks at `posted`: one of the two sees the other. The agent copies a
- * request once, and checks and uses the copy. It writes the completion, and stores `finished` with
- * release after it. The client takes completions before it uses their places, or their bytes of the
- * arena, again. So no word has two writers, and nobody waits for the other's CPU while it holds
- * something.
+ * Publication. The client fills in the request and its bytes of the arena, and then stores
+ * `posted` by an atomic in total order; then it looks at `asleep`, and rings. The agent announces
+ * `asleep` by such an atomic, and then looks at `posted`: one of the two sees the other. Each
+ * announcement is another number. One ring is enough for each: the agent, which is rung after it
+ * has announced, takes the announcement back, or has done so, before it looks again. So what was
+ * posted by who still saw that number is there when it looks. The agent copies a request once, and
+ * checks and uses the copy. It writes the completion, and stores `finished` with release after it.
+ * The client takes completions before it uses their places, or their bytes of the arena, again. So
+ * no word has two writers, and nobody waits for the other's CPU while it holds something.
  *
  * What is checked, by the agent, before it posts (check.c): that the kind exists; that the grant is
  * one of this client's, and stands; that it allows the operation; that the range lies in what was

@@ -94,7 +94,8 @@ struct loci_ports {
     void *freed_ctx;
     _Atomic bool asked;             /* a target is to be reached, or is lost: by any thread */
     bool later;                     /* something waits for room, or for a lane to be mended */
-    bool dozes;                     /* announced to all clients */
+    uint64_t dozes;                 /* announced to all clients: the number of that, or 0 */
+    uint64_t dozed;                 /* how often so far */
     struct loci_port_stats stats;
 };
 
