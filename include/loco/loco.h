@@ -48,6 +48,7 @@
 #include <loco/atomic_var.h>
 #include <loco/barrier.h>
 #include <loco/bytes.h>
+#include <loco/collective.h>
 #include <loco/fence.h>
 #include <loco/fork.h>
 #include <loco/hash.h>

@@ -355,11 +355,54 @@ public:
 };
 
 namespace detail {
+template <class T> struct element_type;
+template <> struct element_type<int32_t> { static constexpr loco_type value = LOCO_TYPE_I32; };
+template <> struct element_type<int64_t> { static constexpr loco_type value = LOCO_TYPE_I64; };
+template <> struct element_type<uint32_t> { static constexpr loco_type value = LOCO_TYPE_U32; };
+template <> struct element_type<uint64_t> { static constexpr loco_type value = LOCO_TYPE_U64; };
+template <> struct element_type<float> { static constexpr loco_type value = LOCO_TYPE_F32; };
+template <> struct element_type<double> { static constexpr loco_type value = LOCO_TYPE_F64; };
 template <class T> struct word_type;
 template <> struct word_type<uint64_t> { static constexpr loco_type value = LOCO_TYPE_U64; };
 template <> struct word_type<int64_t> { static constexpr loco_type value = LOCO_TYPE_I64; };
 template <> struct word_type<double> { static constexpr loco_type value = LOCO_TYPE_F64; };
 }
+
+/** Elements of integers of 4 or 8 bytes, float or double are reduced. */
+class collective : public handle<loco_collective_t, loco_collective_destroy> {
+public:
+    collective() = default;
+    collective(loco_runtime_t *rt, const char *name, const loco_group_t *of,
+               size_t piece_bytes = 0, const char *parent = nullptr)
+    {
+        check(loco_collective_create(rt, parent, name, of, piece_bytes, &it_),
+              "loco_collective_create");
+    }
+    template <class T> void broadcast(int root, T *data, size_t n = 1)
+    {
+        static_assert(std::is_trivially_copyable<T>::value, "elements are copied byte by byte");
+        check(loco_collective_broadcast(it_, root, data, n * sizeof(T)),
+              "loco_collective_broadcast");
+    }
+    /** `result` is used at the root alone. */
+    template <class T> void reduce(int root, loco_op op, const T *operand, T *result, size_t n = 1)
+    {
+        check(loco_collective_reduce(it_, root, op, detail::element_type<T>::value, operand,
+                                     result, n), "loco_collective_reduce");
+    }
+    template <class T> void allreduce(loco_op op, const T *operand, T *result, size_t n = 1)
+    {
+        check(loco_collective_allreduce(it_, op, detail::element_type<T>::value, operand, result,
+                                        n), "loco_collective_allreduce");
+    }
+    template <class T> T allreduce(loco_op op, T operand)
+    {
+        T result;
+
+        allreduce(op, &operand, &result);
+        return result;
+    }
+};
 
 class region : public handle<loco_region_t, loco_region_destroy> {
 public:

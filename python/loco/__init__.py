@@ -19,13 +19,13 @@ Errors are exceptions below loco.Error, with `status` and the library's `text`. 
 without limit. Data to be written is str (as UTF-8), bytes or any contiguous buffer, arrays of numpy among them.
 
 Threads: calls of the library give up the interpreter's lock while they run, so threads of a process go on while
-one of them waits. Channels may be used by all threads at a time, with these exceptions: Barrier.wait is called
-by one thread of each process, next and poll of a Multicast by one at a time; a Tx, with its trees and hashes, is
-for the thread that made it; a TicketLock is released by the thread that acquired it; close() runs beside no other
-call of the same object. Handlers of multicasts are called in a thread of the library, one call at a time. A signal
+one of them waits. Channels may be used by all threads at a time, with these exceptions: Barrier.wait and the calls
+of a Collective are made by one thread of each process, next and poll of a Multicast by one at a time; a Tx, with
+its trees and hashes, is for the thread that made it; a TicketLock is released by the thread that acquired it;
+close() runs beside no other call of the same object. Handlers of multicasts are called in a thread of the library, one call at a time. A signal
 (Ctrl-C) is handled when the call that waits has returned: give timeouts where that matters.
 """
-from ._channels import AtomicVar, Barrier, Queue, Region, TicketLock
+from ._channels import AtomicVar, Barrier, Collective, Queue, Region, TicketLock
 from ._library import (ALL_PEERS, ANY_HOST, Again, ArgumentError, Closed, Conflict, Differs, Error, Exists, Fence,
                        Full, Mismatch, NoMemory, NotFound, Op, Partitioned, PeerDead, StateError, Status, Timeout, Type)
 from ._multicast import Delivery, HandlerError, Multicast
@@ -33,7 +33,8 @@ from ._runtime import Group, Runtime
 from ._store import Hash, Pool, Store, Tree, Tx, prefix_end
 
 __all__ = [
-    'ALL_PEERS', 'ANY_HOST', 'Again', 'ArgumentError', 'AtomicVar', 'Barrier', 'Closed', 'Conflict', 'Delivery',
+    'ALL_PEERS', 'ANY_HOST', 'Again', 'ArgumentError', 'AtomicVar', 'Barrier', 'Closed', 'Collective',
+    'Conflict', 'Delivery',
     'Differs', 'Error', 'Exists', 'Fence', 'Full', 'Group', 'HandlerError', 'Hash', 'Mismatch', 'Multicast',
     'NoMemory', 'NotFound', 'Op', 'Partitioned', 'PeerDead', 'Pool', 'Queue', 'Region', 'Runtime', 'StateError',
     'Status', 'Store', 'TicketLock', 'Timeout', 'Tree', 'Tx', 'Type', 'prefix_end',

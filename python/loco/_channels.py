@@ -34,6 +34,56 @@ class Barrier(Channel):
         self._call('wait_timed', nanoseconds(timeout))
 
 
+_FORMATS = {'b': Type.I8, 'h': Type.I16, 'B': Type.U8, 'H': Type.U16, 'f': Type.F32, 'd': Type.F64, '?': Type.BOOL8,
+            'Zf': Type.C32, 'Zd': Type.C64}
+_INTEGERS = {(4, True): Type.I32, (4, False): Type.U32, (8, True): Type.I64, (8, False): Type.U64}
+
+
+def _type_of(view):
+    """Of the elements of a memoryview."""
+    code = view.format.lstrip('@=')
+    known = _INTEGERS.get((view.itemsize, code.islower())) if code in ('i', 'I', 'l', 'L', 'q', 'Q') else _FORMATS.get(code)
+    if known is None:
+        raise ValueError('elements of format %r have no type here' % view.format)
+    return known
+
+
+class Collective(Channel):
+    """Broadcasts and reductions of a group. All members make the same calls, in the same order; data are arrays
+    (of numpy, or array.array), of the same length and elements at all. One thread of each process calls. After
+    Timeout, repeat the call with the same arguments."""
+    _kind = 'collective'
+
+    def __init__(self, runtime, name, piece_bytes=0, group=None, parent=None):
+        super().__init__(runtime, name, group, parent, piece_bytes)
+
+    def broadcast(self, data, root=0, timeout=None):
+        """Copy the bytes of `data` at `root` into `data` of the others."""
+        data = result_of(data)
+        self._call('broadcast_timed', root, data.address, data.len, nanoseconds(timeout))
+
+    def reduce(self, op, operand, result=None, root=0, timeout=None):
+        """Combine the elements of all by an Op into `result` at `root`; the others need none."""
+        source = Source(operand)
+        to = None if result is None else result_of(result)
+        view = memoryview(operand)
+        if to is not None and to.len != source.len:
+            raise ValueError('the result has %d bytes, the operand %d' % (to.len, source.len))
+        if to is None and root == self.group.rank:
+            raise ValueError('the root needs a buffer for the result')
+        self._call('reduce_timed', root, op, _type_of(view), source.address, to and to.address,
+                   source.len // view.itemsize, nanoseconds(timeout))
+
+    def allreduce(self, op, operand, result, timeout=None):
+        """The same, with the result at all."""
+        source, to = Source(operand), result_of(result)
+        view = memoryview(operand)
+        if to.len != source.len:
+            raise ValueError('the result has %d bytes, the operand %d' % (to.len, source.len))
+        self._call('allreduce_timed', op, _type_of(view), source.address, to.address,
+                   source.len // view.itemsize, nanoseconds(timeout))
+
+
 class TicketLock(Channel):
     """A fair lock, whose word is in the memory of rank `host`. It belongs to the thread that acquired it.
 

@@ -364,6 +364,12 @@ FUNCTIONS = [
     (None, 'barrier_destroy', [_p]),
     (c_int, 'barrier_wait_timed', [_p, _i64]),
 
+    (c_int, 'collective_create', _create + [c_size_t, POINTER(_p)]),
+    (None, 'collective_destroy', [_p]),
+    (c_int, 'collective_broadcast_timed', [_p, c_int, _p, c_size_t, _i64]),
+    (c_int, 'collective_reduce_timed', [_p, c_int, c_int, c_int, _p, _p, c_size_t, _i64]),
+    (c_int, 'collective_allreduce_timed', [_p, c_int, c_int, _p, _p, c_size_t, _i64]),
+
     (c_int, 'ticket_lock_create', _create + [c_int, POINTER(_p)]),
     (None, 'ticket_lock_destroy', [_p]),
     (c_int, 'ticket_lock_acquire', [_p]),

@@ -67,7 +67,13 @@ static void handles(const loco::runtime &rt)
     /* The name is free again. */
     loco::atomic_var again(rt, "first", rt.everyone(), 0);
     loco::region words(rt, "words", rt.everyone(), 16);
+    loco::collective sums(rt, "sums", rt.everyone());
     rt.wait_ready();
+    CHECK(sums.allreduce(LOCO_OP_SUM, 1.5) == 1.5 * size);
+    CHECK(sums.allreduce(LOCO_OP_MAX, int32_t{me}) == size - 1);
+    int root = me == size - 1 ? 42 : 0;
+    sums.broadcast(size - 1, &root);
+    CHECK(root == 42);
     again.fetch_or(uint64_t{1} << me);
     words.fetch_op(0, 8, LOCO_OP_MAX, 0.5 * me);
     MPI_Barrier(MPI_COMM_WORLD);

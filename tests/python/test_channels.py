@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Barriers, locks, queues, regions, variables and groups from Python."""
+import array
 import threading
 import unittest
 
@@ -144,6 +145,25 @@ class Locks(LocoCase):
             self.equal(lock.acquire(blocking=False), True, 'try')
             lock.release()
             self.equal(lock.holder(), -1, 'holder')
+
+
+class Collectives(LocoCase):
+    def test_of_arrays(self):
+        sums = loco.Collective(self.rt, name('sums'), piece_bytes=64)
+        self.ready()
+        data = array.array('d', [RANK + i for i in range(100)])
+        total = array.array('d', bytes(800))
+        sums.allreduce(loco.Op.SUM, data, total)
+        self.equal(list(total), [SIZE * (SIZE - 1) / 2 + SIZE * i for i in range(100)], 'sums')
+        most = array.array('i', [0])
+        sums.reduce(loco.Op.MAX, array.array('i', [-RANK - 1]), most if RANK == 0 else None, root=0)
+        self.equal(most[0], -1 if RANK == 0 else 0, 'most')
+        text = bytearray(b'hello' if RANK == SIZE - 1 else 5)
+        sums.broadcast(text, root=SIZE - 1, timeout=LIMIT)
+        self.equal(bytes(text), b'hello', 'broadcast')
+        self.fails(loco.ArgumentError, sums.allreduce, loco.Op.BAND, data, total)
+        self.fails(ValueError, sums.allreduce, loco.Op.SUM, data, most)
+        self.meet()
 
 
 class Queues(LocoCase):

@@ -148,4 +148,4 @@ static const char *const settings[] = { "LOCO_SPIN=0", NULL };
     };
 SCENARIO(region) SCENARIO(owned_var) SCENARIO(atomic_var) SCENARIO(sst) SCENARIO(barrier)
 SCENARIO(ticket_lock) SCENARIO(rw_lock) SCENARIO(rw_group) SCENARIO(ringbuffer) SCENARIO(queue)
-SCENARIO(kvstore) SCENARIO(window) SCENARIO(window_fence)
+SCENARIO(collective) SCENARIO(kvstore) SCENARIO(window) SCENARIO(window_fence)

@@ -105,6 +105,29 @@ static int use_barrier(struct sim_death_user *u, int thread, int round)
     return thread == 0 ? loco_barrier_wait(u->made) : LOCO_OK;
 }
 
+static int make_collective(struct sim_death_user *u)
+{
+    return loco_collective_create(u->rt, NULL, "collective", loco_everyone(u->rt), 64,
+                                  (loco_collective_t **)&u->made);
+}
+
+static int use_collective(struct sim_death_user *u, int thread, int round)
+{
+    uint64_t words[12] = { 0 }, sums[12];
+    int root = (u->host + round) % u->n;
+
+    if (thread != 0)
+        return LOCO_OK;
+    switch (round % 3) {
+    case 0:
+        return loco_collective_broadcast(u->made, root, words, sizeof words);
+    case 1:
+        return loco_collective_reduce(u->made, root, LOCO_OP_SUM, LOCO_TYPE_U64, words, sums, 12);
+    default:
+        return loco_collective_allreduce(u->made, LOCO_OP_SUM, LOCO_TYPE_U64, words, sums, 12);
+    }
+}
+
 static int make_ticket(struct sim_death_user *u)
 {
     return loco_ticket_lock_create(u->rt, NULL, "ticket", loco_everyone(u->rt), u->host,
@@ -281,7 +304,7 @@ static int use_active(struct sim_death_user *u, int thread, int round)
     }
 DESTROY(region) DESTROY(owned_var) DESTROY(atomic_var) DESTROY(sst) DESTROY(barrier)
 DESTROY(ticket_lock) DESTROY(rw_lock) DESTROY(rw_group) DESTROY(ringbuffer) DESTROY(queue)
-DESTROY(kvstore) DESTROY(window)
+DESTROY(kvstore) DESTROY(window) DESTROY(collective)
 
 const struct sim_death_kind sim_death_kinds[] = {
     { "region", make_region, use_region, destroy_region },
@@ -289,6 +312,7 @@ const struct sim_death_kind sim_death_kinds[] = {
     { "atomic_var", make_atomic, use_atomic, destroy_atomic_var },
     { "sst", make_sst, use_sst, destroy_sst },
     { "barrier", make_barrier, use_barrier, destroy_barrier },
+    { "collective", make_collective, use_collective, destroy_collective },
     { "ticket_lock", make_ticket, use_ticket, destroy_ticket_lock },
     { "rw_lock", make_rw, use_rw, destroy_rw_lock },
     { "rw_group", make_rw_group, use_rw_group, destroy_rw_group },
