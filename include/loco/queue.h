@@ -46,6 +46,7 @@ extern "C" {
  * | _pop                | yes        | while it is empty | the entry is local, and no longer in the queue |
  * | _try_pop            | yes        | some operations  | the same |
  * | _pop_ack            | yes        | while it is empty | the entry is taken; local when the ack is complete |
+ * | _wait_any           | yes        | until one has an entry, up to the limit | one had an entry, or a pop would fail |
  * | _close              | yes        | some operations  | no later push succeeds |
  * | _size               | yes        | 2 operations     | the approximate number of entries |
  * | _create, _destroy   | of other names; with nothing | no | |
@@ -131,6 +132,22 @@ int loco_queue_pop_ack(loco_queue_t *queue, void *entry, loco_ack_t *ack);
  * effect; later pushes return LOCO_ERR_CLOSED. Pops, including waiting ones, return the remaining
  * entries and then LOCO_ERR_CLOSED. Any member may close the queue, also more than one. */
 int loco_queue_close(loco_queue_t *queue);
+
+/** Wait until one of `n` queues (at least 1, of one runtime) has an entry or is closed, or a pop
+ * from it would fail; at most `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). `*which` becomes
+ * its index. The search begins behind the old `*which` (-1: with the first), so that no queue is
+ * always the last. No entry is taken: pop it with loco_queue_try_pop, which may return
+ * LOCO_ERR_AGAIN if another thread or process was faster. The call looks at the queues, with 2
+ * operations each, at intervals that grow to half a millisecond, and sleeps between.
+ *
+ *     int which = -1;
+ *     while (loco_queue_wait_any(queues, 2, LOCO_FOREVER, &which) == LOCO_OK)
+ *         if (loco_queue_try_pop(queues[which], &item) == LOCO_OK)
+ *             work_on(&item);
+ *
+ * LOCO_ERR_ARG: n or `*which` is outside its range. LOCO_ERR_PEER_DEAD: all queues are empty, and
+ * all other members of all of them are dead. After an error `*which` is unchanged. */
+int loco_queue_wait_any(loco_queue_t *const *queues, int n, int64_t timeout_ns, int *which);
 
 /** The approximate number of entries, from 0 to the capacity, to `*entries`: pushes that have a
  * place minus pops that have theirs. */

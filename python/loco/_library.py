@@ -386,6 +386,7 @@ FUNCTIONS = [
     (c_int, 'queue_pop', [_p, _p]),
     (c_int, 'queue_try_pop', [_p, _p]),
     (c_int, 'queue_pop_timed', [_p, _p, _i64]),
+    (c_int, 'queue_wait_any', [POINTER(_p), c_int, _i64, POINTER(c_int)]),
     (c_int, 'queue_close', [_p]),
     (c_int, 'queue_size', [_p, _out64]),
 

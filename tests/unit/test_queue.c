@@ -428,3 +428,59 @@ Test(queue, a_place_that_was_written_astray_is_told, .timeout = RUN_SECONDS)
     cr_assert_eq(run_on(RUN_SHM, 1, 1, NULL, astray_body, NULL), 0);
     cr_assert_eq(run_on(RUN_WEAK, 1, 1, NULL, astray_body, NULL), 0);
 }
+
+/* ---- any of several ---- */
+
+static int any_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_queue_t *queues[3];
+    int which = -1, seen[3] = { 0 };
+    uint64_t item = 0;
+
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(loco_queue_create(rt, NULL, (const char *[]){ "a", "b", "c" }[i],
+                                   loco_everyone(rt), sizeof item, 8, 0, &queues[i]));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_EQ(loco_queue_wait_any(queues, 0, 0, &which), LOCO_ERR_ARG);
+    CHECK_EQ(loco_queue_wait_any(queues, 3, -2, &which), LOCO_ERR_ARG);
+    CHECK_EQ(loco_queue_wait_any(queues, 3, 0, &(int){ 3 }), LOCO_ERR_ARG);
+    CHECK_EQ(loco_queue_wait_any(queues, 3, 1000000, &which), LOCO_ERR_TIMEOUT);
+    CHECK_EQ(which, -1);
+    CHECK_OK(run_meet(rt));
+    if (rank == 1) {
+        for (int i = 0; i < 30; i++) {
+            item = (uint64_t)i;
+            CHECK_OK(loco_queue_push(queues[i % 2 * 2], &item));
+        }
+        CHECK_OK(loco_queue_close(queues[1]));
+    } else if (rank == 0) {
+        while (seen[0] + seen[2] < 30) {
+            int status;
+
+            CHECK_OK(loco_queue_wait_any(queues, 3, LOCO_FOREVER, &which));
+            CHECK(which >= 0 && which < 3);
+            status = loco_queue_try_pop(queues[which], &item);
+            /* Nobody else pops; what a push has begun may take a moment. */
+            CHECK(status == LOCO_OK || (which == 1 && status == LOCO_ERR_CLOSED));
+            if (status == LOCO_OK)
+                CHECK_EQ(item, (uint64_t)(2 * seen[which] + which / 2));
+            seen[which] += status == LOCO_OK;
+        }
+        CHECK_EQ(seen[0], 15);
+        which = -1;
+        do
+            CHECK_OK(loco_queue_wait_any(queues, 3, LOCO_FOREVER, &which));
+        while (which != 1);         /* closed: that is told, too */
+    }
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < 3; i++)
+        loco_queue_destroy(queues[i]);
+    return 0;
+}
+
+Test(queue, any_of_several_is_waited_for)
+{
+    cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, any_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, 3, 1, NULL, any_body, NULL), 0);
+}
