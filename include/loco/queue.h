@@ -135,8 +135,8 @@ int loco_queue_close(loco_queue_t *queue);
 
 /** Wait until one of `n` queues (at least 1, of one runtime) has an entry or is closed, or a pop
  * from it would fail; at most `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). `*which`
- * becomes its index. The search begins behind the old `*which` (-1: with the first), so that no queue is
- * always the last. No entry is taken: pop it with loco_queue_try_pop, which may return
+ * becomes its index. The search begins behind the old `*which` (-1: with the first), so that no
+ * queue is always the last. No entry is taken: pop it with loco_queue_try_pop, which may return
  * LOCO_ERR_AGAIN if another thread or process was faster. The call looks at the queues, with 2
  * operations each, at intervals that grow to half a millisecond, and sleeps between.
  *

@@ -38,10 +38,10 @@ extern "C" {
  *
  * Remote heap: a store is also a heap of blocks of any size with global pointers. A loco_object_t
  * is such a pointer, with the same meaning at all members. loco_tx_new allocates a block at a
- * chosen host or at any, loco_tx_free frees it, loco_store_host_of says where it is, and lists and graphs
- * are objects that contain handles of others. What differs from a raw heap: a block is read and
- * written as a whole, in a transaction, and a handle of a freed object is told (loco_tx(3)). For
- * bytes at addresses that the program computes use loco_region(3).
+ * chosen host or at any, loco_tx_free frees it, loco_store_host_of says where it is, and lists and
+ * graphs are objects that contain handles of others. What differs from a raw heap: a block is read
+ * and written as a whole, in a transaction, and a handle of a freed object is told (loco_tx(3)).
+ * For bytes at addresses that the program computes use loco_region(3).
  *
  * Process failures: a member that dies in the middle of a transaction leaves nothing half done,
  * and delays others only briefly. Its transaction has taken effect completely or not at all; the
