@@ -248,6 +248,64 @@ Test(port, what_was_not_granted_is_refused_and_the_lane_goes_on)
     run(&plan, 1, -1);
 }
 
+/* ---- what was granted before ---- */
+
+/* The agent has revoked the grant, and then given its place to one of other memory: who says the
+ * old number reaches neither. */
+static int stale(struct world *w)
+{
+    uint64_t old;
+    int status;
+
+    CHECK(loci_write64(w->rt, &w->mem, 64, 7, NULL) == LOCO_OK);
+    CHECK(fence(w) == LOCO_OK);
+    CHECK(together(w) == LOCO_OK);              /* it is revoked, */
+    CHECK(together(w) == LOCO_OK);
+    CHECK(loci_fetch_add(w->rt, &w->mem, 64, 1, &old, NULL) == LOCO_ERR_STATE);
+    CHECK(together(w) == LOCO_OK);              /* and given anew */
+    CHECK(together(w) == LOCO_OK);
+    for (int i = 0; i < 10; i++) {
+        CHECK(loci_fetch_add(w->rt, &w->mem, 64, 1, &old, NULL) == LOCO_ERR_STATE);
+        status = loci_write64(w->rt, &w->mem, 64, 8, NULL);
+        CHECK((status == LOCO_OK ? fence(w) : status) == LOCO_ERR_STATE);
+    }
+    CHECK(together(w) == LOCO_OK);
+    return 0;
+}
+
+static int give_anew(struct world *w)
+{
+    uint32_t grant;
+
+    CHECK(together(w) == LOCO_OK);
+    CHECK(loci_ports_revoke(w->ports, w->number[1], w->mine.grant[1]) == LOCO_OK);
+    CHECK(loci_ports_revoke(w->ports, w->number[1], w->mine.grant[1]) == LOCO_ERR_RANGE);
+    CHECK(together(w) == LOCO_OK);
+    CHECK(together(w) == LOCO_OK);
+    CHECK(loci_ports_grant(w->ports, w->number[1], peer(w, w->target), &w->mem.key, 0, GRANTED,
+                           LOCI_PORT_MAY_WRITE | LOCI_PORT_MAY_ATOMIC, &grant) == LOCO_OK);
+    CHECK(grant != w->mine.grant[1]);
+    CHECK(loci_ports_revoke(w->ports, w->number[1], w->mine.grant[1]) == LOCO_ERR_RANGE);
+    CHECK(together(w) == LOCO_OK);
+    return together(w) != LOCO_OK;
+}
+
+static int is_unchanged(struct world *w)
+{
+    for (int i = 0; i < 5; i++)
+        CHECK(together(w) == LOCO_OK);
+    CHECK(loci_load64((unsigned char *)loci_mem_ptr(&w->mem) + 64) == 7);
+    return 0;
+}
+
+Test(port, an_old_grant_reaches_nothing_that_is_granted_since)
+{
+    static const struct plan plan = { .client = stale, .agent = give_anew, .target = is_unchanged,
+                                      .options = SHAPE(1, 2, 16, 4096) };
+
+    run(&plan, 1, -1);
+}
+
 /* ---- many requests ---- */
 
 #define THREADS 16
