@@ -4,11 +4,13 @@
  * vacant, does some of what scenario_store.c does, and leaves, or stops somewhere in the middle.
  * There are fewer places than processes, so that most come into a place that somebody has had; the
  * host gives it to them once it has cleaned up. All together is strictly serializable, and at the
- * end all memory is there. On one node, or with the host on another one than the others. */
+ * end all memory is there. On one node, or with the host on another one than the others; or by the
+ * ports of an agent of theirs, process 1, from which they move over to connections of their own now
+ * and then. Then what somebody who dies has posted is under way for as long as the agent says. */
 
 #include "config.h"
 
-#include "hosted_store.h"
+#include "hosted_ports.h"
 #include "scenario_store.h"
 
 #define PLACES_MOST 3
@@ -28,6 +30,8 @@ struct hosted_state {
     int places;
     struct place place[PLACES_MOST];
     bool ended[STORE_PROCESSES_MAX];    /* a process: it comes no more */
+    bool by_port;
+    struct sim_goer goer[STORE_PROCESSES_MAX];
 };
 
 struct comer {
@@ -37,7 +41,7 @@ struct comer {
     uint64_t made;                      /* numbers so far, over all its visits */
 };
 
-extern const struct sim_scenario sim_scenario_hosted;
+extern const struct sim_scenario sim_scenario_hosted, sim_scenario_hosted_ports;
 
 static int make_store(struct store_user *u, const struct hosted_state *h, int place)
 {
@@ -53,11 +57,19 @@ static bool is_over(const struct hosted_state *h, int process)
     return h->ended[process] || loci_sim_is_stopped(process);
 }
 
-static bool has_gone(const struct store_user *u, const struct place *p)
+static bool agent_has_stopped(const struct hosted_state *h)
 {
+    return h->by_port && loci_sim_is_stopped(SIM_HOSTED_AGENT);
+}
+
+static bool has_gone(const struct store_user *u, const struct hosted_state *h, int place)
+{
+    const struct place *p = &h->place[place];
+
     return p->state == LEFT
            || (p->state == TAKEN
-               && loco_group_alive(loco_everyone(u->rt), p->process) != LOCO_OK);
+               && loco_group_alive(loco_everyone(u->rt), p->process) != LOCO_OK
+               && (!h->by_port || h->goer[p->process].seen_off));
 }
 
 static bool all_over(const struct store_user *u, const struct hosted_state *h)
@@ -65,7 +77,7 @@ static bool all_over(const struct store_user *u, const struct hosted_state *h)
     for (int i = 1; i < u->run->processes; i++)
         if (!is_over(h, i))
             return false;
-    for (int i = 0; i < h->places; i++)
+    for (int i = 0; i < h->places && !agent_has_stopped(h); i++)
         if (h->place[i].state != VACANT)
             return false;
     return true;
@@ -81,7 +93,7 @@ static int has_work(void *arg)
     const struct host *host = arg;
 
     for (int i = 0; i < host->h->places; i++)
-        if (has_gone(host->u, &host->h->place[i]))
+        if (has_gone(host->u, host->h, i))
             return 1;
     return all_over(host->u, host->h);
 }
@@ -107,10 +119,10 @@ static int look_after(struct store_user *u, struct hosted_state *h)
         if (all_over(u, h))
             return SIM_FINE;
         for (int i = 0; i < h->places; i++)
-            if (has_gone(u, &h->place[i]))
+            if (has_gone(u, h, i))
                 sim_hosted_gone(u->store, i, h->place[i].process);
         for (int i = 0; i < h->places; i++)
-            if (has_gone(u, &h->place[i]))
+            if (has_gone(u, h, i))
                 PASS(vacate(u, h, i));
         loci_sim_sleep(PAUSE);
     }
@@ -148,7 +160,137 @@ static int serve(struct store_user *u, struct hosted_state *h)
     return result == SIM_FINE ? store_end(u) : result;
 }
 
+/* ---- the agent ---- */
+
+struct agent {
+    struct store_user *u;
+    struct hosted_state *h;
+    struct sim_agent *agent;
+    int goes;                           /* whose requests it waits for */
+};
+
+static bool goes(const struct hosted_state *h, int process)
+{
+    return h->goer[process].state == SIM_GOER_LEFT
+           || (h->goer[process].state == SIM_GOER_GIVEN && loci_sim_is_stopped(process));
+}
+
+static bool all_goers_over(const struct agent *a)
+{
+    for (int i = SIM_HOSTED_AGENT + 1; i < a->u->run->processes; i++)
+        if (!is_over(a->h, i) || (a->h->goer[i].state != SIM_GOER_NONE && !a->h->goer[i].seen_off))
+            return false;
+    return true;
+}
+
+static int agent_has_work(void *arg)
+{
+    const struct agent *a = arg;
+
+    for (int i = SIM_HOSTED_AGENT + 1; i < a->u->run->processes; i++) {
+        struct sim_goer *g = &a->h->goer[i];
+
+        if (g->state == SIM_GOER_ASKS && loci_sim_is_stopped(i))
+            g->state = SIM_GOER_NONE;
+        if (g->state == SIM_GOER_ASKS || (goes(a->h, i) && !g->seen_off))
+            return 1;
+    }
+    return all_goers_over(a);
+}
+
+static int goer_is_free(void *arg)
+{
+    const struct agent *a = arg;
+
+    return sim_agent_is_free(a->agent, &a->h->goer[a->goes]);
+}
+
+static int see_off(struct agent *a, int process)
+{
+    struct sim_goer *g = &a->h->goer[process];
+
+    sim_agent_leave(a->agent, g);
+    a->goes = process;
+    sim_wait(a->u->rt, goer_is_free, a);
+    g->seen_off = true;
+    return SIM_FINE;
+}
+
+static int look_after_goers(struct agent *a)
+{
+    for (;;) {
+        sim_wait(a->u->rt, agent_has_work, a);
+        if (all_goers_over(a))
+            return SIM_FINE;
+        for (int i = SIM_HOSTED_AGENT + 1; i < a->u->run->processes; i++) {
+            struct sim_goer *g = &a->h->goer[i];
+
+            if (g->state == SIM_GOER_ASKS) {
+                TRY(a->u->run, sim_agent_let_in(a->agent, i, &a->h->keys, g));
+                g->state = SIM_GOER_GIVEN;
+            } else if (goes(a->h, i) && !g->seen_off) {
+                PASS(see_off(a, i));
+            }
+        }
+    }
+}
+
+static int is_set_up(void *arg)
+{
+    const struct agent *a = arg;
+
+    return a->h->store.set_up || loci_sim_is_stopped(0) || a->h->ended[0];
+}
+
+static int be_agent(struct store_user *u, struct hosted_state *h)
+{
+    struct agent a = { .u = u, .h = h };
+    int result;
+
+    sim_wait(u->rt, is_set_up, &a);
+    if (!h->store.set_up)
+        return SIM_TOLD;
+    TRY(u->run, sim_agent_open(u->rt, u->run->processes, u->run->threads, &a.agent));
+    result = look_after_goers(&a);
+    sim_agent_close(a.agent);
+    return result;
+}
+
 /* ---- those who come ---- */
+
+static int is_let_in(void *arg)
+{
+    const struct comer *m = arg;
+
+    return m->h->goer[m->u.rank].state == SIM_GOER_GIVEN || agent_has_stopped(m->h)
+           || m->h->ended[SIM_HOSTED_AGENT];
+}
+
+static int go_by_ports(struct comer *m)
+{
+    struct sim_goer *g = &m->h->goer[m->u.rank];
+    struct agent as = { .u = &m->u, .h = m->h };
+
+    sim_wait(m->u.rt, is_set_up, &as);
+    if (!m->h->store.set_up)
+        return SIM_TOLD;
+    g->state = SIM_GOER_ASKS;
+    sim_wait(m->u.rt, is_let_in, m);
+    if (g->state != SIM_GOER_GIVEN)
+        return SIM_TOLD;
+    TRY(m->u.run, sim_goer_attach(m->u.rt, &m->h->keys, g));
+    return SIM_FINE;
+}
+
+static void go_no_more(struct comer *m)
+{
+    struct sim_goer *g = &m->h->goer[m->u.rank];
+
+    if (g->state != SIM_GOER_GIVEN)
+        return;
+    sim_goer_detach(m->u.rt);
+    g->state = SIM_GOER_LEFT;
+}
 
 static int take_place(struct comer *m)
 {
@@ -167,7 +309,7 @@ static int may_come(void *arg)
 {
     struct comer *m = arg;
 
-    if (loci_sim_is_stopped(0))
+    if (loci_sim_is_stopped(0) || agent_has_stopped(m->h))
         return 1;
     return m->h->store.set_up && take_place(m);
 }
@@ -210,11 +352,24 @@ static int come_and_go(struct comer *m)
     for (int i = 0; i < m->u.run->rounds; i++) {
         sim_wait(m->u.rt, may_come, m);
         if (m->place < 0)
-            return SIM_TOLD;            /* the host has stopped */
+            return SIM_TOLD;            /* the host has stopped, or the agent */
         PASS(visit(m));
         m->place = -1;
+        if (m->h->by_port && loci_sim_draw(4) == 0)
+            (void)sim_goer_move(m->u.rt);
     }
     return SIM_FINE;
+}
+
+static int be_comer(struct comer *m)
+{
+    int result = m->h->by_port ? go_by_ports(m) : SIM_FINE;
+
+    if (result == SIM_FINE)
+        result = come_and_go(m);
+    if (m->h->by_port)
+        go_no_more(m);
+    return result;
 }
 
 /* ---- the body ---- */
@@ -248,7 +403,12 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     int result;
 
     choose(h, run);
-    result = rank == 0 ? serve(&m.u, h) : come_and_go(&m);
+    h->by_port = run->scenario == &sim_scenario_hosted_ports;
+    h->store.agent = h->by_port ? SIM_HOSTED_AGENT : 0;
+    if (h->by_port && run->one_node)
+        return loci_sim_fail("the host is on another node: explore without --one-node");
+    result = rank == 0 ? serve(&m.u, h)
+             : h->by_port && rank == SIM_HOSTED_AGENT ? be_agent(&m.u, h) : be_comer(&m);
     h->ended[rank] = true;
     result = sim_part(&seat, result);
     loco_store_destroy(m.u.store);
@@ -286,5 +446,20 @@ const struct sim_scenario sim_scenario_hosted = {
              "them, and leave or stop: it is strictly serializable, and no memory is lost",
     .processes = 4, .threads = 1, .rounds = 3, .processes_min = 2,
     .settings = settings,
+    .begin = begin, .body = body, .end = end, .free = drop,
+};
+
+static int node_of(int rank, int processes)
+{
+    (void)processes;
+    return rank == 0 ? 1 : 2;
+}
+
+const struct sim_scenario sim_scenario_hosted_ports = {
+    .name = "hosted_ports",
+    .about = "the same, where all but the host are on another node and go by their agent's ports, "
+             "or move over to connections of their own",
+    .processes = 5, .threads = 1, .rounds = 3, .processes_min = 3,
+    .settings = settings, .node_of = node_of,
     .begin = begin, .body = body, .end = end, .free = drop,
 };

@@ -42,6 +42,7 @@ struct store_state {
     size_t len;                 /* of all values; 0: drawn for each */
     bool tight;                 /* little memory, which is filled at the end */
     bool hosted;                /* scenario_hosted.c: process 0 keeps all, and takes it along */
+    int agent;                  /* by which all others reach the host; 0: there is none */
     int host[2];                /* ranks */
     loco_store_options_t options;
     struct sim_tx_history history;

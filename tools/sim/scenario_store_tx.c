@@ -15,8 +15,9 @@ bool store_host_died(const struct store_user *u)
 {
     const loco_store_options_t *o = &u->s->options;
 
-    if (u->s->hosted)
-        return loci_sim_is_stopped(0);
+    if (u->s->hosted)                   /* or it is not reached */
+        return loci_sim_is_stopped(0)
+               || (u->s->agent != 0 && loci_sim_is_stopped(u->s->agent));
     if (u->run->one_node)
         return false;                   /* its memory is there */
     for (int i = 0; i < o->nhosts; i++)
