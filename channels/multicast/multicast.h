@@ -386,6 +386,8 @@ static inline void loci_mc_see(struct loco_multicast *m, int rank, int word, uin
 /* All members are known: map what can be mapped. False: not yet. Under the lock. */
 bool loci_mc_start(struct loco_multicast *m);
 bool loci_mc_knows_all(const struct loco_multicast *m);
+/* Where the messages of a sender, by its index, are read here. */
+const unsigned char *loci_mc_ring_of(struct loco_multicast *m, int i);
 
 /* ---- multicast_push.c; under the lock ---- */
 
@@ -440,8 +442,11 @@ extern const struct loci_polled_ops loci_mc_polled_ops;
 extern const unsigned char loci_mc_no_ring[LOCI_MC_HEADER];
 int loci_mc_epochs_open(struct loco_multicast *m, const struct loci_multicast_tuning *tuning);
 void loci_mc_epochs_close(struct loco_multicast *m);
-/* Whether that member is not one any more. */
+/* Whether that member is in no epoch from now on, until it comes again; and whether its memory is
+ * not known, for it was dead when all was mapped, which is noted then. */
 bool loci_mc_is_out(const struct loco_multicast *m, int rank);
+bool loci_mc_is_unknown(const struct loco_multicast *m, int rank);
+void loci_mc_note_unknown(struct loco_multicast *m);
 /* As loci_mc_collect(). */
 int loci_mc_collect_epochs(struct loco_multicast *m, loco_delivery_t *messages, int max);
 /* The view has a look. */
@@ -454,6 +459,11 @@ int loci_mc_broken(void *arg);
 static inline const struct loco_group *loci_mc_needs(const struct loco_multicast *m)
 {
     return m->epochs == NULL ? &m->ep->group : NULL;
+}
+
+static inline bool loci_mc_is_lost(const struct loco_multicast *m, int rank)
+{
+    return m->epochs != NULL && loci_mc_is_unknown(m, rank);
 }
 
 static inline bool loci_mc_is_gone(const struct loco_multicast *m, int rank)

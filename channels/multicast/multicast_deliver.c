@@ -273,6 +273,7 @@ static int poll_once(struct loco_multicast *m, loco_delivery_t *messages, int ma
     atomic_store_explicit(&m->polls, loci_self(m->rt), memory_order_relaxed);
     if ((m->flags & LOCO_MULTICAST_COPY) == 0)
         loci_mc_release(m);
+    loci_mc_note_handled(m);
     tell(m);
     status = loci_mc_error(m);
     if (status != LOCO_OK)

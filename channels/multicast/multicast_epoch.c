@@ -35,9 +35,16 @@
  * that, it is the first place of the next. A slot that was taken back is written to while others
  * still deliver the epoch before: they do not look at it, its number is cut.
  *
- * Those who are gone. Their rows are not looked at, as if they had given, received and delivered
- * everything (`seen` is as large as can be); nothing is written to them. Their places remain in the
- * order, as nulls: who delivers has an empty ring for them.
+ * Those who are out: dead, or not in the view. Their rows are not looked at, as if they had given,
+ * received and delivered everything (`seen` is as large as can be); nothing is written to them.
+ * Their places remain in the order, as nulls: who delivers has an empty ring for them.
+ *
+ * Those who come. Slots of a sender that were used while this process, or the sender, was out, are
+ * not for it: it begins with the first message of the new epoch, whose slot the sender has told
+ * (`start`: messages that it had sent, once what was cut was taken back). A process that comes
+ * passes over all until the first place of the epoch by a gap like any other. What it has delivered
+ * counts again from then on, and it is awaited: the others take it to have delivered nothing until
+ * it has said otherwise.
  *
  * Who leaves, or is left out, first stops to deliver: on one node the others write to their slots
  * again when it is not awaited any more, and it reads them there.
@@ -52,6 +59,7 @@
 #include "multicast.h"
 #include "wait.h"
 
+#define GAPS 16             /* that who polls may be behind */
 #define EVERYTHING(m) (UINT64_MAX / 4 / (uint64_t)(m)->nsenders)    /* more than any number */
 
 const unsigned char loci_mc_no_ring[LOCI_MC_HEADER] __attribute__((aligned(16)));
@@ -61,19 +69,23 @@ struct loci_mc_gap {
     uint64_t from, to;          /* places: from here on some are passed over; the next epoch's
                                    first */
     uint64_t most, base;        /* no number from here on is delivered; the next epoch's first */
-    uint64_t gone;
-    uint64_t *trim;             /* by sender */
+    uint64_t out, come;         /* ranks that are not in that one, and that were not in this one */
+    uint64_t *trim;             /* by sender, */
+    uint64_t *start;            /* and of those who come, messages that are not for this process */
 };
 
 struct loci_mc_epochs {
     struct loci_mc_of_view view;
     uint64_t base;              /* of the epoch after the last cut */
     uint64_t mine;              /* own numbers from this one on are to be taken back */
-    _Atomic uint64_t gone;      /* ranks, as of the last cut */
-    _Atomic int cuts;           /* gaps; release: who finds it finds them */
-    int passed;                 /* of these, by who delivers */
+    _Atomic uint64_t gone;      /* ranks that are dead, as of the last cut; */
+    _Atomic uint64_t out;       /* that are in no epoch after it: these, and who is outside; */
+    uint64_t come;              /* that were out before */
+    uint64_t unknown;           /* those that were dead when it was mapped */
+    _Atomic uint64_t cuts;      /* gaps, [number % GAPS]; release: who finds it finds them */
+    _Atomic uint64_t passed;    /* of these, by who delivers */
     _Atomic uint64_t handled;   /* places before this one are done with, copies, too */
-    struct loci_mc_gap gap[LOCI_MC_VIEW_MEMBERS];
+    struct loci_mc_gap gap[GAPS];
 };
 
 /* ---- life ---- */
@@ -92,10 +104,12 @@ int loci_mc_epochs_open(struct loco_multicast *m, const struct loci_multicast_tu
     m->base = e->base = tuning->view->base > m->first ? tuning->view->base : m->first;
     e->mine = UINT64_MAX;
     atomic_init(&e->gone, tuning->view->gone);
+    atomic_init(&e->out, tuning->view->out);
     atomic_init(&e->handled, loci_mc_place(m, m->base));
-    for (int i = 0; i < m->size; i++) {
+    for (int i = 0; i < GAPS; i++) {
         e->gap[i].trim = calloc((size_t)m->nsenders, sizeof *e->gap[i].trim);
-        if (e->gap[i].trim == NULL)
+        e->gap[i].start = calloc((size_t)m->nsenders, sizeof *e->gap[i].start);
+        if (e->gap[i].trim == NULL || e->gap[i].start == NULL)
             return LOCO_ERR_NO_MEMORY;
     }
     atomic_init(&m->failed, LOCI_MC_WEDGED);
@@ -104,8 +118,10 @@ int loci_mc_epochs_open(struct loco_multicast *m, const struct loci_multicast_tu
 
 void loci_mc_epochs_close(struct loco_multicast *m)
 {
-    for (int i = 0; m->epochs != NULL && i < m->size; i++)
+    for (int i = 0; m->epochs != NULL && i < GAPS; i++) {
         free(m->epochs->gap[i].trim);
+        free(m->epochs->gap[i].start);
+    }
     free(m->epochs);
 }
 
@@ -118,7 +134,22 @@ bool loci_mc_is_views_thread(const struct loco_multicast *m)
 
 bool loci_mc_is_out(const struct loco_multicast *m, int rank)
 {
-    return (atomic_load_explicit(&m->epochs->gone, memory_order_relaxed) >> rank & 1) != 0;
+    return (atomic_load_explicit(&m->epochs->out, memory_order_relaxed) >> rank & 1) != 0;
+}
+
+bool loci_mc_is_unknown(const struct loco_multicast *m, int rank)
+{
+    const struct loci_mc_epochs *e = m->epochs;
+    uint64_t unknown = atomic_load_explicit(&m->started, memory_order_acquire)
+                       ? e->unknown : atomic_load_explicit(&e->gone, memory_order_relaxed);
+
+    return (unknown >> rank & 1) != 0;
+}
+
+void loci_mc_note_unknown(struct loco_multicast *m)
+{
+    if (m->epochs != NULL)
+        m->epochs->unknown = atomic_load_explicit(&m->epochs->gone, memory_order_relaxed);
 }
 
 void loci_mc_tell_view(struct loco_multicast *m)
@@ -129,11 +160,12 @@ void loci_mc_tell_view(struct loco_multicast *m)
 
 void loci_mc_note_handled(struct loco_multicast *m)
 {
-    if (m->epochs == NULL)
+    uint64_t end = atomic_load_explicit(&m->shown_end, memory_order_relaxed);
+
+    if (m->epochs == NULL
+        || atomic_load_explicit(&m->epochs->handled, memory_order_relaxed) == end)
         return;
-    atomic_store_explicit(&m->epochs->handled,
-                          atomic_load_explicit(&m->shown_end, memory_order_relaxed),
-                          memory_order_release);
+    atomic_store_explicit(&m->epochs->handled, end, memory_order_release);
     if (loci_mc_status(m) == LOCI_MC_WEDGED)
         loci_mc_tell_view(m);
 }
@@ -220,13 +252,45 @@ int loci_mc_senders(const struct loco_multicast *m)
     return m->nsenders;
 }
 
-static void make_gap(struct loco_multicast *m, struct loci_mc_gap *gap, const uint64_t *trim,
-                     uint64_t base, uint64_t gone)
+static struct loci_mc_gap *new_gap(struct loco_multicast *m, const struct loci_mc_next *next)
 {
-    gap->from = gap->to = loci_mc_place(m, base);
-    gap->base = base;
+    struct loci_mc_epochs *e = m->epochs;
+    uint64_t cuts = atomic_load_explicit(&e->cuts, memory_order_relaxed);
+    struct loci_mc_gap *gap = &e->gap[cuts % GAPS];
+
+    gap->from = gap->to = loci_mc_place(m, next->base);
+    gap->base = next->base;
     gap->most = 0;
-    gap->gone = gone;
+    gap->out = next->out;
+    gap->come = next->come;
+    for (int i = 0; i < m->nsenders; i++) {
+        gap->trim[i] = 0;
+        gap->start[i] = next->start[m->sender[i].rank];
+    }
+    return gap;
+}
+
+/* Under the lock: who delivers finds it, and that it may go there. */
+static void show_gap(struct loco_multicast *m, const struct loci_mc_next *next)
+{
+    struct loci_mc_epochs *e = m->epochs;
+
+    e->base = next->base;
+    e->come = next->come;
+    /* What is known of them is not of this epoch, also if it ends before it begins here. */
+    for (int rank = 0; rank < m->size; rank++)
+        if ((next->come >> rank & 1) != 0)
+            loci_mc_see(m, rank, LOCI_MC_COMMITTED, next->base);
+    atomic_store_explicit(&e->gone, next->gone, memory_order_relaxed);
+    atomic_store_explicit(&e->out, next->out, memory_order_relaxed);
+    atomic_store_explicit(&e->cuts, atomic_load_explicit(&e->cuts, memory_order_relaxed) + 1,
+                          memory_order_release);
+    /* Release: who finds that these places may be delivered finds the gap before them. */
+    atomic_store_explicit(&m->deliverable, loci_mc_place(m, next->base), memory_order_release);
+}
+
+static void set_trim(struct loco_multicast *m, struct loci_mc_gap *gap, const uint64_t *trim)
+{
     for (int i = 0; i < m->nsenders; i++) {
         uint64_t from = loci_mc_place(m, trim[i]) + (uint64_t)i;
 
@@ -238,22 +302,42 @@ static void make_gap(struct loco_multicast *m, struct loci_mc_gap *gap, const ui
     }
 }
 
-void loci_mc_cut(struct loco_multicast *m, const uint64_t *trim, uint64_t base, uint64_t gone)
+void loci_mc_cut(struct loco_multicast *m, const uint64_t *trim, const struct loci_mc_next *next)
 {
     struct loci_mc_epochs *e = m->epochs;
-    int cuts = atomic_load_explicit(&e->cuts, memory_order_relaxed);
 
     loci_mc_lock(m);
-    make_gap(m, &e->gap[cuts], trim, base, gone);
-    e->base = base;
+    set_trim(m, new_gap(m, next), trim);
     if (m->mine >= 0 && trim[m->mine] < e->mine)
         e->mine = trim[m->mine];
-    atomic_store_explicit(&e->gone, gone, memory_order_relaxed);
-    atomic_store_explicit(&e->cuts, cuts + 1, memory_order_release);
-    /* Release: who finds that these places may be delivered finds the gap before them. */
-    atomic_store_explicit(&m->deliverable, loci_mc_place(m, base), memory_order_release);
+    show_gap(m, next);
     loci_mc_unlock(m);
     wake(m);
+}
+
+/* Of all before nothing is delivered here, but what was to be before this process left. */
+void loci_mc_enter(struct loco_multicast *m, const struct loci_mc_next *next)
+{
+    loci_mc_lock(m);
+    new_gap(m, next)->from = loci_mc_place(m, m->epochs->base);
+    show_gap(m, next);
+    loci_mc_unlock(m);
+    wake(m);
+}
+
+bool loci_mc_has_room(const struct loco_multicast *m)
+{
+    const struct loci_mc_epochs *e = m->epochs;
+
+    return atomic_load_explicit(&e->cuts, memory_order_relaxed)
+           - atomic_load_explicit(&e->passed, memory_order_acquire) < GAPS;
+}
+
+bool loci_mc_has_passed(const struct loco_multicast *m)
+{
+    return !atomic_load_explicit(&m->started, memory_order_acquire)
+           || atomic_load_explicit(&m->epochs->handled, memory_order_acquire)
+              >= loci_mc_place(m, m->epochs->base);
 }
 
 bool loci_mc_is_drained(const struct loco_multicast *m)
@@ -293,8 +377,9 @@ static void take_back(struct loco_multicast *m)
     atomic_store_explicit(&m->committed, committed, memory_order_release);
 }
 
-/* What is known of that member. What it has delivered is what it says; of what this one has, a post
- * that failed for somebody was not told to others, so that is told again. */
+/* What is known of that member. What it has delivered is what it says, or who comes will say; of
+ * what this one has, a post that failed for somebody was not told to others, and who comes was not
+ * told: that is told again. */
 static void see_again(struct loco_multicast *m, int rank)
 {
     bool gone = loci_mc_is_out(m, rank);
@@ -305,7 +390,7 @@ static void see_again(struct loco_multicast *m, int rank)
     loci_mc_see(m, rank, LOCI_MC_RECEIVED, loci_mc_place(m, gone ? all : m->base));
     if (gone)
         loci_mc_see(m, rank, LOCI_MC_DELIVERED, loci_mc_place(m, all));
-    else if (rank == m->rank)
+    else if (rank == m->rank || (m->epochs->come >> rank & 1) != 0)
         loci_mc_see(m, rank, LOCI_MC_DELIVERED, 0);
 }
 
@@ -319,14 +404,25 @@ static void begin(struct loco_multicast *m)
     atomic_store_explicit(&m->half, true, memory_order_relaxed);
 }
 
-void loci_mc_resume(struct loco_multicast *m)
+uint64_t loci_mc_take_back(struct loco_multicast *m)
 {
+    uint64_t committed;
+
     loci_mc_lock(m);
     /* Nothing of this process's is read by the network any more. Who is dead has no say in it. */
     if (!m->in_place)
         (void)loci_mc_finish(m);
     if (m->mine >= 0)
         take_back(m);
+    committed = atomic_load_explicit(&m->committed, memory_order_relaxed);
+    loci_mc_unlock(m);
+    return committed;
+}
+
+void loci_mc_resume(struct loco_multicast *m)
+{
+    (void)loci_mc_take_back(m);
+    loci_mc_lock(m);
     begin(m);
     change_status(m, LOCI_MC_WEDGED, LOCO_OK);
     loci_mc_unlock(m);
@@ -403,23 +499,31 @@ static void pass_gap(struct loco_multicast *m, const struct loci_mc_gap *gap)
 {
     m->round = gap->base;
     m->turn = 0;
-    for (int i = 0; i < m->nsenders; i++)
-        if ((gap->gone >> m->sender[i].rank & 1) != 0) {
-            m->sender[i].ring = loci_mc_no_ring;
-            m->sender[i].at = 0;
+    for (int i = 0; i < m->nsenders; i++) {
+        struct loci_mc_sender *s = &m->sender[i];
+
+        if ((gap->out >> s->rank & 1) != 0) {
+            s->ring = loci_mc_no_ring;
+            s->at = 0;
+        } else if ((gap->come >> s->rank & 1) != 0) {
+            s->ring = loci_mc_ring_of(m, i);
+            s->at = (gap->start[i] - m->first) % m->slots;
         }
-    m->epochs->passed++;
+    }
     atomic_store_explicit(&m->shown_end, gap->to, memory_order_relaxed);
+    /* Release: who writes to this gap again does so after it was read. */
+    atomic_fetch_add_explicit(&m->epochs->passed, 1, memory_order_release);
 }
 
 /* The next gap, if any. */
 static const struct loci_mc_gap *next_gap(const struct loco_multicast *m)
 {
     const struct loci_mc_epochs *e = m->epochs;
+    uint64_t passed = atomic_load_explicit(&e->passed, memory_order_relaxed);
 
     /* Acquire: pairs with the release of loci_mc_cut(). */
-    return e->passed < atomic_load_explicit(&e->cuts, memory_order_acquire)
-           ? &e->gap[e->passed] : NULL;
+    return passed < atomic_load_explicit(&e->cuts, memory_order_acquire)
+           ? &e->gap[passed % GAPS] : NULL;
 }
 
 int loci_mc_collect_epochs(struct loco_multicast *m, loco_delivery_t *messages, int max)

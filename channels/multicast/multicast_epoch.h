@@ -16,7 +16,16 @@ struct loci_mc_of_view {
     bool (*is_self)(void *ctx);     /* whether this thread is the view's */
     void *ctx;
     uint64_t base;                  /* numbers begin there, */
-    uint64_t gone;                  /* without these ranks, by bits */
+    uint64_t gone;                  /* without these ranks, by bits, which are dead; */
+    uint64_t out;                   /* these, and those that are outside at first */
+};
+
+/* The epoch after a cut. */
+struct loci_mc_next {
+    uint64_t base;                  /* its first number */
+    uint64_t gone, out;             /* as of struct loci_mc_of_view */
+    uint64_t come;                  /* ranks that were out before, */
+    const uint64_t *start;          /* and of each rank, messages that it has sent before */
 };
 
 /* Destroy it: by who destroys the view. NULL is allowed. */
@@ -30,9 +39,18 @@ void loci_mc_wedge(struct loco_multicast *m);
 /* While it is wedged: how many numbers of each sender, by its index, this process has, all below
  * which it can deliver. */
 void loci_mc_given(struct loco_multicast *m, uint64_t *numbers);
-/* While it is wedged: of each sender those below `trim` are delivered, and no more before number
- * `base`, with which the next epoch begins, without `gone`. */
-void loci_mc_cut(struct loco_multicast *m, const uint64_t *trim, uint64_t base, uint64_t gone);
+/* While it is wedged: of each sender those below `trim` are delivered, and no more before the next
+ * epoch. */
+void loci_mc_cut(struct loco_multicast *m, const uint64_t *trim, const struct loci_mc_next *next);
+/* This process was out, and is in the next epoch. */
+void loci_mc_enter(struct loco_multicast *m, const struct loci_mc_next *next);
+/* Whether that may be done: who polls is not too far behind. */
+bool loci_mc_has_room(const struct loco_multicast *m);
+/* Whether the program is done with all before the next epoch: its handler, or who polls has polled
+ * again. */
+bool loci_mc_has_passed(const struct loco_multicast *m);
+/* What was cut of this process's messages is to be sent again. Returns how many are sent. */
+uint64_t loci_mc_take_back(struct loco_multicast *m);
 /* Whether the handler has been given all of that; without one, true. */
 bool loci_mc_is_drained(const struct loco_multicast *m);
 /* Begin the epoch. What this process sent and was cut is sent again. */

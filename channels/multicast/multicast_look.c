@@ -77,7 +77,7 @@ void loci_mc_look_start(struct loco_multicast *m)
     for (int i = 0; i < m->areas; i++) {
         struct loci_mc_area *area = &m->area[i];
         /* Who has gone before is not seen: of its row as much is known as there can be. */
-        bool theirs = m->in_place && !loci_mc_is_gone(m, area->rank);
+        bool theirs = m->in_place && !loci_mc_is_lost(m, area->rank);
 
         area->here = loci_mem_ptr(loci_mc_rows(m, theirs ? area->rank : m->rank))
                      + (m->in_place ? area->theirs : area->at);

@@ -16,7 +16,7 @@ unsigned loci_multicast_parts = LOCI_MC_ALL;
 bool loci_mc_knows_all(const struct loco_multicast *m)
 {
     for (int rank = 0; rank < m->size; rank++)
-        if (!loci_endpoint_knows(m->ep, rank) && !loci_mc_is_gone(m, rank))
+        if (!loci_endpoint_knows(m->ep, rank) && !loci_mc_is_lost(m, rank))
             return false;
     return true;
 }
@@ -26,7 +26,7 @@ bool loci_mc_knows_all(const struct loco_multicast *m)
  * each other would have no order. */
 static bool map_member(struct loco_multicast *m, int rank)
 {
-    if (rank == m->rank || loci_mc_is_gone(m, rank))
+    if (rank == m->rank || loci_mc_is_lost(m, rank))
         return true;
     if (loci_mem_map_soon(m->rt, loci_mc_rows(m, rank)) == NULL && m->in_place)
         return false;
@@ -34,11 +34,11 @@ static bool map_member(struct loco_multicast *m, int rank)
            || loci_mem_map_soon(m->rt, loci_endpoint_mem(m->ep, rank, LOCI_MC_RING)) != NULL;
 }
 
-static const unsigned char *ring_of(struct loco_multicast *m, int i)
+const unsigned char *loci_mc_ring_of(struct loco_multicast *m, int i)
 {
     const struct loci_mem *rows = loci_mc_rows(m, m->rank);
 
-    if (loci_mc_is_gone(m, m->sender[i].rank))
+    if (loci_mc_is_lost(m, m->sender[i].rank))
         return loci_mc_no_ring;
     return m->in_place
            ? loci_mem_ptr(loci_endpoint_mem(m->ep, m->sender[i].rank, LOCI_MC_RING))
@@ -54,7 +54,8 @@ bool loci_mc_start(struct loco_multicast *m)
             return false;
     loci_mc_look_start(m);
     for (int i = 0; i < m->nsenders; i++)
-        m->sender[i].ring = ring_of(m, i);
+        m->sender[i].ring = loci_mc_ring_of(m, i);
+    loci_mc_note_unknown(m);
     /* Release: who finds that it has begun finds these. */
     atomic_store_explicit(&m->started, true, memory_order_release);
     return true;

@@ -88,6 +88,10 @@ static void wait_for_rows(struct loco_multicast *m)
 
     if (m->in_place || !atomic_load_explicit(&m->started, memory_order_acquire))
         return;
+    /* Who has to tell something does not sleep yet; in a view that has begun all have, at once, and
+     * would wait for each other here. */
+    if (atomic_load_explicit(&m->half, memory_order_relaxed) || loci_mc_has_delivered(m))
+        return;
     while (all_are_alive(m) && read_rows(m) == LOCO_OK && is_behind(m)) {
         if (end == 0)
             end = loci_now(m->rt) + loci_grace(m->rt);
@@ -109,7 +113,8 @@ void loci_mc_announce_to_all(struct loco_multicast *m, int change)
     m->sleepers += change;
     if (change < 0 && m->sleepers == 0)
         say(m, word);
-    if (change > 0 && m->sleepers == 1)
+    /* In a view, whoever has come since the first was not told. */
+    if (change > 0 && (m->sleepers == 1 || m->epochs != NULL))
         say(m, word | LOCI_MC_SLEEPS);
     if (change > 0) {
         loci_mc_make_all_fence(m);

@@ -57,6 +57,12 @@
  * all can read what any could. One that is made at some members only has no numbers in a change,
  * and begins later.
  *
+ * Who comes and who goes. A view ends also because a process outside asks to come, or a member to
+ * go; view_join.c says how. Who goes takes part in the end of its last view like all others, and
+ * the next one begins at the others when it has delivered all: nobody waits for it before slots are
+ * written to again. Somebody may have wedged for what another has not seen, and will not see if the
+ * one that asked has died: so who sees that a member has wedged does, too.
+ *
  * Bells. Who writes a row waits until it is placed, then rings. In a change who is awaited is rung
  * again now and then: a ring may be lost. Deaths ring, and the runtime looks at them by itself. */
 
@@ -72,6 +78,8 @@
 #include "wait.h"
 
 #define MULTICASTS 8
+#define CHUNK ((size_t)256 << 10)
+#define CHUNK_MAX ((size_t)1 << 30)
 #define LINE 128
 
 static const char call[] = "loco_view_create";
@@ -87,6 +95,17 @@ static int complete(loco_runtime_t *rt, const char *name, int members, loco_view
     if (o->flags != 0 && o->flags != LOCO_VIEW_MINORITY && o->flags != LOCO_VIEW_MAJORITY)
         return loci_bad_arg(rt, call, name, "flags", o->flags, "0, LOCO_VIEW_MINORITY or "
                             "LOCO_VIEW_MAJORITY");
+    if ((o->save == NULL) != (o->load == NULL))
+        return loci_mistake(rt, LOCO_ERR_ARG, call, name, "either both of save and load, or "
+                            "neither");
+    o->chunk = o->save == NULL ? 0 : o->chunk == 0 ? CHUNK : o->chunk;
+    if (o->chunk > CHUNK_MAX)
+        return loci_bad_arg(rt, call, name, "chunk", (long long)o->chunk, "at most %zu",
+                            CHUNK_MAX);
+    o->outside &= UINT64_MAX >> (LOCI_VIEW_MEMBERS - members);
+    if (o->outside == UINT64_MAX >> (LOCI_VIEW_MEMBERS - members))
+        return loci_mistake(rt, LOCO_ERR_ARG, call, name, "outside: all members are; view 0 needs "
+                            "one at least");
     if (o->multicasts < 1 || o->multicasts > LOCI_VIEW_MEMBERS)
         return loci_bad_arg(rt, call, name, "multicasts", o->multicasts, "1 to %d",
                             LOCI_VIEW_MEMBERS);
@@ -119,15 +138,20 @@ static int open_rows(struct loco_view *v, const char *parent, const char *name,
     struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "view", .nregions = 1,
         .property = { { "flags", (uint64_t)o->flags },
-                      { "multicasts", (uint64_t)o->multicasts } },
+                      { "multicasts", (uint64_t)o->multicasts },
+                      { "outside", o->outside }, { "chunk", o->chunk } },
         .on_connect = note_connected, .ctx = v,
     };
     int status;
 
     v->data_words = loci_view_base_at(v, v->most);
-    v->row_bytes = (8 * (LOCI_VIEW_WORDS + 2 * v->data_words) + LINE - 1) / LINE * LINE;
-    spec.region[0] = (struct loci_region_spec){ "rows", (uint64_t)v->size * v->row_bytes, LINE,
-                                                LOCI_FROM_ALL };
+    v->row_bytes = (8 * (LOCI_VIEW_WORDS + 2 * v->data_words + (uint64_t)v->most) + LINE - 1)
+                   / LINE * LINE;
+    spec.region[LOCI_VIEW_ROWS] = (struct loci_region_spec){
+        "rows", (uint64_t)v->size * v->row_bytes, LINE, LOCI_FROM_ALL };
+    if (v->chunk != 0)
+        spec.region[spec.nregions++] = (struct loci_region_spec){
+            "state", sizeof(struct loci_view_chunk) + v->chunk, LINE, LOCI_FROM_ALL };
     status = loci_endpoint_create(v->rt, &spec, &v->ep);
     if (status == LOCO_OK)
         loci_endpoint_is_of(v->ep, destroy_forgotten, v);
@@ -157,7 +181,12 @@ int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
     v->size = loco_group_size(group);
     v->rank = loco_group_rank(group);
     v->most = o.multicasts;
-    v->members = v->present = UINT64_MAX >> (LOCI_VIEW_MEMBERS - v->size);
+    v->first = v->members = v->present = loci_view_all(v) & ~o.outside;
+    v->out = ~v->members;
+    v->stage = loci_view_has(v->members, v->rank) ? LOCI_VIEW_IN : LOCI_VIEW_OUT;
+    v->chunk = o.chunk;
+    v->save = o.save;
+    v->load = o.load;
     v->needs_majority = o.flags == LOCO_VIEW_MAJORITY
                         || (o.flags == 0 && loci_domain_of(group) != LOCI_DOMAIN_CPU);
     v->changed = o.changed;
@@ -166,7 +195,8 @@ int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
     status = open_rows(v, parent, name, group, &o);
     if (status == LOCO_OK) {
         v->copy = calloc(v->data_words, sizeof *v->copy);
-        status = v->copy == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
+        v->taken = malloc(sizeof(struct loci_view_chunk) + v->chunk);
+        status = v->copy == NULL || v->taken == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
     }
     if (status != LOCO_OK) {
         loco_view_destroy(v);
@@ -217,12 +247,15 @@ void loco_view_destroy(loco_view_t *v)
         loci_ring_self(v->rt);
         loci_worker_join(v->worker);
     }
-    for (int k = 0; k < loci_view_multicasts(v); k++)
+    for (int k = 0; k < loci_view_multicasts(v); k++) {
         loci_mc_destroy(v->multicast[k].m);
+        free(v->multicast[k].begins);
+    }
     if (v->ep != NULL)
         loci_endpoint_destroy(v->ep);
     pthread_mutex_destroy(&v->lock);
     free(v->copy);
+    free(v->taken);
     free(v);
 }
 
@@ -236,6 +269,7 @@ static int add_multicast(struct loco_view *v, const char *name,
     struct loci_view_multicast *mc = &v->multicast[n];
     const struct loci_mc_of_view of_view = {
         .news = news, .is_self = loci_view_is_self, .ctx = v, .base = mc->base, .gone = v->gone,
+        .out = v->out,
     };
     const struct loci_multicast_tuning tuning = { .view = &of_view };
 
@@ -251,8 +285,11 @@ static int add_multicast(struct loco_view *v, const char *name,
                                    &mc->m);
     if (status != LOCO_OK)
         return status;
-    for (uint64_t number = 0; number <= v->number; number++)
-        mc->begins[number] = loci_mc_place(mc->m, mc->base);
+    if (!loci_view_note_place(mc, 0, v->number + 1, loci_mc_place(mc->m, mc->base))) {
+        loci_mc_destroy(mc->m);
+        mc->m = NULL;
+        return LOCO_ERR_NO_MEMORY;
+    }
     atomic_store_explicit(&v->multicasts, n + 1, memory_order_release);
     return LOCO_OK;
 }
@@ -344,6 +381,52 @@ static int whoever_dies(void *arg)
 {
     (void)arg;
     return LOCO_OK;
+}
+
+static int is_there(void *arg)
+{
+    const struct view_wait *wait = arg;
+    struct loco_view *v = wait->v;
+    bool in;
+    int status;
+
+    pthread_mutex_lock(&v->lock);
+    status = v->status;
+    in = loci_view_has(v->present, v->rank);
+    pthread_mutex_unlock(&v->lock);
+    if (status != LOCO_OK || in == (wait->number != 0))
+        return status != LOCO_OK ? status : 1;
+    return is_in_callback(v) ? LOCO_ERR_AGAIN : 0;
+}
+
+/* Ask for what is not so. */
+static int ask(struct loco_view *v, const char *name, bool in, int64_t timeout_ns)
+{
+    const struct loci_reason why = {
+        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
+        .kind = LOCI_WAIT_SYNC, .announce = announce,
+    };
+    struct view_wait wait = { v, in };
+    int status = loci_check_timeout(v->rt, name, v->ep->name, timeout_ns);
+
+    if (status != LOCO_OK)
+        return status;
+    pthread_mutex_lock(&v->lock);
+    if (loci_view_wishes_in(v, v->rank, atomic_load(&v->asks)) != in)
+        atomic_fetch_add(&v->asks, 1);
+    pthread_mutex_unlock(&v->lock);
+    news(v);
+    return loci_wait(v->rt, &why, is_there, &wait);
+}
+
+int loco_view_join(loco_view_t *v, int64_t timeout_ns)
+{
+    return ask(v, "loco_view_join", true, timeout_ns);
+}
+
+int loco_view_leave(loco_view_t *v, int64_t timeout_ns)
+{
+    return ask(v, "loco_view_leave", false, timeout_ns);
 }
 
 int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)

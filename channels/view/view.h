@@ -27,20 +27,43 @@ enum {
     LOCI_VIEW_DECIDED,          /* (n + 1) * 64 + leader: has echoed what that leader proposes for
                                    the end of view n; it is in the data */
     LOCI_VIEW_INSTALLED,        /* n: has begun that view */
+    LOCI_VIEW_ENTERED,          /* n: knows that it is a member of that view, which it has not begun
+                                   */
     LOCI_VIEW_READY,            /* multicasts of which this member has mapped all memory */
+    LOCI_VIEW_ASKED,            /* how often it has asked to come in, or to go out, in turn */
+    LOCI_VIEW_GIVEN,            /* (n << 32) + i: the i-th chunk that it gives in view n is there */
+    LOCI_VIEW_TAKEN,            /* the same, of the member that gives to this one: it has that */
     LOCI_VIEW_WORDS
 };
 
-/* Words of a piece of data: members that leave with this view; then for each multicast the first
- * number of the next epoch, and by sender what this member has, and what the leader proposes. */
-enum { LOCI_VIEW_REMOVED, LOCI_VIEW_OF_MULTICASTS };
+/* Words of a piece of data. Of the next view: its members; who is dead; those of the members that
+ * need the state, and who gives it to them (rank + 1; 0: nobody has it any more); of each rank how
+ * often it had asked. Then for each multicast the first number of the next epoch, and by sender
+ * what this member has, and what the leader proposes. */
+enum { LOCI_VIEW_NEXT, LOCI_VIEW_GONE, LOCI_VIEW_NEEDY, LOCI_VIEW_GIVER, LOCI_VIEW_ASKED_AT };
+
+enum { LOCI_VIEW_ROWS, LOCI_VIEW_STATE };       /* regions */
+
+/* A chunk of state, in the memory of who gives it. */
+struct loci_view_chunk {
+    uint64_t to, view, at, bytes;   /* for that rank, at that view; where it begins; 0: the end */
+};
+
+/* Where a process is. */
+enum loci_view_stage {
+    LOCI_VIEW_IN,               /* a member */
+    LOCI_VIEW_OUT,              /* none */
+    LOCI_VIEW_COMING,           /* a member that does not know all multicasts' slots yet; */
+    LOCI_VIEW_LOADING           /* and that does, but has not begun: it has no state yet */
+};
 
 /* A multicast. */
 struct loci_view_multicast {
     struct loco_multicast *m;   /* NULL: not made here yet */
     bool open;                  /* it has begun: all had mapped all */
     uint64_t base;              /* of its epoch */
-    uint64_t begins[LOCI_VIEW_MEMBERS + 1];     /* the first place of each view */
+    uint64_t *begins;           /* the first place of each view, of so many */
+    size_t room;
 };
 
 struct loci_view_rule;
@@ -50,6 +73,10 @@ struct loco_view {
     struct loci_endpoint *ep;
     int size, rank, most;       /* most: multicasts */
     uint64_t row_bytes, data_words;
+    uint64_t first;             /* the members of view 0 */
+    size_t chunk;               /* 0: no state is carried */
+    loco_view_save_t *save;
+    loco_view_load_t *load;
     bool needs_majority;
     loco_view_changed_t *changed;
     void *changed_arg;
@@ -58,13 +85,24 @@ struct loco_view {
     _Atomic bool stops;         /* it is to leave */
     _Atomic uint64_t hinted;    /* members that somebody here suspects */
     _Atomic int waiters;
+    _Atomic uint64_t asks;      /* what LOCI_VIEW_ASKED is to be */
 
     /* The view's thread's own. */
     uint64_t own[LOCI_VIEW_WORDS];      /* this process's row */
     uint64_t known;             /* members that were told what is in it */
     uint64_t view;              /* number of the present view, */
     uint64_t members;           /* its members */
+    enum loci_view_stage stage;
     bool cut;                   /* what ends the view is decided */
+    bool resumes;               /* a view is to begin here, once the state is given to all these: */
+    uint64_t giving, given_at;  /* so much of it to this one, the last chunk of it not taken yet, */
+    int given_to;
+    bool given, given_all;      /* and that was the end */
+    uint64_t needy;             /* COMING, LOADING: those that need state, */
+    int giver;                  /* and who gives it */
+    bool loaded;
+    uint64_t loaded_at, looked_at;  /* looked_at: LOCI_VIEW_GIVEN as it was when last looked at */
+    unsigned char *taken;       /* the chunk that was taken */
     bool ended;                 /* it is nothing any more, but that others may not know it yet; */
     bool over;                  /* and the thread ends */
     const struct loci_view_rule *rule;  /* the one that holds */
@@ -74,8 +112,8 @@ struct loco_view {
     _Atomic int multicasts;     /* release: who finds one finds it made */
     pthread_mutex_t lock;       /* what follows */
     struct loci_view_multicast multicast[LOCI_VIEW_MEMBERS];
-    uint64_t number, present, gone;     /* view and members, for all threads; gone: as of the last
-                                           cut */
+    uint64_t number, present;   /* view and members, for all threads */
+    uint64_t gone, out;         /* as of the last cut: who is dead, and who is not in the view */
     int status;                 /* what has ended it */
 };
 
@@ -94,6 +132,11 @@ static inline uint64_t loci_view_bit(int rank)
 static inline bool loci_view_has(uint64_t set, int rank)
 {
     return (set >> rank & 1) != 0;
+}
+
+static inline uint64_t loci_view_all(const struct loco_view *v)
+{
+    return UINT64_MAX >> (LOCI_VIEW_MEMBERS - v->size);
 }
 
 /* Members that this one waits for. */
@@ -128,6 +171,12 @@ uint64_t loci_view_see_data(const struct loco_view *v, int rank, uint64_t number
 void loci_view_put_data(struct loco_view *v, uint64_t at, uint64_t value);
 void loci_view_tell(struct loco_view *v, int word, uint64_t value);
 void loci_view_tell_data(struct loco_view *v, int word, uint64_t value);
+/* Of multicast k, how many messages a member had sent when it asked to come, or began the view that
+ * it has installed; told before that word is. */
+uint64_t loci_view_start_of(const struct loco_view *v, int rank, int k);
+void loci_view_tell_starts(struct loco_view *v, int word, uint64_t value);
+/* One word, to that member alone. */
+void loci_view_tell_one(struct loco_view *v, int rank, int word, uint64_t value);
 /* All of it, to those who are known by now. */
 bool loci_view_has_untold(struct loco_view *v);
 void loci_view_tell_new(struct loco_view *v);
@@ -137,7 +186,7 @@ void loci_view_ring(struct loco_view *v);
 /* Where it is in the data: of multicast k, sender i. */
 static inline uint64_t loci_view_base_at(const struct loco_view *v, int k)
 {
-    return LOCI_VIEW_OF_MULTICASTS + (uint64_t)k * (1 + 2 * (uint64_t)v->size);
+    return LOCI_VIEW_ASKED_AT + (uint64_t)v->size + (uint64_t)k * (1 + 2 * (uint64_t)v->size);
 }
 
 static inline uint64_t loci_view_count_at(const struct loco_view *v, int k, int i)
@@ -162,12 +211,49 @@ bool loci_view_is_self(void *view);
 bool loci_view_all_ready(const struct loco_view *v, int k);
 /* It has ended for this process. */
 void loci_view_end(struct loco_view *v, int status);
+/* Those who would be members if all wishes were fulfilled. */
+uint64_t loci_view_wished(const struct loco_view *v);
+bool loci_view_wishes_in(const struct loco_view *v, int rank, uint64_t asked);
 /* Threads that wait for the view look. */
 void loci_view_wake(struct loco_view *v);
 /* For tests: take that member for dead. Not where all are on one node. */
 int loci_view_suspect(struct loco_view *v, int rank);
 
+/* ---- view_join.c: who comes, and the state that it gets ---- */
+
+/* What is in the own data is decided, and this process comes with it. */
+void loci_view_come(struct loco_view *v);
+bool loci_view_has_asked(const struct loco_view *v);
+/* The last view that is known of that member; whether what was decided for it is in its row. */
+uint64_t loci_view_last(const struct loco_view *v, int rank);
+bool loci_view_is_whole(const struct loco_view *v, int rank, uint64_t last);
+bool loci_view_ask_holds(struct loco_view *v);
+bool loci_view_enter_holds(struct loco_view *v);
+bool loci_view_start_holds(struct loco_view *v);
+bool loci_view_take_holds(struct loco_view *v);
+bool loci_view_begin_holds(struct loco_view *v);
+bool loci_view_give_holds(struct loco_view *v);
+bool loci_view_resume_holds(struct loco_view *v);
+void loci_view_ask(struct loco_view *v);
+void loci_view_enter(struct loco_view *v);
+void loci_view_start_all(struct loco_view *v);
+void loci_view_take(struct loco_view *v);
+void loci_view_begin(struct loco_view *v);
+void loci_view_give(struct loco_view *v);
+void loci_view_resume(struct loco_view *v);
+
 /* ---- view_change.c ---- */
+
+/* In the own data of the view `back` before this one: what is decided. */
+uint64_t loci_view_own_data(const struct loco_view *v, uint64_t back, uint64_t at);
+/* What a multicast needs to know of the next epoch; under the lock. `starts` has one for each
+ * rank. */
+struct loci_mc_next loci_view_next(const struct loco_view *v, int k, uint64_t *starts);
+/* From `from` on views up to this one begin there. */
+bool loci_view_note_place(struct loci_view_multicast *mc, uint64_t from, uint64_t number,
+                          uint64_t place);
+/* For all threads, and for the program. */
+void loci_view_show(struct loco_view *v);
 
 bool loci_view_is_changing(const struct loco_view *v);
 bool loci_view_wedge_holds(struct loco_view *v);

@@ -92,15 +92,19 @@ static uint64_t gone(const struct loco_view *v, uint64_t *left)
 static uint64_t suspected(const struct loco_view *v, uint64_t *left)
 {
     uint64_t found = v->own[LOCI_VIEW_SUSPECTED];
-    uint64_t living = loci_view_living(v);
+    uint64_t living = v->stage == LOCI_VIEW_OUT ? ~found : loci_view_living(v);
 
     *left = v->own[LOCI_VIEW_LEFT];
     found |= atomic_load_explicit(&v->hinted, memory_order_relaxed) | gone(v, left);
-    for (int rank = 0; rank < v->size; rank++)
-        if (rank != v->rank && loci_view_has(living, rank)) {
-            found |= loci_view_see(v, rank, LOCI_VIEW_SUSPECTED);
-            *left |= loci_view_see(v, rank, LOCI_VIEW_LEFT);
+    for (int rank = 0; rank < v->size; rank++) {
+        /* Those outside are believed what they say of themselves. */
+        uint64_t of = loci_view_has(living, rank) ? UINT64_MAX : loci_view_bit(rank);
+
+        if (rank != v->rank && !loci_view_has(v->own[LOCI_VIEW_SUSPECTED], rank)) {
+            found |= loci_view_see(v, rank, LOCI_VIEW_SUSPECTED) & of;
+            *left |= loci_view_see(v, rank, LOCI_VIEW_LEFT) & of;
         }
+    }
     return found;
 }
 
@@ -132,7 +136,7 @@ static bool lacks_majority(const struct loco_view *v)
 {
     uint64_t living = loci_view_living(v);
 
-    return v->needs_majority
+    return v->needs_majority && v->stage != LOCI_VIEW_OUT
            && 2 * count_of(living) <= count_of(v->members
                                                & (living | ~v->own[LOCI_VIEW_LEFT]));
 }
@@ -151,9 +155,27 @@ static int failed_part(const struct loco_view *v)
     return LOCO_OK;
 }
 
+/* Outside: of the last view that is known here nobody is left that could take it in. Also rows of
+ * those who are gone say which that was. */
+static bool is_alone(const struct loco_view *v)
+{
+    uint64_t newest = v->view, members = v->members;
+
+    for (int rank = 0; rank < v->size && v->stage == LOCI_VIEW_OUT; rank++) {
+        uint64_t number = rank == v->rank ? 0 : loci_view_last(v, rank);
+
+        if (number <= newest || !loci_view_is_whole(v, rank, number))
+            continue;
+        newest = number;
+        members = loci_view_see_data(v, rank, number - 1, LOCI_VIEW_NEXT);
+    }
+    members &= ~v->own[LOCI_VIEW_SUSPECTED] & ~loci_view_bit(v->rank);
+    return v->stage == LOCI_VIEW_OUT && members == 0;
+}
+
 static bool fail_holds(struct loco_view *v)
 {
-    return loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank) || lacks_majority(v)
+    return is_alone(v) || loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank) || lacks_majority(v)
            || failed_part(v) != LOCO_OK;
 }
 
@@ -164,6 +186,11 @@ static void fail(struct loco_view *v)
     if (loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank))
         LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: the others take this process for dead, and go on "
                  "without it", v->ep->name);
+    else if (is_alone(v)) {
+        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: all members are gone while this process was "
+                 "outside", v->ep->name);
+        status = LOCO_ERR_PEER_DEAD;
+    }
     else if (status == LOCO_OK)
         LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: %d members of %d are left, which is no majority",
                  v->ep->name, count_of(loci_view_living(v)), count_of(v->members));
@@ -194,7 +221,7 @@ static void ready(struct loco_view *v)
 
 bool loci_view_all_ready(const struct loco_view *v, int k)
 {
-    uint64_t living = loci_view_living(v);
+    uint64_t living = loci_view_all(v) & ~v->own[LOCI_VIEW_SUSPECTED];
 
     for (int rank = 0; rank < v->size; rank++)
         if (loci_view_has(living, rank)
@@ -203,8 +230,11 @@ bool loci_view_all_ready(const struct loco_view *v, int k)
     return true;
 }
 
+/* All who are not suspected, for those outside may come. */
 static int to_be_opened(struct loco_view *v)
 {
+    if (v->stage != LOCI_VIEW_IN || v->resumes)
+        return -1;
     for (int k = 0; k < loci_view_multicasts(v) && !loci_view_is_changing(v); k++)
         if (!v->multicast[k].open && loci_view_all_ready(v, k))
             return k;
@@ -236,6 +266,13 @@ const struct loci_view_rule loci_view_rules[] = {
     { "fail", fail_holds, fail },
     { "ready", ready_holds, ready },
     { "open", open_holds, open },
+    { "ask", loci_view_ask_holds, loci_view_ask },
+    { "enter", loci_view_enter_holds, loci_view_enter },
+    { "start", loci_view_start_holds, loci_view_start_all },
+    { "resume", loci_view_resume_holds, loci_view_resume },
+    { "give", loci_view_give_holds, loci_view_give },
+    { "take", loci_view_take_holds, loci_view_take },
+    { "begin", loci_view_begin_holds, loci_view_begin },
     { "wedge", loci_view_wedge_holds, loci_view_wedge },
     { "count", loci_view_count_holds, loci_view_count },
     { "cut", loci_view_cut_holds, loci_view_cut },
@@ -278,7 +315,9 @@ static bool is_awaiting(const struct loco_view *v)
 {
     int made = __builtin_popcountll(v->own[LOCI_VIEW_READY]);
 
-    return !v->ended && (loci_view_is_changing(v) || made < loci_view_multicasts(v));
+    return !v->ended && (loci_view_is_changing(v) || made < loci_view_multicasts(v)
+                         || v->resumes || v->stage == LOCI_VIEW_COMING
+                         || v->stage == LOCI_VIEW_LOADING || loci_view_has_asked(v));
 }
 
 bool loci_view_is_self(void *arg)

@@ -63,8 +63,18 @@ static bool is_told(const struct loco_view *v, int rank)
 void loci_view_ring(struct loco_view *v)
 {
     for (int rank = 0; rank < v->size; rank++)
-        if (is_told(v, rank) && loci_view_has(loci_view_living(v), rank))
+        if (is_told(v, rank) && !loci_view_has(v->own[LOCI_VIEW_SUSPECTED], rank))
             ring(v, rank);
+}
+
+static uint64_t start_at(const struct loco_view *v, int rank, int k)
+{
+    return data_at(v, rank, 1, v->data_words) + 8 * (uint64_t)k;
+}
+
+uint64_t loci_view_start_of(const struct loco_view *v, int rank, int k)
+{
+    return loci_load64(here(v, start_at(v, rank, k)));
 }
 
 /* Of this view's data, those words that are used. */
@@ -86,19 +96,36 @@ static void set(struct loco_view *v, int word, uint64_t value)
     loci_store64(here(v, word_at(v, v->rank, word)), value);
 }
 
-/* Who is suspected is told that, if it lives. What becomes of writes to the dead is nobody's
- * affair, but their sources are read until they have failed. */
-static void tell(struct loco_view *v, int word, bool data)
+static int write_starts(struct loco_view *v, int rank, loco_ack_t *ack)
+{
+    uint64_t at = start_at(v, v->rank, 0);
+
+    return loci_write(v->rt, rows(v, rank), at, here(v, at), 8 * (size_t)v->most, ack);
+}
+
+enum ahead { NOTHING, DATA, STARTS };
+
+static int write_ahead(struct loco_view *v, int rank, enum ahead what, loco_ack_t *ack)
+{
+    return what == DATA ? write_data(v, rank, v->view, ack)
+           : what == STARTS ? write_starts(v, rank, ack) : LOCO_OK;
+}
+
+/* Who is suspected is told that, if it lives; data are for the others, also those outside. What
+ * becomes of writes to the dead is nobody's affair, but their sources are read until they have
+ * failed. */
+static void tell(struct loco_view *v, int word, enum ahead what)
 {
     loco_ack_t ack[LOCI_VIEW_MEMBERS];
-    uint64_t told = 0, living = loci_view_living(v);
+    uint64_t told = 0;
 
     for (int rank = 0; rank < v->size; rank++) {
-        if (!is_told(v, rank) || (data && !loci_view_has(living, rank)))
+        if (!is_told(v, rank)
+            || (what == DATA && loci_view_has(v->own[LOCI_VIEW_SUSPECTED], rank)))
             continue;
         told |= loci_view_bit(rank);
         ack[rank] = (loco_ack_t)LOCO_ACK_INIT;
-        if (!data || write_data(v, rank, v->view, &ack[rank]) == LOCO_OK)
+        if (write_ahead(v, rank, what, &ack[rank]) == LOCO_OK)
             (void)write_word(v, rank, word, &ack[rank]);
     }
     for (int rank = 0; rank < v->size; rank++)
@@ -116,13 +143,33 @@ void loci_view_put_data(struct loco_view *v, uint64_t at, uint64_t value)
 void loci_view_tell(struct loco_view *v, int word, uint64_t value)
 {
     set(v, word, value);
-    tell(v, word, false);
+    tell(v, word, NOTHING);
+}
+
+void loci_view_tell_starts(struct loco_view *v, int word, uint64_t value)
+{
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        loci_store64(here(v, start_at(v, v->rank, k)), loci_mc_take_back(v->multicast[k].m));
+    set(v, word, value);
+    tell(v, word, STARTS);
+}
+
+void loci_view_tell_one(struct loco_view *v, int rank, int word, uint64_t value)
+{
+    loco_ack_t ack = LOCO_ACK_INIT;
+
+    set(v, word, value);
+    if (!is_told(v, rank))
+        return;
+    (void)write_word(v, rank, word, &ack);
+    (void)loco_ack_wait(v->rt, &ack);
+    ring(v, rank);
 }
 
 void loci_view_tell_data(struct loco_view *v, int word, uint64_t value)
 {
     set(v, word, value);
-    tell(v, word, true);
+    tell(v, word, DATA);
 }
 
 /* ---- who has become known ---- */
@@ -148,6 +195,8 @@ static void tell_all(struct loco_view *v, int rank)
 
     for (uint64_t number = 0; number < 2 && status == LOCO_OK; number++)
         status = write_data(v, rank, number, &ack);
+    if (status == LOCO_OK)
+        status = write_starts(v, rank, &ack);
     for (int word = 0; word < LOCI_VIEW_WORDS && status == LOCO_OK; word++)
         status = write_word(v, rank, word, &ack);
     (void)loco_ack_wait(v->rt, &ack);

@@ -63,7 +63,16 @@ extern "C" {
  * A death before loco_runtime_wait_ready has returned LOCO_OK makes it return LOCO_ERR_PEER_DEAD,
  * and so do the view's calls; members that are ready go on without this one.
  *
- * Restrictions: at most 64 members; multicasts of views are ordered ones; nobody joins a view.
+ * Joining. The members are those of the group, all of which make the view and its multicasts at the
+ * beginning; but some may be outside at first (`outside`), and come later (loco_view_join), go out
+ * and come again (loco_view_leave). Who comes begins with the state after the last message of the
+ * view before, which a member gives it by two callbacks, a chunk at a time (`save`, `load`); until
+ * it has it, that member begins nothing, and so nobody delivers anything new where all have to
+ * receive a message first. Programs that poll go on to poll meanwhile. If members die in between,
+ * the state is given again, as of the next view. Who dies, or is taken for dead, does not come
+ * again; nor does a process come that was not there when the view was made.
+ *
+ * Restrictions: at most 64 members; multicasts of views are ordered ones.
  * Source: Jha and others, "Derecho: fast state machine replication for cloud services" (TOCS 2019),
  * after Birman and Joseph, "Exploiting virtual synchrony in distributed systems" (SOSP 1987). That
  * multicasts keep their memory, and begin new numbers, is our own; see channels/view/view.c.
@@ -78,6 +87,17 @@ typedef struct loco_view loco_view_t;
  * last call of all has n = 0: the view has ended for this process. Not called for view 0. */
 typedef void loco_view_changed_t(void *arg, uint64_t number, const int *members, int n);
 
+/** The state that messages have made, as it is after the last message of a view, for members that
+ * come. Called by the view's thread of one member, while no handler of the view's multicasts runs
+ * there: put what follows the first `at` bytes into `chunk`, `room` at most, and return how many; 0
+ * says that there is no more. It may be called with at = 0 again, for another member that comes or
+ * because somebody died meanwhile. Restrictions are those of loco_view_changed_t. */
+typedef size_t loco_view_save_t(void *arg, uint64_t at, void *chunk, size_t room);
+
+/** The same at the member that comes, before its `changed` is told of the view: with at = 0 it
+ * begins, and whatever was loaded before is void; bytes = 0 says that it is complete. */
+typedef void loco_view_load_t(void *arg, uint64_t at, const void *chunk, size_t bytes);
+
 enum loco_view_flags {
     LOCO_VIEW_MINORITY = 1,     /**< go on without a majority; the default on one machine */
     LOCO_VIEW_MAJORITY = 2      /**< not without; the default between machines */
@@ -88,7 +108,11 @@ typedef struct loco_view_options {
     int flags;                  /**< one of enum loco_view_flags, or 0 */
     int multicasts;             /**< that can be made on it; 1 to 64; 0: 8 */
     loco_view_changed_t *changed;   /**< of this member; NULL: not told */
-    void *arg;                  /**< the callback's */
+    void *arg;                  /**< the callbacks' */
+    uint64_t outside;           /**< members that are not in view 0, bit by rank: loco_view_join */
+    loco_view_save_t *save;     /**< all members have both of these, or none has: then who comes */
+    loco_view_load_t *load;     /**< begins with the messages of its first view */
+    size_t chunk;               /**< bytes of state that are carried at a time; 0: 256 KiB */
 } loco_view_options_t;
 
 /** Make a view. All members of `group`, 64 at most, make it, with the same arguments (`parent` and
@@ -122,6 +146,15 @@ int loco_view_members(loco_view_t *view, uint64_t *number, int *members, int *n)
 /** The number of the view in which a message of multicast `m` of this view was delivered: by
  * loco_delivery_t's `number`. */
 uint64_t loco_view_of(loco_view_t *view, const loco_multicast_t *m, uint64_t number);
+
+/** Become a member, or go outside, where this process is none but may come again: for `timeout_ns`
+ * at most (LOCO_FOREVER: without limit; 0: only ask). What this process sends while it is outside
+ * waits until it is a member. Of those that have the state the last does not go out before another
+ * has it. Concurrent. LOCO_OK: it is so. LOCO_ERR_TIMEOUT: it has asked, and it will be so later.
+ * LOCO_ERR_AGAIN: the same, in a handler or in `changed`, where it would have to wait. Or what has
+ * ended the view: LOCO_ERR_PEER_DEAD if all members, or all that had the state, are gone. */
+int loco_view_join(loco_view_t *view, int64_t timeout_ns);
+int loco_view_leave(loco_view_t *view, int64_t timeout_ns);
 
 /** Wait until view `number` or a later one is installed here: for `timeout_ns` at most
  * (LOCO_FOREVER: without limit). LOCO_ERR_TIMEOUT, or what has ended it. LOCO_ERR_AGAIN: in a

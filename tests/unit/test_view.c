@@ -93,6 +93,8 @@ static int told_body(loco_runtime_t *rt, int rank, void *arg)
              LOCO_ERR_ARG);
     CHECK_EQ(loco_view_create(rt, NULL, "v", all, &(loco_view_options_t){ .multicasts = 65 }, &v),
              LOCO_ERR_ARG);
+    CHECK_EQ(loco_view_create(rt, NULL, "v", all, &(loco_view_options_t){ .outside = 7 }, &v),
+             LOCO_ERR_ARG);
     CHECK_OK(loco_view_create(rt, NULL, "v", all, &(loco_view_options_t){ .multicasts = 1 }, &v));
     CHECK_EQ(loco_view_create(rt, NULL, "v", all, NULL, &v), LOCO_ERR_NAME);
     o.flags = LOCO_MULTICAST_UNORDERED;
@@ -340,6 +342,138 @@ static int minority_body(loco_runtime_t *rt, int rank, void *arg)
 Test(view, ends_without_a_majority_if_asked, .timeout = RUN_SECONDS)
 {
     cr_assert_eq(run_on(RUN_SHM, 2, 1, NULL, minority_body, NULL), 0);
+}
+
+/* ---- who comes ---- */
+
+enum { COMERS = 3, STATE = 1 << 20 };       /* bytes of state behind its two words */
+
+/* The state is how many messages there were, and their sum. */
+struct comer {
+    struct seen s;
+    uint64_t count, sum;
+    _Atomic int saved, loaded, wrong;
+    unsigned char bytes[16 + STATE];
+};
+
+static void add(void *arg, const loco_delivery_t *messages, int n)
+{
+    struct comer *c = arg;
+
+    for (int i = 0; i < n; i++) {
+        uint64_t word;
+
+        memcpy(&word, messages[i].data, 8);
+        c->count++;
+        c->sum += word;
+    }
+    c->s.messages += n;
+}
+
+static size_t save(void *arg, uint64_t at, void *chunk, size_t room)
+{
+    struct comer *c = arg;
+    size_t n = sizeof c->bytes - (size_t)at;
+
+    if (at == 0) {
+        memcpy(c->bytes, &c->count, 8);
+        memcpy(c->bytes + 8, &c->sum, 8);
+        for (size_t i = 0; i < STATE; i++)
+            c->bytes[16 + i] = (unsigned char)(i * 7);
+    }
+    n = n < room ? n : room;
+    memcpy(chunk, c->bytes + at, n);
+    c->saved += n == 0;
+    return n;
+}
+
+static void load(void *arg, uint64_t at, const void *chunk, size_t bytes)
+{
+    struct comer *c = arg;
+
+    if (at + bytes > sizeof c->bytes) {
+        c->wrong++;
+        return;
+    }
+    memcpy(c->bytes + at, chunk, bytes);
+    if (bytes > 0)
+        return;
+    c->wrong += at != sizeof c->bytes;
+    memcpy(&c->count, c->bytes, 8);
+    memcpy(&c->sum, c->bytes + 8, 8);
+    for (size_t i = 0; i < STATE; i++)
+        c->wrong += c->bytes[16 + i] != (unsigned char)(i * 7);
+    c->loaded++;
+}
+
+static int await_count(struct comer *c, uint64_t count, uint64_t sum)
+{
+    int64_t start = run_now();
+
+    while (*(volatile uint64_t *)&c->count < count)
+        if (usleep(100), run_too_long(start, RUN_PATIENCE))
+            return fprintf(stderr, "%d messages of %d\n", (int)c->count, (int)count), 1;
+    CHECK(c->count == count && c->sum == sum && c->wrong == 0);
+    return 0;
+}
+
+/* The last comes with the state of three messages, the first goes out and comes again with that of
+ * seven; what it sent while it was out waits. */
+static int come_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    struct comer *c = calloc(1, sizeof *c);
+    const loco_view_options_t options = { .changed = changed, .arg = c, .outside = 4,
+                                          .save = save, .load = load, .chunk = 10000 };
+    const loco_multicast_options_t o = { .slots = 4, .slot_bytes = 64, .handler = add, .arg = c };
+    int members[COMERS], n;
+    uint64_t number;
+
+    (void)arg;
+    CHECK(c != NULL);
+    CHECK_OK(loco_view_create(rt, NULL, "v", loco_everyone(rt), &options, &c->s.view));
+    CHECK_OK(loco_view_multicast(c->s.view, "m", &o, &c->s.m));
+    CHECK_OK(loco_runtime_wait_ready(rt, LOCO_FOREVER));
+    CHECK_OK(loco_view_members(c->s.view, &number, members, &n));
+    CHECK(number == 0 && n == 2 && members[1] == 1);
+    if (rank == 2)
+        CHECK_EQ(loco_view_leave(c->s.view, 0), LOCO_OK);       /* it is so */
+    for (uint64_t i = 1; i <= 3 && rank == 0; i++)
+        CHECK_EQ(post(&c->s, i, NULL), 0);
+    if (rank < 2)
+        CHECK_EQ(await_count(c, 3, 6), 0);
+    CHECK_OK(run_meet(rt));
+    CHECK_EQ(post(&c->s, 10, NULL), 0);
+    if (rank == 2)
+        CHECK_OK(loco_view_join(c->s.view, LOCO_FOREVER));
+    CHECK_OK(loco_view_wait(c->s.view, 1, LOCO_FOREVER));
+    CHECK_EQ(await_count(c, 6, 36), 0);
+    CHECK(c->loaded == (rank == 2) && c->s.members == 3);
+    CHECK_OK(run_meet(rt));
+    if (rank == 0)
+        CHECK_OK(loco_view_leave(c->s.view, LOCO_FOREVER));
+    CHECK_OK(loco_view_wait(c->s.view, 2, LOCO_FOREVER));
+    CHECK_OK(loco_view_members(c->s.view, &number, members, &n));
+    CHECK(number == 2 && n == 2 && members[0] == 1);
+    if (rank == 1)
+        CHECK_EQ(post(&c->s, 100, NULL), 0);
+    if (rank > 0)
+        CHECK_EQ(await_count(c, 7, 136), 0);
+    CHECK_OK(run_meet(rt));
+    CHECK_EQ(post(&c->s, 1000, NULL), 0);
+    if (rank == 0)
+        CHECK_OK(loco_view_join(c->s.view, LOCO_FOREVER));
+    CHECK_EQ(await_count(c, 10, 3136), 0);
+    CHECK(c->loaded == (rank != 1));
+    CHECK_OK(run_meet(rt));
+    loco_view_destroy(c->s.view);
+    free(c);
+    return 0;
+}
+
+Test(view, takes_in_who_comes_with_the_state, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(run_on(RUN_SHM, COMERS, 1, NULL, come_body, NULL), 0);
+    cr_assert_eq(run_on(RUN_WEAK, COMERS, 1, NULL, come_body, NULL), 0);
 }
 
 /* ---- asleep ---- */

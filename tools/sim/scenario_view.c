@@ -23,6 +23,8 @@ struct state {
     struct sim_state common;
     bool drawn;
     int groups, kills, flags;
+    uint64_t outside;           /* VW_JOINS: at first */
+    size_t chunk;
     int asked;                  /* VW_SPLIT, and since when */
     int64_t held_since;
     int early;                  /* of the kills, how many may be at any time */
@@ -48,6 +50,7 @@ struct user {
     loco_view_t *view;
     struct part part[MC_GROUPS];
     int busy;                   /* threads that send */
+    struct vw_state state;      /* of this process, or as it comes */
 };
 
 /* A status that ends a view is told to all its calls. */
@@ -57,7 +60,9 @@ static int check(struct user *u, int status, const char *call)
         return SIM_FINE;
     WANT(status == LOCO_ERR_PARTITIONED
          || (status == LOCO_ERR_PEER_DEAD && !u->s->views.ready[u->rank]
-             && sim_any_stopped(u->run)),
+             && sim_any_stopped(u->run))
+         || (status == LOCO_ERR_PEER_DEAD && u->s->views.harm == VW_JOINS
+             && (u->s->views.outside[u->rank] || vw_is_alone(&u->s->views, u->run, u->rank))),
          "p%d, %s: %s", u->rank, call, loco_strerror(status));
     if (!u->s->views.ready[u->rank])
         u->s->views.ended[u->rank] = true;
@@ -147,10 +152,44 @@ static void changed(void *arg, uint64_t number, const int *members, int n)
 
     if (n == 0)
         (void)check(u, LOCO_ERR_PARTITIONED, "the change");
+    else if (u->s->views.outside[u->rank]
+             && vw_check_begin(u->s->group, u->s->groups, u->rank, number) != SIM_FINE)
+        return;
     else
         (void)vw_install(&u->s->views, u->run, u->rank, number, members, n);
     if (n != 0)
         die_here(u);
+}
+
+/* ---- state ---- */
+
+static size_t save(void *arg, uint64_t at, void *chunk, size_t room)
+{
+    struct user *u = arg;
+    size_t n;
+
+    if (at == 0)
+        vw_save(&u->state, u->s->group, u->s->groups, u->rank);
+    n = u->state.bytes - (size_t)at < room ? u->state.bytes - (size_t)at : room;
+    memcpy(chunk, (unsigned char *)u->state.words + at, n);
+    return n;
+}
+
+static void load(void *arg, uint64_t at, const void *chunk, size_t bytes)
+{
+    struct user *u = arg;
+
+    if (at == 0)
+        u->state.bytes = 0;
+    if (at != u->state.bytes || at + bytes > sizeof u->state.words) {
+        (void)loci_sim_fail("p%d is given %zu bytes of state at %llu, and has %zu", u->rank, bytes,
+                            (unsigned long long)at, u->state.bytes);
+        return;
+    }
+    memcpy((unsigned char *)u->state.words + at, chunk, bytes);
+    u->state.bytes += bytes;
+    if (bytes == 0)
+        (void)vw_load(&u->state, u->s->group, u->s->groups, u->rank);
 }
 
 static int poll(struct part *p, bool *some)
@@ -416,6 +455,35 @@ static int take_rest(struct user *u)
     }
 }
 
+static bool is_anybody_else(const struct user *u)
+{
+    for (int rank = 0; rank < u->run->processes; rank++)
+        if (rank != u->rank && vw_is_there(&u->s->views, rank))
+            return true;
+    return false;
+}
+
+/* A member, or outside. Who polls goes on to do so. Who is the last member stays. */
+static int be(struct user *u, bool in)
+{
+    int tries = 0, status;
+    bool some;
+
+    loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
+    u->s->views.leaving[u->rank] = u->s->views.leaving[u->rank] || !in;
+    do {
+        int64_t ns = may_wait(u) && loci_sim_draw(2) == 0 ? 2000 : 0;
+
+        status = in ? loco_view_join(u->view, ns) : loco_view_leave(u->view, ns);
+        if (status != LOCO_ERR_TIMEOUT)
+            return check(u, status, in ? "join" : "leave");
+        PASS(poll_all(u, &some));
+        loci_sim_sleep(INT64_C(1000) << (tries < 16 ? tries : 16));
+    } while (tries++ < 4000 && (in || is_anybody_else(u)));
+    return in || is_anybody_else(u) ? loci_sim_fail("p%d asks in vain to be %s", u->rank,
+                                                    in ? "a member" : "outside") : SIM_FINE;
+}
+
 /* So that the view changes: the last. */
 static bool must_leave(const struct user *u)
 {
@@ -430,7 +498,16 @@ static int body_of_thread(void *arg, int thread)
 
     if (thread == u->run->threads)
         return harm_others(u);
+    if (thread == 0 && (u->s->outside >> u->rank & 1) != 0)
+        result = be(u, true);
     for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++) {
+        if (thread == 0 && u->s->views.harm == VW_JOINS && loci_sim_draw(3) == 0) {
+            result = be(u, false);
+            if (result == SIM_FINE)
+                result = be(u, true);
+            if (result != SIM_FINE)
+                break;
+        }
         result = send(u, thread, i == u->run->rounds - 1);
         if (thread == 0 && result == SIM_FINE)
             result = poll_all(u, &some);
@@ -450,8 +527,12 @@ static int body_of_thread(void *arg, int thread)
 static int make_all(struct user *u)
 {
     static const char *const names[MC_GROUPS] = { "one", "two" };
-    const loco_view_options_t options = { .flags = u->s->flags, .changed = changed, .arg = u,
-                                          .multicasts = 2 };
+    const bool joins = u->s->views.harm == VW_JOINS;
+    const loco_view_options_t options = {
+        .flags = u->s->flags, .changed = changed, .arg = u, .multicasts = 2,
+        .outside = u->s->outside, .save = joins ? save : NULL, .load = joins ? load : NULL,
+        .chunk = u->s->chunk,
+    };
 
     if (check(u, loco_view_create(u->rt, NULL, "view", loco_everyone(u->rt), &options, &u->view),
               "create") != SIM_FINE)
@@ -488,6 +569,17 @@ static int use(struct user *u)
     return loci_sim_threads(u->rt, u->run->threads + 1, body_of_thread, u);
 }
 
+static void draw_outside(struct state *s, const struct sim_run *run)
+{
+    for (int rank = 0; rank < run->processes; rank++) {
+        s->views.outside[rank] = loci_sim_draw(3) == 0
+                                 && (s->outside | UINT64_C(1) << rank) != s->views.members[0];
+        if (s->views.outside[rank])
+            s->outside |= UINT64_C(1) << rank;
+    }
+    s->views.members[0] &= ~s->outside;
+}
+
 static void draw(struct state *s, const struct sim_run *run)
 {
     static const int flags[] = { 0, LOCO_VIEW_MINORITY, LOCO_VIEW_MAJORITY };
@@ -496,6 +588,11 @@ static void draw(struct state *s, const struct sim_run *run)
     s->groups = 1 + (loci_sim_draw(3) == 0);
     s->kills = (int)loci_sim_draw(run->processes > 4 ? 4 : 3);
     s->early = s->kills;
+    s->views.members[0] = (UINT64_C(1) << run->processes) - 1;
+    if (s->views.harm == VW_JOINS) {
+        draw_outside(s, run);
+        s->chunk = 8u << loci_sim_draw(8);
+    }
     if (s->views.harm == VW_STEPS) {
         s->kills = run->processes > 4 ? 3 : 2;
         s->at_cut = loci_sim_draw(2) == 0;
@@ -569,6 +666,11 @@ static int begin_split(struct sim_run *run)
     return begin_with(run, VW_SPLIT);
 }
 
+static int begin_joins(struct sim_run *run)
+{
+    return begin_with(run, VW_JOINS);
+}
+
 static int begin_steps(struct sim_run *run)
 {
     return begin_with(run, VW_STEPS);
@@ -577,7 +679,7 @@ static int begin_steps(struct sim_run *run)
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
 
 extern const struct sim_scenario sim_scenario_view, sim_scenario_view_guess,
-    sim_scenario_view_split, sim_scenario_view_steps;
+    sim_scenario_view_join, sim_scenario_view_split, sim_scenario_view_steps;
 const struct sim_scenario sim_scenario_view = {
     .name = "view",
     .about = "members of a view die, or leave: those who go on are given the same messages in the "
@@ -593,6 +695,15 @@ const struct sim_scenario sim_scenario_view_guess = {
     .processes = 5, .threads = 1, .rounds = 2, .processes_min = 1,
     .settings = settings, .long_runs = true,
     .begin = begin_guesses, .body = body, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_view_join = {
+    .name = "view_join",
+    .about = "processes come later, go out and come again, while others die: each begins with the "
+             "state after the last message of the view before",
+    .processes = 4, .threads = 1, .rounds = 3, .processes_min = 1,
+    .settings = settings, .long_runs = true,
+    .begin = begin_joins, .body = body, .free = sim_state_free,
 };
 
 const struct sim_scenario sim_scenario_view_split = {

@@ -9,7 +9,7 @@
 #include "scenario_multicast.h"
 #include "view/view.h"
 
-#define VW_VIEWS (MC_PROCESSES + 1)
+#define VW_VIEWS 64
 
 struct vw_group {
     struct mc_group g;
@@ -22,7 +22,8 @@ enum vw_harm {
     VW_AT_ANY_TIME,
     VW_GUESSES,         /* the same, and of those some live */
     VW_STEPS,           /* when somebody is given something, or a view */
-    VW_SPLIT            /* two take each other for dead, and others hear of it late */
+    VW_SPLIT,           /* two take each other for dead, and others hear of it late */
+    VW_JOINS            /* as VW_AT_ANY_TIME; and some come later, or go out and come again */
 };
 
 struct vw_views {
@@ -35,16 +36,23 @@ struct vw_views {
     bool left[MC_PROCESSES];                /* it leaves, or has, by itself; */
     bool ended[MC_PROCESSES];               /* it was told that its view has ended */
     const struct loco_view *at[MC_PROCESSES];   /* as that process has it, while it does */
+    bool outside[MC_PROCESSES];             /* it is no member, or has not begun to be one yet; */
+    bool leaving[MC_PROCESSES];             /* it has asked to go out */
     bool ready[MC_PROCESSES];               /* all that it made was ready */
     bool majority;                          /* asked for */
     bool guesses;                           /* somebody may be suspected who lives */
 };
 
 /* Whether that process is one of those that go on from view to view. */
-static inline bool vw_goes_on(const struct vw_views *s, int rank)
+static inline bool vw_is_there(const struct vw_views *s, int rank)
 {
     return !loci_sim_is_stopped(rank) && !s->left[rank] && !s->ended[rank]
            && (s->at[rank] == NULL || s->at[rank]->status == LOCO_OK);
+}
+
+static inline bool vw_goes_on(const struct vw_views *s, int rank)
+{
+    return vw_is_there(s, rank) && !s->outside[rank];
 }
 
 /* `rank` is given a message that begins with a word; `handled`: by a handler. */
@@ -53,6 +61,18 @@ int vw_note(struct vw_group *p, const struct vw_views *s, int rank, const loco_d
 /* It installs a view, and is told of these members. */
 int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t number,
                const int *members, int n);
+/* The state of a process, as it is carried: of each group how many messages of the log it was
+ * given, and these. */
+struct vw_state {
+    uint64_t words[MC_GROUPS * (1 + MC_MESSAGES)];
+    size_t bytes;
+};
+void vw_save(struct vw_state *state, const struct vw_group *groups, int ngroups, int rank);
+/* It is what `rank` has been given; and is all, and no more, that was given before that view. */
+int vw_load(const struct vw_state *state, struct vw_group *groups, int ngroups, int rank);
+int vw_check_begin(const struct vw_group *groups, int ngroups, int rank, uint64_t number);
+/* Nobody but that process is a member. */
+bool vw_is_alone(const struct vw_views *s, const struct sim_run *run, int rank);
 /* Its view has ended for it. */
 int vw_end(struct vw_views *s, const struct sim_run *run, int rank);
 /* All who go on have been given message `number` of `rank`. */

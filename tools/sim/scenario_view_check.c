@@ -45,6 +45,72 @@ int vw_note(struct vw_group *p, const struct vw_views *s, int rank, const loco_d
     return SIM_FINE;
 }
 
+/* ---- state ---- */
+
+void vw_save(struct vw_state *state, const struct vw_group *groups, int ngroups, int rank)
+{
+    size_t n = 0;
+
+    for (int k = 0; k < ngroups; k++) {
+        int count = groups[k].g.count[rank][0];
+
+        state->words[n++] = (uint64_t)count;
+        for (int i = 0; i < count; i++)
+            state->words[n++] = groups[k].g.log[0][i].word;
+    }
+    state->bytes = 8 * n;
+}
+
+int vw_load(const struct vw_state *state, struct vw_group *groups, int ngroups, int rank)
+{
+    size_t n = 0;
+
+    for (int k = 0; k < ngroups; k++) {
+        struct mc_group *g = &groups[k].g;
+        int count = (int)state->words[n++];
+
+        WANT(8 * n <= state->bytes && count >= g->count[rank][0] && count <= g->logged[0],
+             "p%d is given the state after %d messages, was given %d, and there are %d", rank,
+             count, g->count[rank][0], g->logged[0]);
+        for (int i = 0; i < count; i++, n++) {
+            WANT(8 * n < state->bytes && state->words[n] == g->log[0][i].word,
+                 "p%d is given a state whose %d. message is another", rank, i);
+            if (i >= g->count[rank][0])
+                g->from[rank][g->log[0][i].sender]++;
+        }
+        g->delivered[rank] += count - g->count[rank][0];
+        g->count[rank][0] = count;
+    }
+    WANT(8 * n == state->bytes, "p%d is given a state of %zu bytes, of which %zu are used", rank,
+         state->bytes, 8 * n);
+    return SIM_FINE;
+}
+
+int vw_check_begin(const struct vw_group *groups, int ngroups, int rank, uint64_t number)
+{
+    for (int k = 0; k < ngroups; k++) {
+        const struct vw_group *p = &groups[k];
+        int count = p->g.count[rank][0];
+
+        WANT((count == 0 || p->view_of[count - 1] < number)
+             && (count == p->g.logged[0] || p->view_of[count] >= number),
+             "p%d begins view %llu with the state after %d messages of group %d, the last of view "
+             "%llu", rank, (unsigned long long)number, count, k,
+             (unsigned long long)(count == 0 ? 0 : p->view_of[count - 1]));
+    }
+    return SIM_FINE;
+}
+
+bool vw_is_alone(const struct vw_views *s, const struct sim_run *run, int rank)
+{
+    for (int i = 0; i < run->processes; i++)
+        if (i != rank && vw_goes_on(s, i) && s->ready[i])
+            return false;
+    return true;
+}
+
+/* ---- views ---- */
+
 int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t number,
                const int *members, int n)
 {
@@ -52,39 +118,48 @@ int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t
 
     for (int i = 0; i < n; i++)
         set |= UINT64_C(1) << members[i];
-    WANT(number == s->number[rank] + 1 && number < VW_VIEWS, "p%d is told of view %llu after %llu",
+    WANT((number == s->number[rank] + 1 || (s->outside[rank] && number > s->number[rank]))
+         && number < VW_VIEWS, "p%d is told of view %llu after %llu",
          rank, (unsigned long long)number, (unsigned long long)s->number[rank]);
     WANT(!s->ended[rank], "p%d is told of view %llu after its end", rank,
          (unsigned long long)number);
-    WANT((set >> rank & 1) != 0, "p%d is told of view %llu without it", rank,
+    WANT((set >> rank & 1) != 0 || s->leaving[rank], "p%d is told of view %llu without it", rank,
          (unsigned long long)number);
-    before = number == 1 ? (UINT64_C(1) << run->processes) - 1 : s->members[number - 1];
-    WANT((set & ~before) == 0 && set != before, "view %llu has members %llx, the one before %llx",
-         (unsigned long long)number, (unsigned long long)set, (unsigned long long)before);
+    before = s->members[number - 1];
+    WANT(s->harm == VW_JOINS || ((set & ~before) == 0 && set != before),
+         "view %llu has members %llx, the one before %llx", (unsigned long long)number,
+         (unsigned long long)set, (unsigned long long)before);
     WANT(s->members[number] == 0 || s->members[number] == set, "p%d is told that view %llu has "
          "members %llx, others %llx", rank, (unsigned long long)number, (unsigned long long)set,
          (unsigned long long)s->members[number]);
     for (int i = 0; i < run->processes; i++)
         left |= s->left[i] ? UINT64_C(1) << i : 0;
-    WANT(!s->majority || 2 * count_of(set) > count_of(before & (set | ~left)),
+    WANT(!s->majority || s->harm == VW_JOINS
+         || 2 * count_of(set) > count_of(before & (set | ~left)),
          "view %llu has %d members, the one before %d", (unsigned long long)number, count_of(set),
          count_of(before));
-    for (int i = 0; i < run->processes && !s->guesses; i++)
-        WANT((set >> i & 1) != 0 || (before >> i & 1) == 0 || !vw_goes_on(s, i) || !s->ready[i],
+    /* When the first is told. */
+    for (int i = 0; i < run->processes && !s->guesses && s->members[number] == 0; i++)
+        WANT((set >> i & 1) != 0 || (before >> i & 1) == 0 || !vw_goes_on(s, i) || !s->ready[i]
+             || s->leaving[i],
              "view %llu is without p%d, which lives", (unsigned long long)number, i);
     s->members[number] = set;
     s->number[rank] = number;
+    s->outside[rank] = (set >> rank & 1) == 0;
+    s->leaving[rank] = s->leaving[rank] && !s->outside[rank];
     return SIM_FINE;
 }
 
 int vw_end(struct vw_views *s, const struct sim_run *run, int rank)
 {
     uint64_t number = s->number[rank], living = 0;
-    uint64_t members = number == 0 ? (UINT64_C(1) << run->processes) - 1 : s->members[number];
+    uint64_t members = s->harm == VW_JOINS && s->at[rank] != NULL ? s->at[rank]->members
+                                                                  : s->members[number];
 
     for (int i = 0; i < run->processes; i++)
         living |= i == rank || (vw_goes_on(s, i) && s->ready[i]) ? UINT64_C(1) << i : 0;
-    WANT(s->guesses || (s->majority && 2 * count_of(living & members) <= count_of(members)),
+    WANT(s->guesses || (s->harm == VW_JOINS && (s->outside[rank] || vw_is_alone(s, run, rank)))
+         || (s->majority && 2 * count_of(living & members) <= count_of(members)),
          "p%d is cut off, and of members %llx live %llx", rank, (unsigned long long)members,
          (unsigned long long)living);
     s->ended[rank] = true;
@@ -95,7 +170,8 @@ int vw_check_delivered(const struct vw_group *p, const struct vw_views *s,
                        const struct sim_run *run, int rank, uint64_t number)
 {
     for (int other = 0; other < run->processes; other++)
-        WANT(!vw_goes_on(s, other) || (p->g.flags & LOCO_MULTICAST_COPY) != 0 || s->guesses
+        WANT(!vw_goes_on(s, other) || s->leaving[other] || s->guesses
+             || (p->g.flags & LOCO_MULTICAST_COPY) != 0
              || p->g.from[other][rank] >= (int)number,
              "message %llu of p%d is said to be delivered, and p%d has been given %d",
              (unsigned long long)number, rank, other, p->g.from[other][rank]);
@@ -105,10 +181,10 @@ int vw_check_delivered(const struct vw_group *p, const struct vw_views *s,
 bool vw_all_given(const struct vw_group *p, const struct vw_views *s, const struct sim_run *run)
 {
     for (int from = 0; from < run->processes; from++) {
+        if (vw_is_there(s, from) && !s->over[from])
+            return false;
         if (!vw_goes_on(s, from))
             continue;
-        if (!s->over[from])
-            return false;
         for (int to = 0; to < run->processes; to++)
             if (vw_goes_on(s, to) && p->g.from[to][from] != p->sent[from])
                 return false;
