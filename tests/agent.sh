@@ -49,5 +49,14 @@ status 124 "who waits for a stopped one is told so" "is it stopped" timeout 5 "$
 kill -CONT "$pid"
 status 0 "it stops" '' "$tool" stop --pool "$pool"
 status 1 "and then is not there" "$pool" "$tool" status --pool "$pool"
+# Each agent is born later than the one before, wherever the clock has gone since: the lock's file tells when,
+# here some 30 years ahead of now.
+lock=$(find "$work" -name "$pool.lock")
+printf '\001\002\003\004\005\006\007\040' | dd of="$lock" conv=notrunc 2>/dev/null
+before=$(od -A n -t u8 -N 8 "$lock" | tr -d ' ')
+status 0 "another one starts" '' "$tool" start --pool "$pool" --memory 64M
+born=$(od -A n -t u8 -N 8 "$lock" | tr -d ' ')
+status 0 "and is younger than the one before" '^yes$' sh -c '[ "$1" -gt "$2" ] && echo yes' sh "$born" "$before"
+status 0 "it stops, too" '' "$tool" stop --pool "$pool"
 echo "1..$n"
 exit $failed

@@ -654,8 +654,8 @@ static int be_the_one(struct loco_agent *a)
                             "an agent of this pool runs already: loco-agent status --pool %s",
                             a->pool);
     (void)unlink(a->path.socket);
-    (void)!ftruncate(a->lock_fd, 0);    /* what the one before has written */
     be_born(a);
+    (void)!ftruncate(a->lock_fd, sizeof a->born);   /* the sign is of the one before */
     return LOCO_OK;
 }
 

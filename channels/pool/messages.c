@@ -96,6 +96,8 @@ static int none(loco_runtime_t *rt, const char *call, const char *pool)
 
 /* ---- the sign ---- */
 
+#define SIGN_AT 8       /* in the lock's file, behind the time of the agent's birth */
+
 bool loci_pool_put_sign(int lock_fd, const struct loci_pool_reply *hello)
 {
     struct loci_pool_sign sign = {
@@ -104,7 +106,7 @@ bool loci_pool_put_sign(int lock_fd, const struct loci_pool_reply *hello)
     };
 
     memcpy(sign.fabric, hello->fabric, sizeof sign.fabric);
-    return pwrite(lock_fd, &sign, sizeof sign, 0) == (ssize_t)sizeof sign;
+    return pwrite(lock_fd, &sign, sizeof sign, SIGN_AT) == (ssize_t)sizeof sign;
 }
 
 bool loci_pool_read_sign(const char *lock, int fd, struct loci_pool_reply *hello)
@@ -113,7 +115,7 @@ bool loci_pool_read_sign(const char *lock, int fd, struct loci_pool_reply *hello
     struct ucred who;
     socklen_t len = sizeof who;
     int file = open(lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t n = file < 0 ? -1 : read(file, &sign, sizeof sign);
+    ssize_t n = file < 0 ? -1 : pread(file, &sign, sizeof sign, SIGN_AT);
 
     if (file >= 0)
         close(file);
