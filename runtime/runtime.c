@@ -69,11 +69,14 @@ static int fail_open(const struct loco_bootstrap *boot, int status)
 
 static int meet_everyone(struct loco_runtime *rt, const struct loco_exchange *exchange)
 {
-    int self = LOCI_SELF;
+    int self = LOCI_SELF, status;
 
-    if (exchange->size == 1)
+    if (exchange->size == 1)            /* of others no rank is known */
         return loci_group_of(rt, 1, &self, &rt->everyone);
-    return loco_group_meet(rt, exchange, &rt->everyone);
+    status = loco_group_meet(rt, exchange, &rt->everyone);
+    if (status == LOCO_OK)
+        loci_group_name_ranks(rt->everyone);
+    return status;
 }
 
 #ifdef LOCO_SIM         /* has a trace and counters of its own */

@@ -122,6 +122,7 @@ struct loci_peer {
     _Atomic bool reachable;         /* the fabric carries data to it */
     _Atomic int introduced;         /* LOCO_OK, or why not reachable; under peers_lock */
     _Atomic int state;              /* enum loci_peer_state; set by loci_peer_gone() */
+    _Atomic int rank;               /* 1 + its rank in loco_everyone(); 0: not known; for the log */
     _Atomic bool silent;            /* it has gone; nothing that it had posted arrives any more */
     void *fabric_data;              /* the fabric's own; NULL: nothing, or no more */
     void *_Atomic device_data;      /* of verbs and tcp, beside shm's */
@@ -344,6 +345,9 @@ int loci_peer_find(struct loco_runtime *rt, uint64_t identity);
 /* Called once by the fabric (service thread) when a process has ended or said goodbye. */
 void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
                     const char *how);
+/* ", rank 3", or nothing if that is not known: in `text`. */
+#define LOCI_RANK_TEXT 24
+const char *loci_peer_rank_text(const struct loci_peer *peer, char *text);
 /* Called by the fabric, by any thread, once it has cut off a peer that has gone. */
 void loci_peer_silent(struct loco_runtime *rt, struct loci_peer *peer);
 /* Cut off a peer of another machine as one that is dead, soon: its connections end, so that what it
@@ -395,6 +399,8 @@ void loci_peer_leave_table(struct loco_runtime *rt, struct loci_peer *peer);
 
 /* Make `group` the runtime's loco_everyone(), which owns it from then on. */
 int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group);
+/* From now on the log names these peers by their ranks in this group, too. */
+void loci_group_name_ranks(const struct loco_group *group);
 
 /* group.c: a group of these peers, in this order; the array is copied. */
 int loci_group_of(struct loco_runtime *rt, int size, const int *peers, struct loco_group **group);

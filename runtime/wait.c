@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -20,6 +21,7 @@
 #define GRACE INT64_C(500000000)            /* ns; of a few instructions, on a machine under load */
 #define SENT_AGAIN 8                        /* times at most, and the last is waited for */
 #define STUCK_AFTER INT64_C(1000000000)     /* ns until a wait is worth a line in the log */
+#define WARN_AFTER INT64_C(10000000000)     /* ns; and one that may last for ever, a warning */
 #define NAP_PART 32                         /* of the time that was waited, and this, is */
 #define NAP_LEAST INT64_C(20000)            /* a nap; ns */
 #define CLOCK_EVERY 64                      /* rounds between looks at the clock */
@@ -178,34 +180,83 @@ static int needed_are_alive(struct loco_runtime *rt, const struct loci_reason *w
 struct clock {
     int64_t start;              /* 0: not looked at yet */
     int64_t waited;             /* when last looked at */
-    bool told;
+    bool told, warned;
     bool announced;             /* up to the end of the wait */
     bool fenced;                /* since then: it cannot be missed */
     struct loci_bells *watched; /* whose watchers it is among */
 };
 
+/* In the order of enum loci_wait_for. */
+static const char *const waits_for[] = {
+    [LOCI_FOR_WORDS] = "%s",
+    [LOCI_FOR_CHANNEL] = "channel \"%s\"",
+    [LOCI_FOR_BARRIER] = "the others at barrier \"%s\"",
+    [LOCI_FOR_KVSTORE] = "key-value store \"%s\"",
+    [LOCI_FOR_TICKET_LOCK] = "ticket lock \"%s\"",
+    [LOCI_FOR_RW_LOCK] = "reader-writer lock \"%s\"",
+    [LOCI_FOR_QUEUE_PLACE] = "a free place: queue \"%s\" is full",
+    [LOCI_FOR_QUEUE_ENTRY] = "an entry of queue \"%s\"",
+    [LOCI_FOR_RING_MESSAGE] = "a message of ring buffer \"%s\"",
+    [LOCI_FOR_RING_READERS] = "the readers of ring buffer \"%s\" to release messages",
+    [LOCI_FOR_MAIL] = "a message in mailbox \"%s\"",
+    [LOCI_FOR_MAILBOX] = "the receiver of mailbox \"%s\"",
+    [LOCI_FOR_MULTICAST_MESSAGE] = "a message of multicast \"%s\"",
+    [LOCI_FOR_MULTICAST_SLOT] = "a free slot of multicast \"%s\"",
+    [LOCI_FOR_MULTICAST_DELIVERY] = "the others to deliver a message of multicast \"%s\"",
+    [LOCI_FOR_TRANSACTION] = "a transaction that commits in store \"%s\"",
+    [LOCI_FOR_DEAD_CLIENT] = "the last writes of a dead process to store \"%s\"",
+    [LOCI_FOR_STORE_COUNTS] = "the counts of store \"%s\"",
+    [LOCI_FOR_VIEW] = "a change of view \"%s\"",
+};
+
+#define REASON_TEXT 256     /* bytes */
+
+static void write_reason(char *text, const struct loci_reason *why)
+{
+    snprintf(text, REASON_TEXT, waits_for[why->what_for], why->what);
+}
+
 /* Somebody stopped while writing it, or it was written astray. */
 static void tell_torn(struct loco_runtime *rt, const struct loci_reason *why, int whose)
 {
     const struct loci_address *who = &loci_peer(rt, whose)->address;
+    char text[REASON_TEXT], rank[LOCI_RANK_TEXT];
 
-    LOCI_LOG(rt, LOCO_LOG_WARN, "waiting since 1 s for %s, whose %s %llu is not whole, at process "
-             "%016llx (pid %d)", why->what, why->torn->what, (unsigned long long)why->torn->number,
-             (unsigned long long)who->identity, (int)who->pid);
+    write_reason(text, why);
+    LOCI_LOG(rt, LOCO_LOG_WARN, "has waited 1 s for %s, whose %s %llu is not whole, at process "
+             "%016llx (pid %d%s)", text, why->torn->what, (unsigned long long)why->torn->number,
+             (unsigned long long)who->identity, (int)who->pid,
+             loci_peer_rank_text(loci_peer(rt, whose), rank));
 }
 
 static void tell_stuck(struct loco_runtime *rt, const struct loci_reason *why)
 {
     int whose = why->at != NULL ? why->at->peer : why->group == NULL ? why->peer : -1;
     const struct loci_address *who = whose > LOCI_SELF ? &loci_peer(rt, whose)->address : NULL;
+    char text[REASON_TEXT], rank[LOCI_RANK_TEXT];
 
+    write_reason(text, why);
     if (why->torn != NULL)
         tell_torn(rt, why, whose < 0 ? LOCI_SELF : whose);
     else if (who == NULL)
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for %s", why->what);
+        LOCI_LOG(rt, LOCO_LOG_INFO, "has waited 1 s for %s", text);
     else
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for %s, at process %016llx (pid %d)",
-                 why->what, (unsigned long long)who->identity, (int)who->pid);
+        LOCI_LOG(rt, LOCO_LOG_INFO, "has waited 1 s for %s, at process %016llx (pid %d%s)", text,
+                 (unsigned long long)who->identity, (int)who->pid,
+                 loci_peer_rank_text(loci_peer(rt, whose), rank));
+}
+
+/* Consumers that all push to their own full queue wait for ever, and nothing is wrong with any of
+ * them alone. */
+static bool may_warn(const struct loci_reason *why)
+{
+    return why->what_for == LOCI_FOR_QUEUE_PLACE && why->timeout_ns == LOCO_FOREVER;
+}
+
+static void warn(struct loco_runtime *rt, const struct loci_reason *why)
+{
+    LOCI_LOG(rt, LOCO_LOG_WARN, "queue \"%s\" is full: a push has waited 10 s for a free place",
+             why->what);
 }
 
 /* LOCO_ERR_TIMEOUT, or LOCO_OK. */
@@ -222,6 +273,10 @@ static int look_at_clock(struct loco_runtime *rt, const struct loci_reason *why,
     if (!clock->told && clock->waited >= STUCK_AFTER) {
         clock->told = true;
         tell_stuck(rt, why);
+    }
+    if (!clock->warned && clock->waited >= WARN_AFTER && may_warn(why)) {
+        clock->warned = true;
+        warn(rt, why);
     }
     return LOCO_OK;
 }
@@ -307,6 +362,8 @@ static int64_t sleep_for(const struct loco_runtime *rt, const struct loci_reason
         ns = least(ns, why->doze(arg));
     if (!clock->told && rt->log.level >= LOCO_LOG_INFO)
         ns = least(ns, STUCK_AFTER - clock->waited);
+    if (!clock->warned && rt->log.level >= LOCO_LOG_WARN && may_warn(why))
+        ns = least(ns, WARN_AFTER - clock->waited);
     return why->timeout_ns == LOCO_FOREVER ? ns : least(ns, why->timeout_ns - clock->waited);
 }
 

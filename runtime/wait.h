@@ -21,14 +21,39 @@ struct loci_torn {
     uint64_t number;
 };
 
+/* What `what` is, for the report: words that need nothing more, or the name of a channel. The text
+ * of each is in wait.c. */
+enum loci_wait_for {
+    LOCI_FOR_WORDS,
+    LOCI_FOR_CHANNEL,
+    LOCI_FOR_BARRIER,
+    LOCI_FOR_KVSTORE,
+    LOCI_FOR_TICKET_LOCK,
+    LOCI_FOR_RW_LOCK,
+    LOCI_FOR_QUEUE_PLACE,           /* and it is worth a warning when it lasts */
+    LOCI_FOR_QUEUE_ENTRY,
+    LOCI_FOR_RING_MESSAGE,
+    LOCI_FOR_RING_READERS,
+    LOCI_FOR_MAIL,
+    LOCI_FOR_MAILBOX,
+    LOCI_FOR_MULTICAST_MESSAGE,
+    LOCI_FOR_MULTICAST_SLOT,
+    LOCI_FOR_MULTICAST_DELIVERY,
+    LOCI_FOR_TRANSACTION,
+    LOCI_FOR_DEAD_CLIENT,
+    LOCI_FOR_STORE_COUNTS,
+    LOCI_FOR_VIEW
+};
+
 /* Ten words: more than that gcc clears by a string instruction, which takes longer than all else of
  * an uncontended lock. And it is filled in before the first look. */
 struct loci_reason {
-    const char *what;                   /* for the report when it is stuck: "ticket of lock x" */
+    const char *what;                   /* words, or a channel's name, as `what_for` says */
     const struct loci_mem *at;          /* for it, too: memory of whom that is in; nullable */
     const struct loco_group *group;     /* needs all of these, or */
     int peer;                           /* this one (index of peer), where group is NULL; -1 none */
     uint8_t kind;                       /* enum loci_wait_kind, for statistics */
+    uint8_t what_for;                   /* enum loci_wait_for */
     uint8_t bell;                       /* enum loci_bell_kind: who ends this wait signals it, of
                                            this process (bell.h); LOCI_BELL_ANY: nobody does */
     int (*broken)(void *arg);           /* or, where given, asked after each death: a status */

@@ -167,9 +167,9 @@ static int wait_for(struct arrival *wait, loci_ready_fn *ready, int (*broken)(vo
                     int64_t deadline)
 {
     const struct loci_reason why = {
-        .what = "a barrier", .peer = -1, .broken = broken,
+        .what = loci_sst_name(wait->barrier->arrived), .peer = -1, .broken = broken,
         .timeout_ns = loci_time_left(wait->barrier->rt, deadline),
-        .kind = LOCI_WAIT_SYNC, .bell = LOCI_BELL_SST,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_BARRIER, .bell = LOCI_BELL_SST,
     };
 
     return loci_wait(wait->barrier->rt, &why, ready, wait);

@@ -236,7 +236,7 @@ static int read_until_whole(struct loci_owned *o, const unsigned char *copy, voi
     const struct loci_torn whole = { "value of member", (uint64_t)o->owner };
     const struct loci_reason why = {
         .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
-        .torn = &whole,
+        .torn = &whole, .what_for = LOCI_FOR_CHANNEL,
     };
     struct read_wait wait = { o, copy, value, len };
 
@@ -291,7 +291,7 @@ static int pull_locked(struct loci_owned *o, void *value, size_t len)
     const struct loci_torn whole = { "value of member", (uint64_t)o->owner };
     const struct loci_reason why = {
         .what = o->ep->name, .peer = o->ep->group.peer[o->owner], .timeout_ns = LOCO_FOREVER,
-        .torn = &whole,
+        .torn = &whole, .what_for = LOCI_FOR_CHANNEL,
     };
     struct read_wait wait = { o, NULL, value, len };
 

@@ -156,7 +156,7 @@ int loci_kv_read_value(struct loco_kvstore *kv, uint64_t key, uint64_t word, voi
         const struct loci_torn whole = { "key", key };
         const struct loci_reason why = {
             .what = kv->ep->name, .at = loci_kv_mem(kv, word), .peer = -1,
-            .timeout_ns = LOCO_FOREVER, .torn = &whole,
+            .timeout_ns = LOCO_FOREVER, .torn = &whole, .what_for = LOCI_FOR_KVSTORE,
         };
 
         atomic_fetch_add_explicit(&kv->retries, 1, memory_order_relaxed);

@@ -102,6 +102,7 @@ int loco_rw_lock_create(loco_runtime_t *rt, const char *parent, const char *name
     lock->rw.mem = loci_endpoint_mem(lock->ep, host, 0);
     lock->rw.group = &lock->ep->group;
     lock->rw.what = lock->ep->name;
+    lock->rw.what_for = LOCI_FOR_RW_LOCK;
     lock->rw.free_word = &lock->free_word;
     lock->rw.wake = loci_rw_wake_sleepers;
     *out = lock;
@@ -282,7 +283,8 @@ void loco_rw_group_destroy(loco_rw_group_t *locks)
 static struct loci_rw all_word(loco_rw_group_t *locks)
 {
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, 0, ALL_WORD), 0, &locks->ep->group,
-                             locks->ep->name, NULL, &locks->parts, loci_rw_wake_sleepers };
+                             locks->ep->name, NULL, &locks->parts, loci_rw_wake_sleepers,
+                             LOCI_FOR_RW_LOCK };
 }
 
 static struct loci_rw member_word(loco_rw_group_t *locks, int member)
@@ -292,7 +294,7 @@ static struct loci_rw member_word(loco_rw_group_t *locks, int member)
     return (struct loci_rw){ loci_endpoint_mem(locks->ep, member % size, MEMBER_WORDS),
                              (uint64_t)(member / size) * LOCI_CACHE_LINE, &locks->ep->group,
                              locks->ep->name, &locks->held[member].free_word, NULL,
-                             loci_rw_wake_sleepers };
+                             loci_rw_wake_sleepers, LOCI_FOR_RW_LOCK };
 }
 
 static int check_member(const loco_rw_group_t *locks, const char *call, int member)

@@ -449,7 +449,7 @@ static int wait_until(struct loco_runtime *rt, struct rw_wait *w, int64_t deadli
         .kind = (w->flags & LOCI_RW_ACCUMULATES) != 0 ? LOCI_WAIT_ACCUMULATE : LOCI_WAIT_LOCK,
         .bell = w->rw->wake != NULL && loci_mem_word(w->rw->mem) != NULL ? LOCI_BELL_WORD
                                                                         : LOCI_BELL_ANY,
-        .watched = w->rw->mem, .doze = doze,
+        .watched = w->rw->mem, .what_for = w->rw->what_for, .doze = doze,
     };
     int64_t patience = rt->tunables.lock_patience;
     int status;

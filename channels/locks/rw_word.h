@@ -78,6 +78,7 @@
 
 #include "move/rma.h"
 #include "runtime.h"
+#include "wait.h"
 
 enum loci_rw_mode {
     LOCI_RW_SHARED, LOCI_RW_EXCLUSIVE, LOCI_RW_QUICK, LOCI_RW_ALL, LOCI_RW_PART
@@ -103,13 +104,14 @@ struct loci_rw {
     struct loci_mem *mem;
     uint64_t offset;                    /* of the word */
     const struct loco_group *group;     /* whose ranks name holders; this process is in it */
-    const char *what;                   /* for the report of a wait that is stuck: "lock x" */
+    const char *what;                   /* for the report of a wait that is stuck, as in wait.h */
     _Atomic uint64_t *free_word;        /* how it was last found free, zero at first; or NULL */
     _Atomic int *parts;                 /* in mode PART: how often this process holds it */
     /* Wakes those who sleep for it, by whoever gives it back (loci_rw_wake_sleepers); NULL: nobody
      * sleeps. No flag: windows use what is inline here in the component, to which the library does
      * not export how sleepers are woken, and not every compiler sees that they never do. */
     void (*wake)(struct loco_runtime *rt, const struct loci_rw *rw);
+    uint8_t what_for;
 };
 
 /* What those who try a word have seen of it, for all threads of this process; zero at first. */

@@ -174,7 +174,7 @@ static int wait_for_grant(struct loco_ticket_lock *lock, int64_t deadline)
     const struct loco_ticket_array *array = lock->array;
     const struct loci_reason why = {
         .what = array->ep->name, .peer = -1, .timeout_ns = loci_time_left(lock->rt, deadline),
-        .kind = LOCI_WAIT_LOCK, .bell = LOCI_BELL_TICKET,
+        .kind = LOCI_WAIT_LOCK, .what_for = LOCI_FOR_TICKET_LOCK, .bell = LOCI_BELL_TICKET,
     };
     struct loci_mem *mine = loci_endpoint_mem(array->ep, array->ep->group.rank,
                                               LOCI_TICKET_GRANTS);

@@ -346,7 +346,7 @@ int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t
 {
     const struct loci_reason why = {
         .what = m->ep->name, .group = loci_mc_needs(m), .peer = -1, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = announce_poll,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_MULTICAST_MESSAGE, .announce = announce_poll,
         .broken = m->epochs == NULL ? NULL : loci_mc_broken,
     };
     struct poll_wait wait = { m, messages, max, 0 };

@@ -125,12 +125,12 @@ static void announce(void *arg, int change)
     loci_mc_announce(wait->m, change);
 }
 
-static int wait_for(struct send_wait *wait, loci_ready_fn *ready)
+static int wait_for(struct send_wait *wait, loci_ready_fn *ready, enum loci_wait_for what_for)
 {
     struct loco_multicast *m = wait->m;
     const struct loci_reason why = {
         .what = m->ep->name, .group = loci_mc_needs(m), .peer = -1, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_SYNC, .announce = announce,
+        .kind = LOCI_WAIT_SYNC, .what_for = (uint8_t)what_for, .announce = announce,
         .broken = m->epochs == NULL ? NULL : loci_mc_broken,
     };
 
@@ -147,7 +147,7 @@ static int reserve(struct loco_multicast *m, bool wait, uint64_t *count)
     note_full(m);
     if (!wait)
         return status;
-    status = wait_for(&waiting, has_slot);
+    status = wait_for(&waiting, has_slot, LOCI_FOR_MULTICAST_SLOT);
     *count = waiting.count;
     return status;
 }
@@ -214,13 +214,20 @@ static int send(struct loco_multicast *m, uint64_t count, size_t bytes, uint64_t
     return LOCO_OK;
 }
 
+static int check_bytes(const struct loco_multicast *m, const char *call, size_t bytes)
+{
+    return bytes <= m->slot_bytes ? LOCO_OK
+           : loci_mistake(m->rt, LOCO_ERR_ARG, call, m->ep->name, "a message of %zu bytes; the most "
+                          "is %zu: its option slot_bytes", bytes, m->slot_bytes);
+}
+
 int loco_multicast_send(loco_multicast_t *m, void *slot, size_t bytes, uint64_t *number)
 {
     int status = check_sender(m);
     uint64_t count = 0;
 
-    if (status == LOCO_OK && bytes > m->slot_bytes)
-        status = LOCO_ERR_ARG;
+    if (status == LOCO_OK)
+        status = check_bytes(m, "loco_multicast_send", bytes);
     if (status == LOCO_OK)
         status = count_of(m, slot, &count);
     return status == LOCO_OK ? send(m, count, bytes, number) : status;
@@ -232,8 +239,8 @@ static int post(struct loco_multicast *m, const void *data, size_t bytes, bool w
     int status = check_sender(m);
     uint64_t count;
 
-    if (status == LOCO_OK && bytes > m->slot_bytes)
-        status = LOCO_ERR_ARG;
+    if (status == LOCO_OK)
+        status = check_bytes(m, wait ? "loco_multicast_post" : "loco_multicast_try_post", bytes);
     if (status == LOCO_OK && m->in_place && bytes <= LOCI_MC_AT_ONCE
         && loci_mc_post_at_once(m, data, bytes, number))
         return LOCO_OK;
@@ -304,5 +311,6 @@ int loco_multicast_wait_delivered(loco_multicast_t *m, uint64_t number)
     struct send_wait wait = { m, number };
     int status = check_number(m, number);
 
-    return status == LOCO_OK ? wait_for(&wait, has_become_stable) : status;
+    return status == LOCO_OK ? wait_for(&wait, has_become_stable, LOCI_FOR_MULTICAST_DELIVERY)
+                             : status;
 }

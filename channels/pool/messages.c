@@ -169,9 +169,9 @@ static void tell_waiting(const loco_runtime_t *rt)
     const char *level = getenv("LOCO_LOG");
 
     if (rt != NULL)
-        LOCI_LOG(rt, LOCO_LOG_INFO, "waiting since 1 s for an answer of the pool's agent");
+        LOCI_LOG(rt, LOCO_LOG_INFO, "has waited 1 s for an answer of the pool's agent");
     else if (level == NULL || (strcmp(level, "none") != 0 && strcmp(level, "error") != 0))
-        loci_log(&to_stderr, LOCO_LOG_WARN, "waiting since 1 s for an answer of the pool's agent: "
+        loci_log(&to_stderr, LOCO_LOG_WARN, "has waited 1 s for an answer of the pool's agent: "
                  "is it stopped?");
 }
 

@@ -155,6 +155,7 @@ int loci_cell_settle(struct loco_store *s, loco_object_t object, enum loci_settl
         const struct loci_reason why = {
             .what = s->ep->name, .at = loci_cell_mem(s, object), .peer = -1,
             .timeout_ns = LOCO_FOREVER, .kind = LOCI_WAIT_TRANSACTION,
+            .what_for = LOCI_FOR_TRANSACTION,
         };
 
         status = loci_wait(s->rt, &why, is_settled, &w);

@@ -96,7 +96,7 @@ static int wait_for_silence(struct scavenger *a)
 {
     const struct loci_reason why = {
         .what = a->s->ep->name, .at = loci_store_mem(a->s, a->host, LOCI_STORE_HEAD), .peer = -1,
-        .timeout_ns = SILENCE,
+        .timeout_ns = SILENCE, .what_for = LOCI_FOR_DEAD_CLIENT,
     };
 
     return a->s->sums ? loci_wait(a->s->rt, &why, is_silent, a) : LOCO_OK;

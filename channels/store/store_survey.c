@@ -283,7 +283,7 @@ static int read_stock(struct loci_survey *v, int rank, int thread, struct loci_s
     struct reading r = { v, mem, at, stock, 0 };
     const struct loci_reason why = {
         .what = v->s->ep->name, .at = mem, .peer = v->s->ep->group.peer[rank],
-        .timeout_ns = IN_ORDER,
+        .timeout_ns = IN_ORDER, .what_for = LOCI_FOR_STORE_COUNTS,
     };
 
     loci_mem_map_soon(v->s->rt, mem);

@@ -323,7 +323,8 @@ static int wait_for_news(struct loco_mailbox *box, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = box->ep->name, .peer = -1, .broken = go_on, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = box->hosted ? NULL : announce,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_MAIL,
+        .announce = box->hosted ? NULL : announce,
     };
 
     return loci_wait(box->rt, &why, has_come, box);

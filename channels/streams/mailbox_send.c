@@ -126,7 +126,7 @@ static int wait_for_head(struct loco_mailbox *box, uint64_t wanted, int64_t time
     struct head_wait wait = { box, wanted };
     const struct loci_reason why = {
         .what = box->ep->name, .peer = box->ep->group.peer[box->host],
-        .timeout_ns = timeout_ns, .kind = LOCI_WAIT_SYNC,
+        .timeout_ns = timeout_ns, .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_MAILBOX,
         .announce = box->hosted ? NULL : announce, .doze = doze,
     };
 

@@ -292,7 +292,7 @@ static int call_timed(struct loco_queue *q, bool push, void *entry, int64_t time
 {
     const struct loci_reason why = {
         .what = q->ep->name, .peer = -1, .broken = somebody_may_come, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_OTHER,
+        .kind = LOCI_WAIT_OTHER, .what_for = push ? LOCI_FOR_QUEUE_PLACE : LOCI_FOR_QUEUE_ENTRY,
     };
     struct timed_call c = { q, push, entry, 0, FIRST_TRY_AFTER / 2 };
     const char *name = push ? "loco_queue_push_timed" : "loco_queue_pop_timed";

@@ -319,6 +319,7 @@ static int wait_for_change(struct loci_queue_turn *turn)
     struct loci_reason why = {
         .what = turn->q->ep->name, .peer = -1, .timeout_ns = LOCO_FOREVER,
         .kind = LOCI_WAIT_OTHER, .bell = mapped ? LOCI_BELL_QUEUE : LOCI_BELL_ANY,
+        .what_for = turn->push ? LOCI_FOR_QUEUE_PLACE : LOCI_FOR_QUEUE_ENTRY,
     };
     int status = register_wait(turn, mapped);
 

@@ -136,7 +136,8 @@ static int wait_for_news(struct loco_ringbuffer *rb, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = rb->ep->name, .peer = rb->ep->group.peer[rb->writer], .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = rb->awake ? NULL : one_announces,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_RING_MESSAGE,
+        .announce = rb->awake ? NULL : one_announces,
     };
 
     source_of(rb);

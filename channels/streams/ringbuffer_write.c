@@ -175,7 +175,7 @@ static int wait_for(struct loco_ringbuffer *rb, uint64_t position)
 {
     const struct loci_reason why = {
         .what = rb->ep->name, .peer = -1, .broken = go_on, .timeout_ns = LOCO_FOREVER,
-        .kind = LOCI_WAIT_SYNC,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_RING_READERS,
     };
     struct release_wait wait = { rb, position, 0 };
     int status = look(rb, position);

@@ -433,7 +433,7 @@ int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = announce,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
     };
     struct view_wait wait = { v, number };
     int status = loci_check_timeout(v->rt, "loco_view_wait", v->ep->name, timeout_ns);

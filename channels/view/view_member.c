@@ -333,7 +333,7 @@ void loci_view_run(void *arg)
     struct loco_view *v = arg;
     struct loci_reason why = {
         .what = v->ep->name, .peer = -1, .broken = whoever_dies, .kind = LOCI_WAIT_SYNC,
-        .announce = announce,
+        .what_for = LOCI_FOR_VIEW, .announce = announce,
     };
     int64_t again = AGAIN;
 

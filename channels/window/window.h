@@ -473,7 +473,8 @@ static inline struct loci_rw loci_window_rw(struct loco_window *win, int rank, s
                                             const char *what)
 {
     return (struct loci_rw){ mem, offset, &win->group, what,
-                             &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which], NULL, NULL };
+                             &win->free_words[LOCI_WINDOW_WORDS * rank + (int)which], NULL, NULL,
+                             LOCI_FOR_WORDS };
 }
 
 static inline struct loci_rw loci_window_lock_of(struct loco_window *win, int rank)
@@ -492,7 +493,7 @@ static inline struct loci_rw loci_window_acc_lock(struct loco_window *win, int r
 static inline struct loci_rw loci_window_lock_of_group(struct loco_window *win)
 {
     return (struct loci_rw){ &win->locks[0], LOCI_WINDOW_GROUP, &win->group,
-                             "the lock of a window", NULL, &win->parts, NULL };
+                             "the lock of a window", NULL, &win->parts, NULL, LOCI_FOR_WORDS };
 }
 
 static inline bool loci_window_is_in(const struct loco_window *win, uint64_t state)

@@ -141,7 +141,7 @@ class NoMemory(Error, MemoryError):
 
 
 class Timeout(Error, TimeoutError):
-    """LOCO_ERR_TIMEOUT: the time given is over."""
+    """LOCO_ERR_TIMEOUT: timed out."""
 
 
 class Again(Error):
@@ -157,7 +157,7 @@ class Exists(Error):
 
 
 class Full(Error):
-    """LOCO_ERR_FULL: no room is left in it."""
+    """LOCO_ERR_FULL: no room is left."""
 
 
 class Differs(Error):

@@ -269,6 +269,13 @@ const loco_group_t *loco_everyone(const loco_runtime_t *rt)
     return rt->everyone;
 }
 
+void loci_group_name_ranks(const struct loco_group *group)
+{
+    for (int rank = 0; rank < group->size; rank++)
+        atomic_store_explicit(&loci_peer(group->rt, group->peer[rank])->rank, rank + 1,
+                              memory_order_relaxed);
+}
+
 int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
 {
     if (group->rank < 0)
@@ -276,5 +283,6 @@ int loci_runtime_set_everyone(struct loco_runtime *rt, struct loco_group *group)
                             "this process is not in the group");
     loco_group_destroy(rt->everyone);
     rt->everyone = group;
+    loci_group_name_ranks(group);
     return LOCO_OK;
 }

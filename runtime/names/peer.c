@@ -11,6 +11,7 @@
 
 #include "config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,9 +207,20 @@ int loci_peer_note(struct loco_runtime *rt, const struct loci_address *address, 
     return meet(rt, address, true, index);
 }
 
+const char *loci_peer_rank_text(const struct loci_peer *peer, char *text)
+{
+    int rank = atomic_load_explicit(&peer->rank, memory_order_relaxed);
+
+    text[0] = '\0';
+    if (rank != 0)
+        snprintf(text, LOCI_RANK_TEXT, ", rank %d", rank - 1);
+    return text;
+}
+
 void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_peer_state state,
                     const char *how)
 {
+    char rank[LOCI_RANK_TEXT];
     int alive = LOCI_PEER_ALIVE;
 
     if (atomic_load_explicit(&peer->state, memory_order_relaxed) != alive)
@@ -222,8 +234,8 @@ void loci_peer_gone(struct loco_runtime *rt, struct loci_peer *peer, enum loci_p
         return;
     /* Said before waiters are told, who may end the process. */
     LOCI_LOG(rt, state == LOCI_PEER_DEAD ? LOCO_LOG_WARN : LOCO_LOG_DEBUG,
-             "process %016llx (pid %d) is gone: %s",
-             (unsigned long long)peer->address.identity, (int)peer->address.pid, how);
+             "process %016llx (pid %d%s) is gone: %s", (unsigned long long)peer->address.identity,
+             (int)peer->address.pid, loci_peer_rank_text(peer, rank), how);
     atomic_fetch_add_explicit(&rt->deaths, 1, memory_order_release);
     loci_ring_self(rt);
     loci_names_peer_gone(rt, peer->index);

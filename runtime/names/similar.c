@@ -9,7 +9,7 @@
  * asked for. When all have answered, or none has a word to say, one line of the log names the
  * channel, the ranks, and what these have instead:
  *
- *   waiting since 1 s for rank 1 to make channel table; rank 1 has "tabel", which lacks this
+ *   has waited 1 s for rank 1 to make channel table; rank 1 has "tabel", which lacks this
  *   process
  *
  * It is said once for each endpoint, for all of a wait's together: the line counts the others.
@@ -279,10 +279,19 @@ static void add_ranks(struct text *t, const struct loci_entry *e)
         add(t, " and %d more", missing - n);
 }
 
+/* One that another channel is made of has its name, a slash and more: the user has not made it. */
+static bool is_part_of(const struct loci_entry *e, const struct loci_entry *whole)
+{
+    size_t len = strlen(whole->ep.name);
+
+    return strncmp(e->ep.name, whole->ep.name, len) == 0 && e->ep.name[len] == '/';
+}
+
 /* All that the wait lacks, of which `first` is the first; none of them is told of again. */
 static void add_others(struct text *t, struct loci_entry *first, loci_scope_fn *in_scope,
                        const void *wait)
 {
+    const struct loci_entry *whole = first;     /* the last that is no part of one before */
     struct text some = { 0 };
     int n = 0;
 
@@ -290,8 +299,9 @@ static void add_others(struct text *t, struct loci_entry *first, loci_scope_fn *
         if (e->told || !in_scope(wait, e))
             continue;
         e->told = true;
-        if (e == first)
+        if (e == first || is_part_of(e, whole))
             continue;
+        whole = e;
         if (n++ < OTHERS_MANY)
             add(&some, "%s%s", n > 1 ? ", " : "", e->ep.name);
     }
@@ -314,7 +324,7 @@ static void tell(struct loco_runtime *rt, struct loci_entry *e, loci_scope_fn *i
     add_others(&rest, e, in_scope, wait);
     loci_search_free(e);
     pthread_mutex_unlock(&names->lock);         /* the hook may take its time */
-    LOCI_LOG(rt, LOCO_LOG_WARN, "waiting since 1 s for %s to make channel %s%s", ranks.bytes, name,
+    LOCI_LOG(rt, LOCO_LOG_WARN, "has waited 1 s for %s to make channel %s%s", ranks.bytes, name,
              rest.bytes);
     pthread_mutex_lock(&names->lock);
 }

@@ -51,10 +51,10 @@ static int misspelt_body(loco_runtime_t *rt, int rank, void *arg)
     CHECK(meet(rt) == 0);
     loco_region_destroy(region);
     loco_region_destroy(fine);
-    CHECK_EQ(weak_logged(rt, "waiting since 1 s for ranks 1, 2 to make channel tabel; rank "), 1);
+    CHECK_EQ(weak_logged(rt, "has waited 1 s for ranks 1, 2 to make channel tabel; rank "), 1);
     CHECK_EQ(weak_logged(rt, "rank 1 has \"table\", which lacks this process"), 1);
     CHECK_EQ(weak_logged(rt, "rank 2 has \"table\", which lacks this process"), 1);
-    CHECK_EQ(weak_logged(rt, "waiting since 1 s for rank 0 to make channel table; rank 0 has "
+    CHECK_EQ(weak_logged(rt, "has waited 1 s for rank 0 to make channel table; rank 0 has "
                          "\"tabel\", which lacks this process"), 2);
     CHECK_EQ(weak_logged(rt, "fine"), 0);
     return 0;
@@ -100,6 +100,34 @@ Test(names, one_line_is_for_all_that_a_wait_lacks, .timeout = RUN_SECONDS)
     cr_assert_eq(weak_run_faulty(10, 1, &fast, alone_body, NULL), 0);
 }
 
+/* A queue is made of channels of which its user knows nothing. */
+static int parts_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    loco_queue_t *queue;
+    loco_region_t *region;
+
+    (void)arg;
+    if (rank == 0) {
+        CHECK_OK(loco_queue_create(rt, NULL, "works", loco_everyone(rt), 8, 4, 0, &queue));
+        CHECK_OK(make(rt, NULL, "worksheet", &region));
+        CHECK_EQ(loco_runtime_wait_ready(rt, 20 * SECOND), LOCO_ERR_TIMEOUT);
+    }
+    CHECK(meet(rt) == 0);
+    if (rank != 0)
+        return 0;
+    loco_region_destroy(region);
+    loco_queue_destroy(queue);
+    CHECK_EQ(weak_logged(rt, "for rank 1 to make channel works"), 1);
+    CHECK_EQ(weak_logged(rt, "; so is 1 more: worksheet"), 1);
+    CHECK_EQ(weak_logged(rt, "works/head"), 0);
+    return 0;
+}
+
+Test(names, parts_of_a_channel_are_not_told_of, .timeout = RUN_SECONDS)
+{
+    cr_assert_eq(weak_run_faulty(2, 1, &fast, parts_body, NULL), 0);
+}
+
 /* Short waits add up; what is made in time is not told of. */
 static int in_time_body(loco_runtime_t *rt, int rank, void *arg)
 {
@@ -118,7 +146,7 @@ static int in_time_body(loco_runtime_t *rt, int rank, void *arg)
     for (int i = 0; i < 400; i++)
         CHECK_EQ(loco_runtime_wait_ready(rt, SECOND / 20), LOCO_ERR_TIMEOUT);
     loco_region_destroy(region);
-    CHECK_EQ(weak_logged(rt, "waiting since 1 s for rank 1 to make channel never"), 1);
+    CHECK_EQ(weak_logged(rt, "has waited 1 s for rank 1 to make channel never"), 1);
     return 0;
 }
 

@@ -292,6 +292,35 @@ Test(queue, waits_for_room_and_for_entries)
     cr_assert_eq(run_on(RUN_SHM, 2, 0, NULL, waits_body, NULL), 0);
 }
 
+/* Rank 0 waits in its third push until rank 1 has read in the log that it does. */
+static int full_body(loco_runtime_t *rt, int rank, void *arg)
+{
+    uint64_t entry = 0;
+    loco_queue_t *q;
+
+    (void)arg;
+    CHECK_OK(loco_queue_create(rt, NULL, "work", loco_everyone(rt), 8, 2, 0, &q));
+    CHECK_OK(run_meet(rt));
+    for (int i = 0; i < 3 && rank == 0; i++)
+        CHECK_OK(loco_queue_push(q, &entry));
+    if (rank == 1) {
+        while (weak_logged(rt, "queue \"work\" is full: a push has waited 10 s") == 0)
+            usleep(1000);
+        CHECK_OK(loco_queue_pop(q, &entry));
+    }
+    CHECK_OK(run_meet(rt));
+    CHECK_EQ(weak_logged(rt, "queue \"work\" is full: a push has waited 10 s"), 1);
+    loco_queue_destroy(q);
+    return 0;
+}
+
+Test(queue, who_waits_for_a_place_says_so, .timeout = RUN_SECONDS)
+{
+    static const struct weak_faults fast = { .speed = 100 };
+
+    cr_assert_eq(weak_run_faulty(2, 0, &fast, full_body, NULL), 0);
+}
+
 /* As many threads wait in one process as run_threads() can, more than the queue has places. */
 #define WAITERS 64
 

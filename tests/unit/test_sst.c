@@ -160,7 +160,7 @@ static void spoil(loco_runtime_t *rt, int rank)
     loci_store64(word, ~loci_load64(word));
 }
 
-#define TORN "waiting since 1 s for t, whose value of member 0 is not whole"
+#define TORN "has waited 1 s for channel \"t\", whose value of member 0 is not whole"
 
 /* A row that is not whole is waited for, which is said after a second; until it comes, or its
  * owner has died. */

@@ -92,6 +92,7 @@ static void last_long(const struct loci_reason *why, char *line)
 
     set_up(&rt, &f);
     other.address.pid = 4711;
+    atomic_store(&other.rank, 1 + 3);
     rt.log = (struct loci_log){ keep_line, line, LOCO_LOG_INFO };
     line[0] = '\0';
     cr_assert_eq(loci_wait(&rt, why, never, NULL), LOCO_ERR_TIMEOUT);
@@ -106,16 +107,24 @@ Test(wait, after_a_second_it_says_for_what_and_at_whom)
 
     last_long(&why, line);
     cr_assert(strstr(line, "for a lock, at process") != NULL, "%s", line);
-    cr_assert(strstr(line, "(pid 4711)") != NULL, "%s", line);
+    cr_assert(strstr(line, "(pid 4711, rank 3)") != NULL, "%s", line);
     why.at = &own;
     last_long(&why, line);
-    cr_assert_str_eq(line, "waiting since 1 s for a lock");
+    cr_assert_str_eq(line, "has waited 1 s for a lock");
     why.at = NULL;
     last_long(&why, line);
-    cr_assert_str_eq(line, "waiting since 1 s for a lock");
+    cr_assert_str_eq(line, "has waited 1 s for a lock");
+    why.what = "work";
+    why.what_for = LOCI_FOR_QUEUE_PLACE;
+    last_long(&why, line);
+    cr_assert_str_eq(line, "has waited 1 s for a free place: queue \"work\" is full");
+    why.what = "step";
+    why.what_for = LOCI_FOR_BARRIER;
+    last_long(&why, line);
+    cr_assert_str_eq(line, "has waited 1 s for the others at barrier \"step\"");
     why.peer = 1;
     last_long(&why, line);
-    cr_assert(strstr(line, "(pid 4711)") != NULL, "%s", line);
+    cr_assert(strstr(line, "(pid 4711, rank 3)") != NULL, "%s", line);
     why.timeout_ns = limit / 2;
     last_long(&why, line);
     cr_assert_str_eq(line, "");
