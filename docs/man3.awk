@@ -5,7 +5,9 @@
 #
 # What it reads: between "\defgroup" and "@}", a comment that begins with /** belongs to the
 # declarations that follow it up to the next such comment or empty line. A function that no comment
-# belongs to ends the run with an error. Text is paragraphs and tables as in Markdown, with `code`.
+# belongs to ends the run with an error. Text is paragraphs and tables as in Markdown, with `code`;
+# "\ref GROUP" in it is the page of that group. A line "\see PAGE(3), ..." of a group lists what its
+# SEE ALSO begins with.
 
 function fail(what) {
     print FILENAME ":" FNR ": " what >"/dev/stderr"
@@ -109,8 +111,11 @@ function text(n, start,    i, first, para) {
 
 function out(line) { print line >page_file }
 
+function page_of(group) { return group == "loco" ? "loco" : "loco_" group }
+
 function begin_page(group, title) {
-    page = group == "loco" ? "loco" : "loco_" group
+    page = page_of(group)
+    see_also = ""
     page_title = tolower(substr(title, 1, 1)) substr(title, 2)
     entries = functions = 0
     entry_doc = entry_code = ""
@@ -119,7 +124,19 @@ function begin_page(group, title) {
     sub(/.*include\//, "", header)
 }
 
+# "\ref tx", also where a line ends between, is the page loco_tx(3).
+function with_pages(s,    done, group) {
+    while (match(s, /\\ref[ \n]+[a-z_]+/)) {
+        group = substr(s, RSTART + 4, RLENGTH - 4)
+        gsub(/[ \n]/, "", group)
+        done = done substr(s, 1, RSTART - 1) page_of(group) "(3)"
+        s = substr(s, RSTART + RLENGTH)
+    }
+    return done s
+}
+
 function show(s, start,    n) {
+    s = with_pages(s)
     n = split(s, text_line, "\n")
     text(n, start)
 }
@@ -197,14 +214,28 @@ function end_page(    i, names) {
     section("FUNCTIONS", 1)
     if (functions > 0 && page != "loco_status") {
         out(".SH RETURN VALUE")
-        out("Of functions that return a status:")
-        out("\\fBLOCO_OK\\fP (0), or a negative error, all of which are in \\fBloco_status\\fP(3).")
+        out("Functions that return a status: \\fBLOCO_OK\\fP (0), or a negative error. A call may")
+        out("document a positive number as well. \\fBloco_status\\fP(3) lists all of them.")
     }
-    pages[++npages] = page
-    close_later[npages] = page_file
+    write_see_also()
+    close(page_file)
     for (i = 1; i <= functions; i++)
         link(name[i])
     in_page = 0
+}
+
+# Those that the line \see lists, and the two to begin with.
+function write_see_also(    n, i, item) {
+    n = split(see_also, item, /, */)
+    out(".SH SEE ALSO")
+    for (i = 1; i <= n; i++) {
+        sub(/\(/, " (", item[i])
+        gsub(/-/, "\\-", item[i])
+        out(".BR " item[i] ",")
+    }
+    if (page != "loco")
+        out(".BR loco (3),")
+    out(".BR osc_loco (7)")
 }
 
 function link(from,    file) {
@@ -255,6 +286,8 @@ function declared(line) {
 reading == "group" {
     if ($0 ~ /@[{]/)
         reading = ""
+    else if (comment_line($0) ~ /^\\see /)
+        see_also = substr(comment_line($0), 6)
     else if (group_doc != "" || comment_line($0) != "")
         group_doc = group_doc (group_doc == "" ? "" : "\n") comment_line($0)
     next
@@ -286,13 +319,4 @@ END {
         exit 1
     if (in_page)
         fail("a group has no end")
-    for (i = 1; i <= npages; i++) {
-        page_file = close_later[i]
-        out(".SH SEE ALSO")
-        for (k = 1; k <= npages; k++)
-            if (k != i)
-                out(".BR " pages[k] " (3),")
-        out(".BR osc_loco (7)")
-        close(page_file)
-    }
 }

@@ -206,6 +206,9 @@ check "a public function without a comment is an error" "$work/bad"
 done >"$work/bad"
 check "pages that are referred to are there" "$work/bad"
 
+grep -lE '\\e?(ref|see)( |$)' "$man3"/*.3 >"$work/bad"
+check "no mark of a comment is left in the pages" "$work/bad"
+
 # ---- do the pages read well? ----
 
 # own_pages: all that are not a mere link.

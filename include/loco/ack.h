@@ -35,6 +35,8 @@ extern "C" {
  * |----------------------|-------------------------------------------|
  * | loco_ack_test, _wait | yes                                       |
  * | loco_ack_join        | no: both acks must be of this thread      |
+ *
+ * \see loco_fence(3), loco_region(3)
  * @{ */
 #define LOCO_ACK_WORDS 4
 

@@ -41,6 +41,8 @@ extern "C" {
  * order.
  * Errors: LOCO_ERR_PEER_DEAD (the host is dead), LOCO_ERR_RANGE (no such index).
  * Source: LOCO paper, section 5.1.1.
+ *
+ * \see loco_op(3), loco_owned_var(3), loco_region(3)
  * @{ */
 typedef struct loco_atomic_var loco_atomic_var_t;
 
@@ -69,7 +71,7 @@ int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *o
  * LOCO_OP_NO_OP); the old element goes to `*old`, unless that is NULL. All calls see the same 8
  * bytes: a variable that holds a double is set by LOCO_OP_REPLACE and read by LOCO_OP_NO_OP.
  *
- *     uint64_t bit = 1u << rank;
+ *     uint64_t bit = UINT64_C(1) << rank;
  *     loco_atomic_var_fetch_op(arrived, LOCO_OP_BOR, LOCO_TYPE_U64, &bit, NULL);
  *
  * Cost: 1 atomic where the CPU changes the variable, which is so between processes of one node.

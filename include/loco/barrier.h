@@ -32,6 +32,8 @@ extern "C" {
  * Errors: LOCO_ERR_PEER_DEAD: a member is dead, and the barrier is unusable from then on.
  * Source: Gupta and others, "Efficient barrier using remote memory operations", 2002, as the LOCO
  * paper's figure 1; dissemination: Hensgen, Finkel and Manber, 1988.
+ *
+ * \see loco_fence(3), loco_runtime(3), loco_sst(3)
  * @{ */
 typedef struct loco_barrier loco_barrier_t;
 

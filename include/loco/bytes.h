@@ -15,9 +15,11 @@ extern "C" {
  * A byte string is a pointer and a length. It may contain any bytes, including zeros, and no
  * function frees it. Strings are compared byte by byte, as unsigned numbers. If one is a prefix of
  * the other, the shorter one is smaller.
+ *
+ * \see loco_hash(3), loco_tree(3)
  * @{ */
 typedef struct {
-    const void *data;       /**< anything, if `len` is 0 */
+    const void *data;       /**< may be any pointer, also NULL, if `len` is 0 */
     size_t len;
 } loco_bytes_t;
 
@@ -36,8 +38,9 @@ static inline loco_bytes_t loco_text(const char *text)
     return loco_bytes(text, strlen(text));
 }
 
-/** A number as a key, in the order of numbers: its 8 bytes, the highest first, go to `bytes`, which
- * has to last as long as the key is used. */
+/** A number as a key. Such keys are in the order of their numbers: the 8 bytes of the number, the
+ * most significant first, are written to `bytes`, which must remain valid as long as the key is
+ * used. */
 static inline loco_bytes_t loco_key64(uint64_t number, unsigned char bytes[8])
 {
     for (int i = 0; i < 8; i++)
@@ -45,7 +48,7 @@ static inline loco_bytes_t loco_key64(uint64_t number, unsigned char bytes[8])
     return loco_bytes(bytes, 8);
 }
 
-/** And the number of such a key; 0 if it has another length. */
+/** The number of such a key, or 0 if the key does not have 8 bytes. */
 static inline uint64_t loco_number_of(loco_bytes_t key)
 {
     const unsigned char *bytes = (const unsigned char *)key.data;
@@ -56,10 +59,10 @@ static inline uint64_t loco_number_of(loco_bytes_t key)
     return number;
 }
 
-/** The first string behind all that begin with `prefix`: the end of a scan of these, which begins
- * at `prefix` itself. Its bytes, as many as the prefix has at most, go to `bytes`, which has to
- * last as long as it is used. Its length is 0 where there is none, as of the empty prefix: such a
- * scan goes to the last key. */
+/** The smallest string greater than every string that begins with `prefix`. It is the end of a scan
+ * over these strings; the scan begins at `prefix` itself. Its bytes, at most as many as the prefix
+ * has, are written to `bytes`, which must remain valid as long as the result is used. If there is
+ * no such string, as for the empty prefix, the length is 0, and the scan goes to the last key. */
 static inline loco_bytes_t loco_prefix_end(loco_bytes_t prefix, void *bytes)
 {
     unsigned char *end = (unsigned char *)bytes;

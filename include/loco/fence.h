@@ -21,6 +21,8 @@ extern "C" {
  * all peers that were written to, together.
  *
  * Source: LOCO paper, section 5.3.
+ *
+ * \see loco_ack(3), loco_region(3), loco_runtime(3)
  * @{ */
 enum loco_fence_scope {
     LOCO_FENCE_NONE,     /**< no order; for calls that take a scope */

@@ -21,6 +21,8 @@ extern "C" {
  * | loco_fork_start   | any thread; only it survives in the members, as after every fork, so no runtime may be open then |
  * | loco_fork_pid     | the parent, any thread                              |
  * | loco_fork_wait    | the parent, once                                    |
+ *
+ * \see loco_runtime(3)
  * @{ */
 typedef struct loco_fork loco_fork_t;
 

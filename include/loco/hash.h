@@ -71,6 +71,8 @@ extern "C" {
  * as in split-ordered lists (Shalev and Shavit 2006); its directory is that of extendible hashing
  * (Fagin, Nievergelt, Pippenger, Strong 1979), used as a hint. Its purpose is that of RACE (Zuo et
  * al., ATC 2021), which moves a part of its table at a time, under a lock.
+ *
+ * \see loco_bytes(3), loco_store(3), loco_tree(3), loco_tx(3)
  * @{ */
 typedef struct loco_hash loco_hash_t;
 
@@ -93,7 +95,9 @@ int loco_hash_open(loco_tx_t *tx, loco_object_t root, const loco_hash_options_t 
                    loco_hash_t **hash);
 void loco_hash_close(loco_hash_t *hash);
 
-/** Copy the value of a key: at most `room` bytes; `*len` is its size. Errors: LOCO_ERR_NOT_FOUND,
+/** Copy the value of a key: at most `room` bytes; `*len` is its size. If the value is longer than
+ * `room`, the call still returns LOCO_OK, and the copy is truncated: compare `*len` with `room`.
+ * Errors: LOCO_ERR_NOT_FOUND,
  * LOCO_ERR_SIZE (the key is longer than LOCO_HASH_KEY_MAX), LOCO_ERR_PEER_DEAD; within a
  * transaction those of loco_tx_read_some. */
 int loco_hash_get(loco_hash_t *hash, loco_bytes_t key, void *value, size_t room, size_t *len);

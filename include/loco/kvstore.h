@@ -73,6 +73,8 @@ extern "C" {
  *
  * Source: LOCO paper, section 6 and appendix C; index, layout of values and batches are our own
  * (channels/kvstore/kvstore.c, kv_index.c).
+ *
+ * \see loco_hash(3), loco_owned_var(3), loco_ticket_lock(3)
  * @{ */
 typedef struct loco_kvstore loco_kvstore_t;
 

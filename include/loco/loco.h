@@ -35,12 +35,17 @@
  * placed, and visible to others, after a fence that covers it (loco_fence), or where a call says
  * so.
  *
- * All functions that can fail return an int: LOCO_OK (0) or a negative enum loco_status. Outputs
- * are written on success only. Pointers must not be NULL unless a call says that they may. When a
- * process dies, calls that need it return LOCO_ERR_PEER_DEAD; no call waits for ever.
+ * All functions that can fail return an int: LOCO_OK (0), or a negative enum loco_status for an
+ * error. Some also return a positive number, where they say so (loco_status(3)). Outputs are
+ * written on success only. Pointers must not be NULL unless a call says that they may. When a
+ * process dies, calls that need it return LOCO_ERR_PEER_DEAD: no call waits for ever for a dead
+ * process.
  *
- * Compile with `pkg-config --cflags --libs loco`. An MPI program also links -lloco_mpi, and
- * includes <loco/mpi.h>, which <loco/loco.h> does not include.
+ * Compile an MPI program with `pkg-config --cflags --libs loco-mpi`; it includes <loco/mpi.h>,
+ * which <loco/loco.h> does not include. A program without MPI uses `pkg-config --cflags --libs
+ * loco`.
+ *
+ * \see loco_runtime(3), loco_region(3), loco_mpi(3), loco_status(3)
  * @{ */
 /** @} */
 

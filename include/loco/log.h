@@ -14,6 +14,8 @@ extern "C" {
  * to stderr. An MPI program that calls loco_runtime_open_mpi also gets them on stderr, unless
  * osc_base_verbose of Open MPI receives them. A program that only creates MPI windows sees what
  * MPI's error handlers print.
+ *
+ * \see loco_runtime(3), loco_status(3)
  * @{ */
 enum loco_log_level {
     LOCO_LOG_NONE = 0,

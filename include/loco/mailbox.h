@@ -67,6 +67,8 @@ extern "C" {
  *
  * Source: the messages of KRCore (USENIX ATC 2022), which copies the short ones and has the
  * receiver read the long ones; the rings, one for each sender, are our own.
+ *
+ * \see loco_pool(3), loco_queue(3), loco_ringbuffer(3)
  * @{ */
 typedef struct loco_mailbox loco_mailbox_t;
 

@@ -21,8 +21,8 @@ extern "C" {
  *     loco_barrier_create(rt, NULL, "step", loco_everyone(rt), &barrier);
  *     loco_runtime_wait_ready(rt, LOCO_FOREVER);
  *
- * Link with -lloco_mpi -lloco. A thread that may call MPI at that moment (MPI_Init_thread's level)
- * makes all of these calls between MPI_Init and MPI_Finalize.
+ * Compile with `pkg-config --cflags --libs loco-mpi`. A thread that may call MPI at that moment
+ * (MPI_Init_thread's level) makes all of these calls between MPI_Init and MPI_Finalize.
  *
  * While a thread waits in a channel, MPI makes progress if the thread level lets this thread call
  * MPI: any thread with MPI_THREAD_MULTIPLE, the one that opened the runtime with MPI_THREAD_SINGLE
@@ -34,6 +34,8 @@ extern "C" {
  * | loco_exchange_mpi                 | yes                        | yes        |
  * | loco_win_window, loco_win_region  | yes                        | no         |
  * | loco_runtime_close_mpi            | no                         | no         |
+ *
+ * \see loco_runtime(3), loco_window(3)
  * @{ */
 
 /** Open this process's runtime, or use the one that is open. The call is collective over `comm`,

@@ -32,6 +32,8 @@ extern "C" {
  *
  * All calls are local, may be made from any thread, and cannot fail.
  * Source: MPI 3.1, sections 5.9.2, 5.9.4 and 11.3.
+ *
+ * \see loco_atomic_var(3), loco_window(3)
  * @{ */
 
 /** The types, by what the C memory holds. */

@@ -50,6 +50,8 @@ extern "C" {
  * | LOCO_ERR_PEER_DEAD | a copy stays torn because its owner died during a push; for push and pull also: that process is dead |
  *
  * Source: LOCO paper, section 5.1.1; the checksum is our own (channels/base/owned.c).
+ *
+ * \see loco_atomic_var(3), loco_sst(3)
  * @{ */
 typedef struct loco_owned_var loco_owned_var_t;
 

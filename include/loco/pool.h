@@ -11,9 +11,9 @@ extern "C" {
 
 /** \defgroup pool Pools: memory that outlives programs
  *
- * A pool is memory that an agent keeps, a process of its own. Programs that come and go find stores
- * in it by name, and in these stores trees, hashes and objects. What one program has committed, the
- * next one finds.
+ * A pool is memory that a separate process, its agent, keeps. Programs that come and go find stores
+ * in it by name, and in these stores trees, hash tables and objects. What one program has
+ * committed, the next one finds.
  *
  *     $ loco-agent start --pool demo --memory 1G
  *
@@ -24,50 +24,78 @@ extern "C" {
  *     loco_tree_open(tx, loco_store_root(store, 0), NULL, &tree);
  *     loco_tree_put(tree, loco_text("apples"), loco_text("12"));
  *
- * An MPI program has a runtime already (loco_runtime_open_mpi), and opens the pool on that. Nothing
- * is collective: each process opens the pool and its stores by itself, at any time, and closes them
- * or dies without a word to the others.
+ * An MPI program already has a runtime (loco_runtime_open_mpi), and opens the pool on it. Nothing
+ * is collective: each process opens the pool and its stores at any time, and closes them or dies
+ * independently of the others.
  *
- * A pool is of one machine, or has an agent on each of several (loco_agent_options_t.join). A store
- * is kept by one of them, and found by its name from all machines. A program has a place at the
- * agent of its machine, and one at each other whose stores it opens, until it closes the pool. All
- * run as the same user: on a machine the socket is in a folder of that user alone, and both sides
- * ask the kernel who the other one is; between machines both prove that they know the pool's
- * secret.
+ * A pool belongs to one machine, or has an agent on each of several (loco_agent_options_t.join).
+ * One of the agents keeps a store, and programs on all machines find it by its name. A program has
+ * a place at the agent of its machine, and at each other agent whose stores it opens, until it
+ * closes the pool. All run as the same user. On one machine the socket is in a folder of that user, and
+ * both sides ask the kernel for the other's user. Between machines both prove that they know the
+ * pool's secret.
  *
- * | call                 | concurrent | blocks                  | when it has returned LOCO_OK |
+ * | call                 | concurrent | blocks                  | when it returns LOCO_OK      |
  * |----------------------|------------|-------------------------|------------------------------|
- * | loco_runtime_attach  | yes        | a question to the agent | |
- * | loco_pool_open       | yes        | a question to the agent | this process has a place |
- * | loco_pool_close      | with nothing of the pool | no        | its place is for others |
- * | loco_store_open, loco_mailbox_open | yes | where it is made: a question | it is there |
- * | loco_pool_remove     | yes        | a question to the agent | no program finds it any more |
+ * | loco_runtime_attach  | yes        | a request to the agent | |
+ * | loco_pool_open       | yes        | a request to the agent | this process has a place |
+ * | loco_pool_close      | with nothing of the pool | no        | its place is free for others |
+ * | loco_store_open, loco_mailbox_open | yes | a request to the agent if it is created | it exists |
+ * | loco_pool_remove     | yes        | a request to the agent | no program finds it any more |
  * | loco_pool_list, _alive, _places | yes | no                  | |
  *
- * A client that dies in the middle of a commit leaves nothing half done: others undo it, and the
- * agent gives its place to another once it has cleaned up. When the agent dies, the pool and all
- * that is in it has gone: calls that need it return LOCO_ERR_PEER_DEAD.
+ * Process failures: if a client dies in the middle of a commit, others undo it, and the agent
+ * cleans up its place before it gives that to another client. When the agent dies, the pool and its
+ * contents are lost: calls that need it return LOCO_ERR_PEER_DEAD.
  *
- * Memory at the agent: what the stores have (\ref store), 18 KiB for each place and transaction
- * handle that a store may have, and 1.7 MiB for the directory of names.
+ * Clients are not told of each other's deaths, and no call asks for them. If a program must take
+ * over the work of a client that died, use a lease: a record of the store with an owner and an
+ * expiry time. The owner renews it before it expires. Any other client takes it by a transaction
+ * once it has expired:
  *
- * Source: KRCore (USENIX ATC 2022) wants connections that are there before the program is, and a
- * directory that is read without its server. Here both are an agent in user space.
+ *     struct lease { uint64_t owner, until; };            // until: seconds, time(NULL)
+ *
+ *     static int take(loco_tx_t *tx, void *arg)           // for loco_tx_run; arg: this client
+ *     {
+ *         struct client *c = arg;
+ *         struct lease lease;
+ *         int status = loco_tx_read(tx, c->lease, &lease, sizeof lease);
+ *
+ *         if (status != LOCO_OK)
+ *             return status;
+ *         if (lease.owner != c->number && lease.until >= (uint64_t)time(NULL))
+ *             return LOCO_ERR_AGAIN;                      // somebody else has it
+ *         lease = (struct lease){ c->number, (uint64_t)time(NULL) + 10 };
+ *         return loco_tx_write(tx, c->lease, &lease, sizeof lease);
+ *     }
+ *
+ * `number` is a random number that the client draws at its start; a place is reused. An owner that
+ * was stopped may wake up after its lease has expired. So each transaction that does its work also
+ * reads the lease, and ends without a change if the owner is another: then a late owner cannot
+ * change anything. Between machines the clocks must agree to within the margin of the expiry time.
+ *
+ * Memory at the agent: that of the stores (\ref store), for each store 18 KiB for each place and
+ * transaction handle that it may have, and 1.7 MiB for the directory of names.
+ *
+ * Source: from KRCore (USENIX ATC 2022) come connections that exist before the program starts, and
+ * a directory that is read without help of its server. Here an agent in user space has both.
+ *
+ * \see loco_agent(3), loco_mailbox(3), loco_store(3), loco-agent(1)
  * @{ */
 typedef struct loco_pool loco_pool_t;
 typedef struct loco_agent loco_agent_t;
 
-#define LOCO_POOL_NAME_MAX 64           /**< bytes of the name of a pool, with its end */
+#define LOCO_POOL_NAME_MAX 64           /**< bytes of the name of a pool, with the final zero */
 #define LOCO_POOL_STORES_MAX 512        /**< stores in a pool */
 
-/** How a program without MPI gets its runtime. Zero is the default. */
+/** Options of loco_runtime_attach. A zero stands for the default. */
 typedef struct loco_attach_options {
-    loco_log_fn *log;               /**< hears what goes wrong (log.h); NULL: stderr */
+    loco_log_fn *log;               /**< receives messages (log.h); NULL: stderr */
     void *log_ctx;
-    const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., ended by NULL; NULL: none */
+    const char *const *settings;    /**< tunables, "LOCO_SPIN=50"..., the last is NULL; or NULL */
 } loco_attach_options_t;
 
-/** Open a runtime for this process alone, such as the agent of that pool can meet. Close it with
+/** Open a runtime for this process alone that can connect to that pool's agent. Close it with
  * loco_runtime_close, after the pool. `options` may be NULL. Errors: LOCO_ERR_NOT_FOUND (no agent
  * of that pool runs on this machine for this user; the log says how to start one),
  * LOCO_ERR_NAME, and those of loco_runtime_open. */
@@ -75,72 +103,74 @@ int loco_runtime_attach(const char *pool, const loco_attach_options_t *options,
                         loco_runtime_t **rt);
 
 /** Get a place in a pool. Errors: LOCO_ERR_NOT_FOUND and LOCO_ERR_NAME (as above), LOCO_ERR_FULL
- * (all places are taken: the agent's option `places`; of those that a process has left it waits up
- * to 10 seconds for one to be cleaned up), LOCO_ERR_UNSUPPORTED (the agent runs as
- * another user, or cannot be reached from here), LOCO_ERR_PEER_DEAD (it has ended, or is of another
- * version and so closes the connection), LOCO_ERR_MISMATCH (it moves data by another fabric),
+ * (all places are taken: the agent's option `places`; if a place is still being cleaned up after a
+ * client left, the call waits up to 10 s for it), LOCO_ERR_UNSUPPORTED (the agent runs as another
+ * user, or cannot be reached from here), LOCO_ERR_PEER_DEAD (the agent has ended, or has closed the
+ * connection because it has another version), LOCO_ERR_MISMATCH (it moves data by another fabric),
  * LOCO_ERR_NO_MEMORY. */
 int loco_pool_open(loco_runtime_t *rt, const char *name, loco_pool_t **pool);
-/** Leave it: after its stores are destroyed. NULL is allowed. */
+/** Leave the pool, after its stores are destroyed here. NULL is allowed. */
 void loco_pool_close(loco_pool_t *pool);
 
-/** LOCO_OK while the agent runs, LOCO_ERR_PEER_DEAD once its end has been noticed. Local. */
+/** LOCO_OK while the agent runs, LOCO_ERR_PEER_DEAD once this process has noticed its end. Says
+ * nothing about other clients. Local. */
 int loco_pool_alive(const loco_pool_t *pool);
-/** How many processes the pool has room for at a time; the place of this one, from 0. Local. */
+/** How many processes can be in the pool at a time, and the place of this one, from 0. Local. */
 int loco_pool_places(const loco_pool_t *pool);
 int loco_pool_place(const loco_pool_t *pool);
 
-/** Use the store of that name, and make it if it is not there, at the agent of this machine or of
- * `options->host`. `options` (\ref store; `hosts` and `nhosts` are not looked at) say how. Of one
- * that is there they may be NULL, and what is not zero in them must be as it was made. The
- * store is used like any other, but only its agent scavenges it. A process has it open once at a
- * time. Destroy it before the pool is closed: the objects in it stay.
- * Errors: LOCO_ERR_NOT_FOUND (it is not there, and `options` is NULL), LOCO_ERR_MISMATCH (it was
- * made otherwise; the log says in what), LOCO_ERR_ARG (the options), LOCO_ERR_NAME (empty, longer
- * than 63 bytes, or this process has it open), LOCO_ERR_FULL (there are LOCO_POOL_STORES_MAX),
- * LOCO_ERR_NO_MEMORY (the agent has not so much left of its option `memory`, or the machine),
- * LOCO_ERR_PEER_DEAD (the agent that keeps it has died or is out of reach), LOCO_ERR_AGAIN (others
- * make and remove it all the time). */
+/** Open the store of that name. If it does not exist, create it with `options` (\ref store; `hosts`
+ * and `nhosts` are ignored), at the agent of this machine or of `options->host`. If the store
+ * exists, options may be NULL; every non-zero option must equal the one it was created with. The
+ * store is used like any other, but only its agent scavenges it. A process can have it open once at
+ * a time. Destroy it before the pool is closed; its objects stay in the pool.
+ * Errors: LOCO_ERR_NOT_FOUND (it does not exist, and `options` is NULL), LOCO_ERR_MISMATCH (it was
+ * created with other options; the log says which), LOCO_ERR_ARG (the options), LOCO_ERR_NAME (the
+ * name is empty or longer than 63 bytes, or this process has the store open), LOCO_ERR_FULL (the
+ * pool has LOCO_POOL_STORES_MAX stores), LOCO_ERR_NO_MEMORY (the store does not fit into the
+ * agent's option `memory`, or into the machine), LOCO_ERR_PEER_DEAD (the agent that keeps it is
+ * dead or out of reach), LOCO_ERR_AGAIN (others keep creating and removing it). */
 int loco_store_open(loco_pool_t *pool, const char *name, const loco_store_options_t *options,
                     loco_store_t **store);
 
-/** As a flag of loco_mailbox_open: this process receives. */
+/** A flag of loco_mailbox_open: this process receives. */
 #define LOCO_MAILBOX_RECEIVE 1
 
-/** Use the mailbox of that name (\ref mailbox), and make it if it is not there: as loco_store_open.
- * `flags`: LOCO_MAILBOX_RECEIVE for the process that receives, one at a time, which has to run on
- * the machine of the agent that keeps it; 0 to send. Close it by loco_mailbox_destroy: messages in
- * it stay, for who receives next. Errors: those of loco_store_open, LOCO_ERR_STATE (another process
- * receives), LOCO_ERR_UNSUPPORTED (who receives is on another machine). */
+/** Open the mailbox of that name (\ref mailbox), or create it, as loco_store_open does. `flags` is
+ * LOCO_MAILBOX_RECEIVE for the receiver, or 0 for a sender. There is one receiver at a time, and it
+ * runs on the machine of the agent that keeps the mailbox. Close it with loco_mailbox_destroy:
+ * messages in it stay for the next receiver. Errors: those of loco_store_open, LOCO_ERR_STATE
+ * (another process receives), LOCO_ERR_UNSUPPORTED (a receiver on another machine). */
 int loco_mailbox_open(loco_pool_t *pool, const char *name,
                       const loco_mailbox_options_t *options, int flags, loco_mailbox_t **box);
 
-/** Remove a store, or a mailbox, and all that is in it. A process that has the store open is told
- * within LOCO_KEY_LEASE: calls on the store, its transactions, trees and hashes return
- * LOCO_ERR_STATE from then on, and a transaction that is under way is not committed. The store's
- * memory is used for others when every process that had it open has been told, has closed it, has
- * ended, or cannot reach it any more. A process that is stopped (SIGSTOP) on the machine of the
- * store holds up its memory until it goes on or ends. One of another machine is kept out after two
- * leases: by the agent of its machine, and calls return LOCO_ERR_STATE when it goes on; or, if it
- * has connections of its own, by the store's agent, which takes it for dead: then all calls on
- * stores of that agent return LOCO_ERR_PEER_DEAD. Who has a mailbox open goes on with what was
- * there; its memory is given back when all processes have left that were in the pool at the time.
- * One whose agent is out of reach is forgotten, and its name is free; when the agent is back, so is
- * the store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
+/** Remove a store or a mailbox with its contents. A process that has the store open is told within
+ * LOCO_KEY_LEASE: from then on calls on the store, its transactions, trees and hash tables return
+ * LOCO_ERR_STATE, and an open transaction is not committed. The store's memory is freed when every
+ * process that had it open has been told, has closed it, has ended, or can no longer reach it.
+ *   A process that is stopped (SIGSTOP) on the machine of the store keeps the memory until it
+ * continues or ends. One on another machine is locked out after two leases. If it uses the ports of
+ * its machine's agent, that agent locks it out, and its calls return LOCO_ERR_STATE when it
+ * continues. If it has its own connections, the store's agent takes it for dead, and all its calls
+ * on stores of that agent return LOCO_ERR_PEER_DEAD.
+ *   Processes that have a mailbox open can still use it. Its memory is freed when all processes
+ * that were in the pool at that time have left.
+ *   If the agent of the store is out of reach, the name becomes free; when that agent returns, so
+ * does the store. Errors: LOCO_ERR_NOT_FOUND, LOCO_ERR_PEER_DEAD. */
 int loco_pool_remove(loco_pool_t *pool, const char *name);
 
 /** Called with a store's name and options. Returns 0 to go on. */
 typedef int loco_pool_visit_fn(void *ctx, const char *name, const loco_store_options_t *options);
-/** Call visit(ctx, name, options) for the stores that are there, in no order, until it returns
- * another number than 0, which is returned then. It is read without the agent's help. Errors:
- * LOCO_ERR_PEER_DEAD. */
+/** Call visit(ctx, name, options) for each store, in no particular order. If it returns a number
+ * other than 0, loco_pool_list ends and returns that number. The agent takes no part in this.
+ * Errors: LOCO_ERR_PEER_DEAD. */
 int loco_pool_list(loco_pool_t *pool, loco_pool_visit_fn *visit, void *ctx);
 /** @} */
 
-/** \defgroup agent Agents: who keeps a pool
+/** \defgroup agent Agents: processes that keep a pool
  *
- * What the tool loco-agent(1) is made of, for programs that keep a pool themselves. The agent's
- * runtime is opened for itself alone (a bootstrap with an exchange of size 1), and serves nothing
+ * The calls that loco-agent(1) uses, for programs that keep a pool themselves. The agent's runtime
+ * is opened for this process alone (a bootstrap with an exchange of size 1) and is used for nothing
  * else.
  *
  * | call             | concurrent   | blocks                                   |
@@ -148,50 +178,54 @@ int loco_pool_list(loco_pool_t *pool, loco_pool_visit_fn *visit, void *ctx);
  * | loco_agent_start | of other names | no                                     |
  * | loco_agent_stop  | with nothing | until its threads have ended             |
  * | loco_agent_stats | yes          | no                                       |
+ *
+ * \see loco_pool(3), loco-agent(1)
  * @{ */
 
-/** How a pool is kept. Zero is the default of what may be zero. */
+/** Options of an agent. A zero stands for the default. */
 typedef struct loco_agent_options {
     const char *pool;       /**< letters, digits, '.', '_' and '-', at most 63 bytes */
-    uint64_t memory;        /**< bytes that all stores may take together; 0: what there is */
-    int places;             /**< processes that may be in it at a time: 1 to 1,024; 0: 64 */
-    const char *join;       /**< NULL: a pool of this machine alone. Else "HOST", "HOST:PORT" or
-                                 "[ADDRESS]:PORT" of any agent of a pool of several machines; the
-                                 first one joins its own machine. The runtime is opened with
-                                 `other_machines` */
-    int port;               /**< where other machines connect; 0: by the pool's name, from 20000 to
-                                 29999 */
+    uint64_t memory;        /**< bytes that all stores together may use at this agent; 0:
+                                 no limit */
+    int places;             /**< processes that can be in the pool at a time: 1 to 1,024;
+                                 0: 64 */
+    const char *join;       /**< NULL: a pool of this machine alone. Otherwise "HOST",
+                                 "HOST:PORT" or "[ADDRESS]:PORT" of any agent of a pool of several
+                                 machines; the first agent joins its own machine. The runtime is
+                                 opened with `other_machines` */
+    int port;               /**< where other machines connect; 0: depends on the pool's name, from
+                                 20000 to 29999 */
     const char *secret;     /**< the file with the secret of a pool of several machines; NULL:
-                                 ~/.loco/POOL.secret. Made if it is not there */
-    int ports;              /**< of a pool of several machines: processes of this machine that may
-                                 at a time reach the others by way of this agent, 340 KiB each: 1
-                                 to 1,024; 0: as many as places, but at most 64; -1: none, each
-                                 connects by itself */
+                                 ~/.loco/POOL.secret. It is created if it does not exist */
+    int ports;              /**< in a pool of several machines: how many processes of this machine
+                                 can reach the other machines through this agent at a time, for
+                                 340 KiB each: 1 to 1,024; 0: as many as places, but at most 64;
+                                 -1: none, each process connects by itself */
 } loco_agent_options_t;
 
-/** Keep a pool: clients may come from when on this returns. Errors: LOCO_ERR_ARG (the options; the
- * log says which), LOCO_ERR_NAME (an agent of that pool runs), LOCO_ERR_SYSTEM (the folder or the
- * socket; the log says why), LOCO_ERR_NO_MEMORY. */
+/** Start to keep a pool. When the call returns, clients can open the pool. Errors: LOCO_ERR_ARG
+ * (the options; the log says which), LOCO_ERR_NAME (an agent of that pool is running),
+ * LOCO_ERR_SYSTEM (the folder or the socket; the log says why), LOCO_ERR_NO_MEMORY. */
 int loco_agent_start(loco_runtime_t *rt, const loco_agent_options_t *options,
                      loco_agent_t **agent);
-/** End it: what was in the pool has gone. NULL is allowed. */
+/** Stop the agent: the contents of the pool are lost. NULL is allowed. */
 void loco_agent_stop(loco_agent_t *agent);
 
-/** What an agent has, and what it has done. */
+/** Statistics of an agent. */
 typedef struct {
-    uint64_t clients;       /**< processes that are in the pool */
-    uint64_t attached;      /**< that ever were */
-    uint64_t died;          /**< of those that left, the ones that did not say so */
-    uint64_t cleaned;       /**< places that were left in the middle of something */
-    uint64_t leaving;       /**< places that were left, and are not for others yet */
-    uint64_t stores;        /**< that are there */
-    uint64_t removed;       /**< stores that were removed, whose memory somebody may still use */
-    uint64_t memory;        /**< bytes that stores take, the removed among them */
-    uint64_t refused;       /**< connections and requests that were not what they should be */
-    uint64_t ports;         /**< processes that reach other machines by way of this agent */
-    uint64_t port_requests; /**< requests that came by that way */
-    uint64_t port_refused;  /**< of these, the ones that were not allowed or made no sense */
-    uint64_t port_failed;   /**< and those that failed, as when the other machine was lost */
+    uint64_t clients;       /**< processes that are in the pool now */
+    uint64_t attached;      /**< processes that ever were in the pool */
+    uint64_t died;          /**< processes that left without loco_pool_close */
+    uint64_t cleaned;       /**< places that had to be cleaned up after a process */
+    uint64_t leaving;       /**< places that are being cleaned up */
+    uint64_t stores;        /**< stores that exist */
+    uint64_t removed;       /**< removed stores whose memory may still be in use */
+    uint64_t memory;        /**< bytes that stores use, including removed ones */
+    uint64_t refused;       /**< malformed connections and requests */
+    uint64_t ports;         /**< processes that reach other machines through this agent */
+    uint64_t port_requests; /**< requests that these have made through it */
+    uint64_t port_refused;  /**< of these, requests that were not allowed or malformed */
+    uint64_t port_failed;   /**< of these, requests that failed: a lost machine, say */
 } loco_agent_stats_t;
 void loco_agent_stats(loco_agent_t *agent, loco_agent_stats_t *stats);
 /** @} */

@@ -30,6 +30,20 @@ extern "C" {
  * members. A push to a full queue waits. A queue can be closed: later pushes fail, and pops fail
  * once the queue is empty.
  *
+ * Work that creates work: if the processes that pop also push, they must not use loco_queue_push
+ * or a timed push without limit. As soon as the queue is full and all of them push, each waits for
+ * a free place that only the others could make, and all wait for ever. (After 10 s the log warns.)
+ * Use loco_queue_try_push, and when the queue is full, do the item yourself. Count the open items
+ * in an atomic variable; whoever ends the last one closes the queue:
+ *
+ *     loco_atomic_var_fetch_add(open, 1, NULL);           // before the push; at first 1, the root
+ *     if (loco_queue_try_push(queue, &child) == LOCO_ERR_AGAIN)
+ *         work_on(&child);                                // and then end it, as below
+ *     ...
+ *     loco_atomic_var_fetch_add(open, (uint64_t)-1, &before);     // this item is done
+ *     if (before == 1)
+ *         loco_queue_close(queue);
+ *
  * Cost without waiting: a push takes 2 atomics, then a write and an atomic in flight together (on
  * one node the last atomic is a store). A pop takes 2 atomics and a read, then an atomic without
  * waiting for its result. A waiter that cannot map the memory of its entry waits on its own
@@ -82,6 +96,8 @@ extern "C" {
  * ticket whose place was skipped is drawn again: Morrison and Afek, "Fast concurrent queues for
  * x86 processors", PPoPP 2013 (LCRQ). In-place writes of entries of any size, sleeping waiters and
  * the handling of process failures are our own: channels/streams/queue.h.
+ *
+ * \see loco_atomic_var(3), loco_mailbox(3), loco_ringbuffer(3)
  * @{ */
 typedef struct loco_queue loco_queue_t;
 
@@ -100,7 +116,8 @@ int loco_queue_create(loco_runtime_t *rt, const char *parent, const char *name,
                       loco_queue_t **queue);
 void loco_queue_destroy(loco_queue_t *queue);
 
-/** Add the entry of entry_bytes bytes at `entry`; wait while the queue is full. */
+/** Add the entry of entry_bytes bytes at `entry`; wait while the queue is full. Processes that also
+ * pop use loco_queue_try_push: see "Work that creates work" above. */
 int loco_queue_push(loco_queue_t *queue, const void *entry);
 
 /** Add the entry if the queue is not full, else return LOCO_ERR_AGAIN. */

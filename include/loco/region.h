@@ -60,6 +60,8 @@ extern "C" {
  * | LOCO_ERR_PEER_DEAD | that rank is dead. (On one node, a part that this process has accessed before stays usable) |
  *
  * Source: LOCO paper, section 5.1.1 (shared_region).
+ *
+ * \see loco_ack(3), loco_fence(3), loco_window(3)
  * @{ */
 typedef struct loco_region loco_region_t;
 

@@ -72,6 +72,8 @@ extern "C" {
  * Batches are as in Jha and others, "Spindle", 2021: all messages that are ready are sent at once,
  * and none waits for more. How a message becomes visible and how readers sleep is our own, see
  * channels/streams/ringbuffer.c.
+ *
+ * \see loco_mailbox(3), loco_multicast(3), loco_queue(3)
  * @{ */
 typedef struct loco_ringbuffer loco_ringbuffer_t;
 

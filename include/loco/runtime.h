@@ -28,6 +28,8 @@ extern "C" {
  * | loco_runtime_wait_ready_below | yes                    | no                 |
  * | loco_runtime_close        | no                         | -                  |
  * | loco_api_version          | yes                        | yes                |
+ *
+ * \see loco_group(3), loco_log(3), loco_mpi(3), loco_pool(3), loco_status(3)
  * @{ */
 typedef struct loco_runtime loco_runtime_t;
 
@@ -116,6 +118,8 @@ int loco_runtime_wait_ready_below(loco_runtime_t *rt, const char *name, int64_t 
  * | loco_group_meet       | yes, with different exchanges | until all members call it |
  * | loco_group_destroy    | with no other use of the group | no                    |
  * | the others            | yes                        | no                         |
+ *
+ * \see loco_mpi(3), loco_runtime(3)
  * @{ */
 typedef struct loco_group loco_group_t;
 

@@ -53,6 +53,8 @@ extern "C" {
  *
  * Source: own; the two classes are room synchronisation, with tickets for waiters that have waited
  * longer than LOCO_LOCK_PATIENCE.
+ *
+ * \see loco_ticket_lock(3), loco_window(3)
  * @{ */
 typedef struct loco_rw_lock loco_rw_lock_t;
 

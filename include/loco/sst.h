@@ -44,6 +44,8 @@ extern "C" {
  * Errors: LOCO_ERR_ARG, LOCO_ERR_RANGE (columns), LOCO_ERR_PEER_DEAD (as for owned variables).
  * Source: Jha and others, "Derecho", 2019, as in the LOCO paper, section 5.1.2. One endpoint holds
  * all rows, which are the owned variables of channels/base/owned.h.
+ *
+ * \see loco_barrier(3), loco_owned_var(3)
  * @{ */
 typedef struct loco_sst loco_sst_t;
 

@@ -8,10 +8,13 @@ extern "C" {
 
 /** \defgroup status Status codes
  *
- * Every call that can fail returns an int: 0 for success, a positive value for progress that is
- * not an error, and a negative value for an error. The first function that detects an error
- * reports its cause to the runtime's log hook; its callers only return the number. Outputs are
- * written on success only.
+ * Every call that can fail returns an int: LOCO_OK (0) for success, or a negative number for an
+ * error. A few calls also return a positive number, and say so: LOCO_IN_PROGRESS from calls that
+ * test, and, from calls that are given a callback (loco_tx_run, scans, lists), what the callback
+ * returned to end them. The first function that detects an error logs its cause (loco_log(3)); its
+ * callers only return the number. Outputs are written on success only.
+ *
+ * \see loco_log(3), loco_runtime(3)
  * @{ */
 enum loco_status {
     LOCO_OK = 0,
@@ -31,14 +34,14 @@ enum loco_status {
     LOCO_ERR_NO_MEMORY = -20,       /**< less memory is left than was asked for */
     LOCO_ERR_SYSTEM = -21,          /**< a system call failed; the log hook was told which */
     LOCO_ERR_UNSUPPORTED = -22,     /**< no fabric reaches that peer, or not built in */
-    LOCO_ERR_TIMEOUT = -23,         /**< the time given is over */
+    LOCO_ERR_TIMEOUT = -23,         /**< timed out */
     LOCO_ERR_AGAIN = -24,           /**< would have to wait, and was asked not to */
     LOCO_ERR_DAMAGED = -25,         /**< a file does not hold what was written to it */
 
-    /* What a store has, or has not; nothing was changed. */
+    /* What a store contains, or not; nothing was changed. */
     LOCO_ERR_NOT_FOUND = -30,       /**< there is no such key, or object */
     LOCO_ERR_EXISTS = -31,          /**< the key is there already */
-    LOCO_ERR_FULL = -32,            /**< no room is left in it */
+    LOCO_ERR_FULL = -32,            /**< no room is left; the log says in what */
     LOCO_ERR_SIZE = -33,            /**< the value has another size */
     LOCO_ERR_DIFFERS = -34,         /**< the value is not the one that was expected */
 

@@ -61,6 +61,8 @@ extern "C" {
  * compare-and-swap of Harris, Fraser and Pratt (DISC 2002) over such words, with copies of the
  * values and helping (Fraser, "Practical lock-freedom", 2004). Its purpose is that of rTX (arXiv
  * 2308.02501).
+ *
+ * \see loco_hash(3), loco_pool(3), loco_tree(3), loco_tx(3)
  * @{ */
 typedef struct loco_store loco_store_t;
 

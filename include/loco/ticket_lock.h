@@ -56,6 +56,8 @@ extern "C" {
  * | LOCO_ERR_STATE | this thread does not hold the lock |
  * | LOCO_ERR_ARG | no such scope or peer; the lock is still held |
  * | others | those of loco_fence; the lock is released nevertheless |
+ *
+ * \see loco_queue(3), loco_rw_lock(3)
  * @{ */
 typedef struct loco_ticket_lock loco_ticket_lock_t;
 

@@ -62,6 +62,8 @@ extern "C" {
  *
  * Source: B-link trees (Lehman and Yao 1981), for readers with old copies of the upper nodes;
  * nodes are copied, never changed in place, and each change is a transaction of the store.
+ *
+ * \see loco_bytes(3), loco_hash(3), loco_store(3), loco_tx(3)
  * @{ */
 typedef struct loco_tree loco_tree_t;
 
@@ -85,7 +87,9 @@ int loco_tree_open(loco_tx_t *tx, loco_object_t root, const loco_tree_options_t 
                    loco_tree_t **tree);
 void loco_tree_close(loco_tree_t *tree);
 
-/** Copy the value of a key: at most `room` bytes; `*len` is its size. Errors: LOCO_ERR_NOT_FOUND,
+/** Copy the value of a key: at most `room` bytes; `*len` is its size. If the value is longer than
+ * `room`, the call still returns LOCO_OK, and the copy is truncated: compare `*len` with `room`.
+ * Errors: LOCO_ERR_NOT_FOUND,
  * LOCO_ERR_SIZE (the key is longer than LOCO_TREE_KEY_MAX), LOCO_ERR_PEER_DEAD; within a
  * transaction those of loco_tx_read_some. */
 int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room, size_t *len);

@@ -61,6 +61,8 @@ extern "C" {
  * operations. A process that meets an object of an unfinished commit waits for it for
  * LOCO_TX_PATIENCE (1 ms) at most, and then undoes that commit. It does not wait if the committing
  * process is known to be dead.
+ *
+ * \see loco_hash(3), loco_store(3), loco_tree(3)
  * @{ */
 typedef struct loco_tx loco_tx_t;
 
@@ -91,7 +93,7 @@ int loco_tx_begin_as(loco_tx_t *tx, unsigned flags);
 int loco_tx_read(loco_tx_t *tx, loco_object_t object, void *value, size_t len);
 
 /** Like loco_tx_read for a value of any size: at most `room` bytes are copied, and `*len` is its
- * size. */
+ * size. A value that is longer is truncated, and the call still returns LOCO_OK. */
 int loco_tx_read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t room, size_t *len);
 
 /** Read `n` objects together. Their values of `len` bytes each go to `values`, and the results that

@@ -76,6 +76,8 @@ extern "C" {
  * Source: Jha and others, "Derecho: fast state machine replication for cloud services" (TOCS 2019),
  * after Birman and Joseph, "Exploiting virtual synchrony in distributed systems" (SOSP 1987). That
  * multicasts keep their memory, and begin new numbers, is our own; see channels/view/view.c.
+ *
+ * \see loco_multicast(3), loco_topic(3)
  * @{ */
 typedef struct loco_view loco_view_t;
 

@@ -42,6 +42,8 @@ extern "C" {
  * With one_thread in the specification, no calls may be concurrent in this process.
  * Source: lock words and counters are our own (channels/window/window_lock.c, window_active.c),
  * the barrier above 16 members Hensgen, Finkel and Manber, 1988.
+ *
+ * \see loco_mpi(3), loco_op(3), loco_rw_lock(3)
  * @{ */
 typedef struct loco_window loco_window_t;
 
