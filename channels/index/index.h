@@ -344,6 +344,9 @@ int loci_index_change_in(struct loci_index *ix, struct loci_change *c);
 /* All of a call: in the transaction that is under way, or again and again in one of its own. */
 int loci_index_change(struct loci_index *ix, struct loci_change *c);
 
+/* LOCO_ERR_MISMATCH, and the log says that the root is of something else. */
+int loci_index_is_none(const struct loci_index *ix, const char *call, const char *what);
+
 /* ---- index_many.c ---- */
 
 struct loci_many {

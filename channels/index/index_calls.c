@@ -47,6 +47,15 @@ static int check_size(const struct loci_index *ix, const char *what, size_t len,
                           "%zu bytes are more than the %zu of a %s", len, max, what);
 }
 
+int loci_index_is_none(const struct loci_index *ix, const char *call, const char *what)
+{
+    const struct loco_store *s = ix->tx->s;
+
+    return loci_mistake(s->rt, LOCO_ERR_MISMATCH, call, s->ep->name, "object %llx holds something "
+                        "else than a %s: open it as what it is, or take another root",
+                        (unsigned long long)ix->root, what);
+}
+
 int loci_index_check_key(const struct loci_index *ix, loco_bytes_t key)
 {
     return check_size(ix, "key", key.len, LOCI_INDEX_KEY_MAX);
@@ -140,11 +149,15 @@ int loci_index_get(struct loci_index *ix, loco_bytes_t key, void *value, size_t 
 
 /* ---- changes ---- */
 
-static int add(struct loci_change *c, const loco_bytes_t *old)
+static int add(const struct loci_index *ix, struct loci_change *c, const loco_bytes_t *old)
 {
+    const struct loco_store *s = ix->tx->s;
+
     c->before = 0;
     if (old != NULL && old->len != sizeof c->before)
-        return LOCO_ERR_SIZE;
+        return loci_mistake(s->rt, LOCO_ERR_SIZE, ix->kind->name, s->ep->name,
+                            "the value has %zu bytes, and _add is for numbers of 8 bytes",
+                            old->len);
     if (old != NULL)
         memcpy(&c->before, old->data, sizeof c->before);
     c->number = c->before + c->by;
@@ -153,7 +166,7 @@ static int add(struct loci_change *c, const loco_bytes_t *old)
 }
 
 /* What comes of it where the key has that value; NULL: none. */
-static int decide(struct loci_change *c, const loco_bytes_t *old)
+static int decide(const struct loci_index *ix, struct loci_change *c, const loco_bytes_t *old)
 {
     switch (c->change) {
     case LOCI_INSERT:
@@ -165,7 +178,7 @@ static int decide(struct loci_change *c, const loco_bytes_t *old)
             return LOCO_ERR_NOT_FOUND;
         return loci_bytes_compare(*old, c->expected) == 0 ? LOCO_OK : LOCO_ERR_DIFFERS;
     case LOCI_ADD:
-        return add(c, old);
+        return add(ix, c, old);
     default:
         return LOCO_OK;
     }
@@ -183,7 +196,7 @@ static int change_apart(struct loci_index *ix, struct loci_change *c, loco_objec
         return LOCO_ERR_AGAIN;
     }
     if (status == LOCO_OK)
-        status = decide(c, &old);
+        status = decide(ix, c, &old);
     return status != LOCO_OK ? status : loci_apart_write(ix, object, c->placed, c->value);
 }
 
@@ -251,7 +264,7 @@ static int change_by_leaf(struct loci_index *ix, struct loci_change *c)
     }
     if (found)
         old = loci_node_value(leaf, i);
-    status = decide(c, found ? &old : NULL);
+    status = decide(ix, c, found ? &old : NULL);
     if (status != LOCO_OK)
         return status;
     return c->change == LOCI_DELETE ? remove_entry(ix, object, i)

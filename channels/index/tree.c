@@ -66,7 +66,8 @@ static int look_or_make(loco_tx_t *tx, void *arg)
     if (status != LOCO_OK)
         return status;
     ix->id = len >= sizeof *node ? node->tree : 0;
-    return loci_node_is(node, len, ix->id) && node->level > 0 ? LOCO_OK : LOCO_ERR_MISMATCH;
+    return loci_node_is(node, len, ix->id) && node->level > 0
+           ? LOCO_OK : loci_index_is_none(ix, "loco_tree_open", "tree");
 }
 
 static int init(struct loco_tree *tree, loco_tx_t *tx, loco_object_t root,

@@ -217,8 +217,8 @@ static int send(struct loco_multicast *m, uint64_t count, size_t bytes, uint64_t
 static int check_bytes(const struct loco_multicast *m, const char *call, size_t bytes)
 {
     return bytes <= m->slot_bytes ? LOCO_OK
-           : loci_mistake(m->rt, LOCO_ERR_ARG, call, m->ep->name, "a message of %zu bytes; the most "
-                          "is %zu: its option slot_bytes", bytes, m->slot_bytes);
+           : loci_mistake(m->rt, LOCO_ERR_ARG, call, m->ep->name, "a message of %zu bytes; the "
+                          "most is %zu: its option slot_bytes", bytes, m->slot_bytes);
 }
 
 int loco_multicast_send(loco_multicast_t *m, void *slot, size_t bytes, uint64_t *number)

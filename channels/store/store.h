@@ -180,6 +180,7 @@ struct loco_store {
     loco_store_stats_t closed;          /* what handles have done that are closed */
     loco_tx_t *open;                    /* handles, for the statistics */
     _Atomic uint8_t **page_class;       /* by host: class + 1 of its pages, as far as known here */
+    _Atomic unsigned told_full;         /* bits: 1 of memory for values, 2 of places for objects */
 };
 
 /* ---- statistics: counted by one thread, read by others ---- */

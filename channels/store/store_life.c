@@ -5,6 +5,7 @@
 #include "config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "observe/mistake.h"
 #include "store_memory.h"
@@ -114,35 +115,56 @@ static void note_gone(struct loci_endpoint *ep, int rank, void *ctx)
                      + loci_gone_at(s, ep->group.size, rank), 1);
 }
 
+/* Clients have a stock each: in a hosted store at the host, and two of them. */
+static void set_regions(struct loci_endpoint_spec *spec, size_t members, size_t threads,
+                        uint64_t cells, uint64_t pages, bool hosted)
+{
+    size_t clients = members * threads;
+    const struct loci_region_spec region[] = {
+        [LOCI_STORE_HEAD] = { "head", LOCI_STORE_SLOTS + clients * sizeof(struct loci_log_slot)
+                              + members * 8, 0, LOCI_FROM_SOME },
+        [LOCI_STORE_CELLS] = { "cells", 8 * cells, 0, LOCI_FROM_SOME },
+        [LOCI_STORE_PAGES] = { "pages", 8 * pages, 0, LOCI_FROM_SOME },
+        [LOCI_STORE_BLOCKS] = { "blocks", pages * LOCI_STORE_PAGE, 0, LOCI_FROM_SOME },
+        [LOCI_STORE_LINKS] = { "links", 8 * (cells + 1), 0, LOCI_FROM_SOME },
+        [LOCI_STORE_CLIENTS] = { "clients",
+                                 (hosted ? 2 * clients : threads) * sizeof(struct loci_stock), 0,
+                                 hosted ? LOCI_FROM_SOME : LOCI_FROM_ALL },
+    };
+
+    spec->nregions = LOCI_STORE_REGIONS;
+    memcpy(spec->region, region, sizeof region);
+}
+
+uint64_t loci_store_hosted_bytes(const loco_store_options_t *completed, int members)
+{
+    struct loci_endpoint_spec spec;
+    uint64_t bytes = 0;
+
+    set_regions(&spec, (size_t)members, (size_t)completed->threads, completed->objects,
+                completed->bytes / LOCI_STORE_PAGE, true);
+    for (int i = 0; i < spec.nregions; i++)
+        bytes += spec.region[i].len;
+    return bytes;
+}
+
 static int open_endpoint(struct loco_store *s, enum loci_store_way way, const char *parent,
                          const char *name, const loco_group_t *group, enum loci_domain domain)
 {
-    size_t clients = (size_t)group->size * (size_t)s->threads;
-    bool hosted = way != LOCI_STORE_MET;
-    const struct loci_endpoint_spec spec = {
+    struct loci_endpoint_spec spec = {
         .parent = parent, .name = name, .group = group, .type = "store",
         .property = { { "bytes", s->pages * LOCI_STORE_PAGE }, { "objects", s->cells },
                       { "roots", s->roots }, { "the hash of its hosts", hash_of_hosts(s) } },
-        .nregions = LOCI_STORE_REGIONS,
-        .region = {
-            [LOCI_STORE_HEAD] = { "head", LOCI_STORE_SLOTS
-                                  + clients * sizeof(struct loci_log_slot)
-                                  + (size_t)group->size * 8, 0, LOCI_FROM_SOME },
-            [LOCI_STORE_CELLS] = { "cells", 8 * s->cells, 0, LOCI_FROM_SOME },
-            [LOCI_STORE_PAGES] = { "pages", 8 * s->pages, 0, LOCI_FROM_SOME },
-            [LOCI_STORE_BLOCKS] = { "blocks", s->pages * LOCI_STORE_PAGE, 0, LOCI_FROM_SOME },
-            [LOCI_STORE_LINKS] = { "links", 8 * (s->cells + 1), 0, LOCI_FROM_SOME },
-            [LOCI_STORE_CLIENTS] = { "clients", (hosted ? 2 * clients : (size_t)s->threads)
-                                     * sizeof(struct loci_stock), 0,
-                                     hosted ? LOCI_FROM_SOME : LOCI_FROM_ALL },
-        },
         .givers = s->is_host,
         .on_silent = note_gone, .ctx = s,
     };
-    int status = way == LOCI_STORE_MET ? loci_endpoint_create(s->rt, &spec, &s->ep)
-                 : way == LOCI_STORE_HOST ? loci_hosted_create(s->rt, &spec, domain, &s->ep)
-                 : loci_hosted_use(s->rt, &spec, domain, &s->ep);
+    int status;
 
+    set_regions(&spec, (size_t)group->size, (size_t)s->threads, s->cells, s->pages,
+                way != LOCI_STORE_MET);
+    status = way == LOCI_STORE_MET ? loci_endpoint_create(s->rt, &spec, &s->ep)
+             : way == LOCI_STORE_HOST ? loci_hosted_create(s->rt, &spec, domain, &s->ep)
+             : loci_hosted_use(s->rt, &spec, domain, &s->ep);
     if (status != LOCO_OK)
         return status;
     loci_endpoint_is_of(s->ep, destroy_forgotten, s);

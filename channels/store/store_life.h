@@ -13,6 +13,8 @@ enum loci_store_way {
 /* `options` with defaults put in, for a group of so many. LOCO_ERR_ARG; the log says why. */
 int loci_store_complete(loco_runtime_t *rt, const char *name, int members,
                         const loco_store_options_t *options, loco_store_options_t *completed);
+/* What a hosted store takes at its host. */
+uint64_t loci_store_hosted_bytes(const loco_store_options_t *completed, int members);
 /* The options are complete. `domain` is of a hosted store, whose group may have vacant ranks; a
  * user still imports the hosts' keys into its endpoint. */
 int loci_store_make(loco_runtime_t *rt, enum loci_store_way way, const char *parent,

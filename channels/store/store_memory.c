@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "backoff.h"
+#include "observe/observe.h"
 #include "store_memory.h"
 
 #define CELL_BATCH 64u
@@ -402,6 +403,25 @@ int loco_store_room(loco_store_t *s, int rank, loco_store_room_t *room)
 
 /* ---- taking and gaining ---- */
 
+/* Once: whoever fills a store asks for more again and again. */
+static void tell_full(struct loco_store *s, int host, bool cells)
+{
+    unsigned bit = cells ? 2 : 1;
+    bool told = (atomic_fetch_or(&s->told_full, bit) & bit) != 0;
+
+    if (told)
+        return;
+    if (cells)
+        LOCI_LOG(s->rt, LOCO_LOG_WARN, "store %s is full: all %llu places for objects at rank %d "
+                 "are taken; its option objects makes more", s->ep->name,
+                 (unsigned long long)s->cells, s->host[host]);
+    else
+        LOCI_LOG(s->rt, LOCO_LOG_WARN, "store %s is full: all %llu bytes for values at rank %d are "
+                 "taken, and none of the size that is needed are free; its option bytes makes "
+                 "more", s->ep->name, (unsigned long long)(s->pages * LOCI_STORE_PAGE),
+                 s->host[host]);
+}
+
 static int take(struct loci_client *c, int host, int list, unsigned *at)
 {
     uint16_t *first = &c->list[host * (int)LISTS + list];
@@ -419,6 +439,8 @@ static int take(struct loci_client *c, int host, int list, unsigned *at)
                 cells ? number - 1 : number)));
         else if (status == LOCO_ERR_AGAIN)
             status = cells ? fresh_cells(c, host) : fresh_blocks(c, host, list);
+        if (status == LOCO_ERR_FULL)
+            tell_full(c->s, host, cells);
     }
     if (status == LOCO_OK)
         *at = split(c, first);

@@ -144,7 +144,7 @@ void loci_tx_close_all(struct loco_store *s)
         n++;
     if (n > 0)
         LOCI_LOG(s->rt, LOCO_LOG_WARN, "store %s is destroyed with %d transaction handles open, "
-                 "which are valid no more", s->ep->name, n);
+                 "which are no longer valid", s->ep->name, n);
     while (s->open != NULL)
         loco_tx_close(s->open);
 }
@@ -217,9 +217,18 @@ int loci_tx_check_open(const struct loco_tx *tx)
            : tx->stage == LOCI_TX_FAILED ? LOCO_ERR_CONFLICT : LOCO_ERR_STATE;
 }
 
-int loco_tx_validate(loco_tx_t *tx)
+int loci_tx_check_begun(const struct loco_tx *tx, const char *call)
 {
     int status = loci_tx_check_open(tx);
+
+    return status != LOCO_ERR_STATE ? status
+           : loci_mistake(tx->s->rt, status, call, tx->s->ep->name, "no transaction is begun: "
+                          "loco_tx_begin or loco_tx_run comes first");
+}
+
+int loco_tx_validate(loco_tx_t *tx)
+{
+    int status = loci_tx_check_begun(tx, "loco_tx_validate");
 
     if (status == LOCO_OK)
         status = loci_tx_enter(tx);
@@ -258,7 +267,7 @@ static int read_some(loco_tx_t *tx, loco_object_t object, void *value, size_t ro
 {
     struct loci_into to = { value, room, 0 };
     struct loci_item *item = loci_tx_find(tx, object);
-    int status = loci_tx_check_open(tx);
+    int status = loci_tx_check_begun(tx, "loco_tx_read");
 
     if (status != LOCO_OK)
         return status;
@@ -306,11 +315,11 @@ static int check_size(const struct loco_tx *tx, const char *call, size_t len)
 }
 
 /* An item that may be changed: it is there, or a root. */
-static int look_to_change(struct loco_tx *tx, loco_object_t object, bool roots,
+static int look_to_change(struct loco_tx *tx, const char *call, loco_object_t object, bool roots,
                           struct loci_item **item)
 {
     struct loci_into nothing = { NULL, 0, 0 };
-    int status = loci_tx_check_open(tx);
+    int status = loci_tx_check_begun(tx, call);
 
     if (status == LOCO_OK)
         status = loci_tx_failed(tx, look(tx, object, item, &nothing));
@@ -328,7 +337,7 @@ static int write_value(loco_tx_t *tx, loco_object_t object, const void *value, s
     int status = check_size(tx, "loco_tx_write", len);
 
     if (status == LOCO_OK)
-        status = look_to_change(tx, object, true, &item);
+        status = look_to_change(tx, "loco_tx_write", object, true, &item);
     if (status == LOCO_OK && tx->nwrites == LOCO_TX_WRITES_MAX
         && (item->flags & LOCI_ITEM_WRITE) == 0)
         status = LOCO_ERR_FULL;
@@ -347,7 +356,7 @@ int loco_tx_write(loco_tx_t *tx, loco_object_t object, const void *value, size_t
 static int free_object(loco_tx_t *tx, loco_object_t object)
 {
     struct loci_item *item;
-    int status = look_to_change(tx, object, false, &item);
+    int status = look_to_change(tx, "loco_tx_free", object, false, &item);
 
     if (status == LOCO_OK)
         status = loci_tx_mark_written(tx, item);
@@ -410,7 +419,7 @@ static int make_item(struct loco_tx *tx, int host, struct loci_item **item)
 static int new_object(loco_tx_t *tx, int host, const void *value, size_t len,
                       loco_object_t *object)
 {
-    int number = number_of_host(tx, host), status = loci_tx_check_open(tx);
+    int number = number_of_host(tx, host), status = loci_tx_check_begun(tx, "loco_tx_new");
     struct loci_item *item;
 
     if (status == LOCO_OK)
@@ -472,7 +481,7 @@ static void run_sequels(struct loco_tx *tx)
 
 static int commit(loco_tx_t *tx)
 {
-    int status = loci_tx_check_open(tx);
+    int status = loci_tx_check_begun(tx, "loco_tx_commit");
     bool traced = loci_store_is_traced(tx->s)
                   && loci_store_trace_commit(tx->s, tx->nwrites, tx->nreads);
 

@@ -116,6 +116,8 @@ static inline int loci_tx_leave(struct loco_tx *tx, int status)
 
 /* LOCO_OK, or what a call returns outside a transaction, or in one that has failed. */
 int loci_tx_check_open(const struct loco_tx *tx);
+/* The same for a call that makes no sense without one: the log says so. */
+int loci_tx_check_begun(const struct loco_tx *tx, const char *call);
 /* What a call within a transaction comes to: a conflict ends all but abort. Returns `status`. */
 int loci_tx_failed(struct loco_tx *tx, int status);
 /* Let so many nanoseconds pass. */

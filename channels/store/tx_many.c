@@ -143,7 +143,7 @@ static int read_many(loco_tx_t *tx, size_t n, const loco_object_t *objects, void
                      size_t len, int *statuses)
 {
     unsigned char *to = values;
-    int first = loci_tx_check_open(tx);
+    int first = loci_tx_check_begun(tx, "loco_tx_read_many");
 
     if (first == LOCO_OK && len <= LOCO_STORE_VALUE_MAX)
         first = read_far_ones(tx, n, objects, to, len, statuses);

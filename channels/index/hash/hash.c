@@ -53,7 +53,7 @@ static int look_or_make(loco_tx_t *tx, void *arg)
     if (status == LOCO_ERR_NOT_FOUND)
         return make(h);
     if (status == LOCO_OK && !loci_root_is(&h->root->root, len))
-        status = LOCO_ERR_MISMATCH;
+        status = loci_index_is_none(&h->index, "loco_hash_open", "hash table");
     h->index.id = h->root->root.id;
     return status;
 }
