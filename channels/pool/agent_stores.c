@@ -52,20 +52,20 @@ static const struct loci_endpoint *endpoint_of(const struct loci_kept *k)
     return k->store != NULL ? k->store->ep : k->box->ep;
 }
 
-/* What it will be, near enough: options with defaults put in. */
+/* Options with defaults put in. What its clients have is much in a small store. */
 static bool is_too_much(struct loci_agent_job *job, const loco_store_options_t *o)
 {
     struct loco_agent *a = job->agent;
-    uint64_t more = o->bytes + 16 * o->objects, used = atomic_load(&a->bytes);
+    uint64_t more = loci_store_hosted_bytes(o, a->places + 1), used = atomic_load(&a->bytes);
 
     if (job->request.kind == LOCI_KEPT_MAILBOX)
-        more = ((uint64_t)a->places + 1) * (o->bytes + LOCI_MAIL_LINE);
+        more = loci_mailbox_hosted_bytes(o->bytes, a->places + 1);
     if (a->memory == 0 || (more <= a->memory && used <= a->memory - more))
         return false;
-    (void)refuse(job, LOCO_ERR_NO_MEMORY, "it takes %llu bytes, and of the %llu that the "
-                 "pool's agent was given (its option --memory) %llu are in use",
-                 (unsigned long long)more, (unsigned long long)a->memory,
-                 (unsigned long long)used);
+    (void)refuse(job, LOCO_ERR_NO_MEMORY, "it takes %llu bytes, of which %llu are for values; of "
+                 "the %llu that the pool's agent was given (its option --memory) %llu are in use",
+                 (unsigned long long)more, (unsigned long long)o->bytes,
+                 (unsigned long long)a->memory, (unsigned long long)used);
     return true;
 }
 

@@ -204,8 +204,8 @@ void loco_pool_close(loco_pool_t *pool)
         return;
     loci_pool_stop_mover(pool);
     if (pool->opened != NULL)
-        LOCI_LOG(pool->rt, LOCO_LOG_WARN, "pool %s is closed with %s %s open, which is valid no "
-                 "more", pool->name, pool->opened->store != NULL ? "store" : "mailbox",
+        LOCI_LOG(pool->rt, LOCO_LOG_WARN, "pool %s is closed with %s %s open, which is no "
+                 "longer valid", pool->name, pool->opened->store != NULL ? "store" : "mailbox",
                  pool->opened->name);
     while (pool->opened != NULL) {
         if (pool->opened->store != NULL)

@@ -512,8 +512,8 @@ static int go_straight(loco_pool_t *pool, struct loci_pool_host *h)
     if (status != LOCO_OK)
         return status;
     moved = loci_port_leave_peer(pool->rt, h->peer);
-    LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: this process goes to the agent of %.64s by "
-             "connections of its own now, and no more by ports (%d threads)", pool->name,
+    LOCI_LOG(pool->rt, LOCO_LOG_INFO, "pool %s: this process uses connections of its own to "
+             "the agent of %.64s from now on, and no longer its ports (%d threads)", pool->name,
              h->agent.machine, moved);
     return LOCO_OK;
 }

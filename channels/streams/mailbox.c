@@ -97,10 +97,15 @@ static void destroy_forgotten(void *box)
     loco_mailbox_destroy(box);
 }
 
+uint64_t loci_mailbox_hosted_bytes(uint64_t ring, int members)
+{
+    return loci_mail_line(members) + (uint64_t)members * ring;
+}
+
 static int open_box(struct loco_mailbox *box, enum loci_mailbox_way way,
                     struct loci_endpoint_spec *spec, enum loci_domain domain)
 {
-    uint64_t bytes = loci_mail_line(box->size) + (uint64_t)box->size * box->ring;
+    uint64_t bytes = loci_mailbox_hosted_bytes(box->ring, box->size);
     int status;
 
     spec->region[0] = (struct loci_region_spec){ "box", bytes, LOCI_MAIL_LINE, box->host };

@@ -130,6 +130,8 @@ static inline bool loci_mail_host_lives(const struct loco_mailbox *box)
     return loci_peer_alive(box->rt, box->ep->group.peer[box->host]);
 }
 
+/* What one takes at its host. */
+uint64_t loci_mailbox_hosted_bytes(uint64_t ring, int members);
 /* `options` with defaults put in. LOCO_ERR_ARG; the log says why. */
 int loci_mailbox_complete(loco_runtime_t *rt, const char *call, const char *name,
                           const loco_mailbox_options_t *options,

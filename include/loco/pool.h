@@ -31,8 +31,8 @@ extern "C" {
  * A pool belongs to one machine, or has an agent on each of several (loco_agent_options_t.join).
  * One of the agents keeps a store, and programs on all machines find it by its name. A program has
  * a place at the agent of its machine, and at each other agent whose stores it opens, until it
- * closes the pool. All run as the same user. On one machine the socket is in a folder of that user, and
- * both sides ask the kernel for the other's user. Between machines both prove that they know the
+ * closes the pool. All run as the same user. On one machine the socket is in a folder of that user,
+ * and both sides ask the kernel for the other's user. Between machines both prove that they know the
  * pool's secret.
  *
  * | call                 | concurrent | blocks                  | when it returns LOCO_OK      |
@@ -74,8 +74,10 @@ extern "C" {
  * reads the lease, and ends without a change if the owner is another: then a late owner cannot
  * change anything. Between machines the clocks must agree to within the margin of the expiry time.
  *
- * Memory at the agent: that of the stores (\ref store), for each store 18 KiB for each place and
- * transaction handle that it may have, and 1.7 MiB for the directory of names.
+ * Memory at the agent: a store takes its `bytes`, 16 bytes for each of its `objects`, and 18 KiB
+ * for each transaction handle: (places + 1) * `threads`, which is 9 MiB for 64 places and 8 threads.
+ * All of this counts against the agent's option `memory`. The directory of names, 1.7 MiB, and the
+ * ports do not.
  *
  * Source: from KRCore (USENIX ATC 2022) come connections that exist before the program starts, and
  * a directory that is read without help of its server. Here an agent in user space has both.
@@ -185,8 +187,8 @@ int loco_pool_list(loco_pool_t *pool, loco_pool_visit_fn *visit, void *ctx);
 /** Options of an agent. A zero stands for the default. */
 typedef struct loco_agent_options {
     const char *pool;       /**< letters, digits, '.', '_' and '-', at most 63 bytes */
-    uint64_t memory;        /**< bytes that all stores together may use at this agent; 0:
-                                 no limit */
+    uint64_t memory;        /**< bytes that all stores and mailboxes together may use at
+                                 this agent; 0: no limit */
     int places;             /**< processes that can be in the pool at a time: 1 to 1,024;
                                  0: 64 */
     const char *join;       /**< NULL: a pool of this machine alone. Otherwise "HOST",

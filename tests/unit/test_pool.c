@@ -342,6 +342,37 @@ Test(pool, what_does_not_fit_is_refused)
     close_agent(&p);
 }
 
+static int open_small(uint64_t memory, uint64_t *taken)
+{
+    loco_store_t *store;
+    struct client c;
+    struct pool p;
+    int status;
+
+    open_agent(&p, 8, memory);
+    come(&c);
+    status = loco_store_open(c.pool, "s", &small, &store);
+    *taken = stats_of(&p).memory;
+    if (status == LOCO_OK)
+        loco_store_destroy(store);
+    leave(&c);
+    close_agent(&p);
+    return status;
+}
+
+/* What clients have in it counts as well as its values. */
+Test(pool, no_more_is_taken_than_the_agent_was_given)
+{
+    uint64_t needed, taken;
+
+    cr_assert_eq(open_small(0, &needed), LOCO_OK);
+    cr_assert_gt(needed, small.bytes);
+    cr_assert_eq(open_small(needed - 1, &taken), LOCO_ERR_NO_MEMORY);
+    cr_assert_eq(taken, 0);
+    cr_assert_eq(open_small(needed, &taken), LOCO_OK);
+    cr_assert_eq(taken, needed);
+}
+
 static int count(void *ctx, const char *name, const loco_store_options_t *options)
 {
     cr_assert_eq(options->bytes, MIB);
