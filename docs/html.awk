@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Makes a page of what cmark-gfm prints: a head and a style, headings that can be linked to as on
-# the web (by their text), and no links to manual pages, which are not beside it.
-# The examples are, where the guide is installed.
+# the web (by their text).
 #   cmark-gfm --extension table guide.md | awk -v title=... -f html.awk
 
 function slug(line) {
@@ -33,17 +32,6 @@ BEGIN {
     sub(/^<h[1-6]>/, "<h" level " id=\"" slug($0) "\">")
 }
 
-{
-    gsub(/href="\.\.\/mpi_examples/, "href=\"examples")
-    while (match($0, /<a href="[a-z_-]+\.[1-9]">[^<]*(<code>[^<]*<\/code>)?<\/a>/)) {
-        link = substr($0, RSTART, RLENGTH)
-        rest = substr($0, RSTART + RLENGTH)
-        before = substr($0, 1, RSTART - 1)
-        sub(/^<a [^>]*>/, "", link)
-        sub(/<\/a>$/, "", link)
-        $0 = before link rest
-    }
-    print
-}
+{ print }
 
 END { print "</body>\n</html>" }

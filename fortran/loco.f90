@@ -3,7 +3,7 @@
 ! libloco from Fortran (2003, with the assumed types of TS 29113, which is a part of 2018). The module is
 ! compiled with the program, by the compiler of that, as module files differ between compilers:
 !
-!     mpifort $(pkg-config --variable=includedir loco)/loco/loco.f90 program.f90 -lloco_mpi -lloco
+!     mpifort $(pkg-config --variable=includedir loco)/loco/loco.f90 program.f90 $(pkg-config --libs loco-mpi)
 !
 ! Functions have the names of C and return a status: LOCO_OK, or what is negative (loco_strerror has words for
 ! it). What they do, what is concurrent with what, and their errors are in the manual pages of C, as

@@ -238,6 +238,12 @@ grep -o '](#[a-z0-9-]*)' "$guide" | sed 's/](#\(.*\))/\1/' | sort -u | while rea
 done >"$work/bad"
 check "links within the guide lead somewhere" "$work/bad"
 
+# Nothing else of the source tree is beside it where it is installed.
+grep -oE '\]\((\.\./[^)]*|[A-Za-z0-9_/-]+\.[a-z0-9]+|[a-z0-9_-]+/[^)]*)\)' "$guide" >"$work/bad"
+check "the guide links to nothing that is not installed beside it" "$work/bad"
+grep -n -E '(bench|findings)/[a-z]|tests/[a-z]' "$guide" | grep -v 'source tree' >"$work/bad"
+check "the guide says of files that are not installed that they are in the source tree" "$work/bad"
+
 mkdir "$work/run"
 guide_programs "$guide" "$work/run"
 
@@ -253,6 +259,8 @@ prepare_build_tree() {
     export PYTHONPATH="$srcdir/python${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
     sed -e "s|^libdir=.*|libdir=$builddir/.libs|" \
         -e "s|^includedir=.*|includedir=$work/include|" "$builddir/loco.pc" >"$work/loco.pc"
+    sed -e "s|^libdir=.*|libdir=$builddir/osc_loco/.libs|" \
+        -e "s|^includedir=.*|includedir=$work/include|" "$builddir/loco-mpi.pc" >"$work/loco-mpi.pc"
     export PKG_CONFIG_PATH="$work" LIBRARY_PATH="$builddir/osc_loco/.libs"
     export PATH="$work/bin:$builddir/tools:$PATH"   # of tools that are scripts
 }

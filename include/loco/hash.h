@@ -39,7 +39,7 @@ extern "C" {
  * | _get                     | the same   | a read, and one more if nothing is cached | the value at some time during the call |
  * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get sees it |
  * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
- * | _scan                    | the same   | a read for up to 16 leaves, and for up to 64 values that have their own objects | see there |
+ * | _scan                    | the same   | a read for up to 16 leaves, and for up to 64 values that have their own objects | see below |
  *
  * Order: a table is linearizable. Each call that is a transaction by itself takes effect at one
  * instant between its begin and its return. Within a transaction all calls take effect with its

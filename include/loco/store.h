@@ -75,7 +75,9 @@ typedef uint64_t loco_object_t;
 
 /** Options of a store, the same at all members. Zero selects the default, where zero is allowed. */
 typedef struct loco_store_options {
-    uint64_t bytes;         /**< of memory for values, at each host; 64 KiB to 256 GiB */
+    uint64_t bytes;         /**< of memory for values, at each host; 64 KiB to 256 GiB. For N
+                                 keys of a tree or a hash table: N * (1.4 * (bytes of key and
+                                 value) + 40) over all hosts (loco_store_room) */
     uint64_t objects;       /**< maximum number of objects at each host, including the roots;
                                  0: bytes / 64; below 2^32 */
     uint64_t roots;         /**< objects that exist from the start, in total; 0: 64 */

@@ -38,7 +38,7 @@ extern "C" {
  * | _get                     | the same   | a read, and one per level that is not cached | the value at some time during the call |
  * | _put, _insert, _update, _delete, _compare_set, _add | the same | a read and a commit | every later get sees it |
  * | _get_many, _put_many     | the same   | the same, once for up to 64 leaves | all of them at one instant |
- * | _scan, _cursor_...       | the same   | a read for up to 16 leaves | see there |
+ * | _scan, _cursor_...       | the same   | a read for up to 16 leaves | see below |
  *
  * Order: a tree is linearizable. Each call that is a transaction by itself takes effect at one
  * instant between its begin and its return. Within a transaction all calls take effect with its
