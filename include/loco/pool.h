@@ -32,8 +32,8 @@ extern "C" {
  * One of the agents keeps a store, and programs on all machines find it by its name. A program has
  * a place at the agent of its machine, and at each other agent whose stores it opens, until it
  * closes the pool. All run as the same user. On one machine the socket is in a folder of that user,
- * and both sides ask the kernel for the other's user. Between machines both prove that they know the
- * pool's secret.
+ * and both sides ask the kernel for the other's user. Between machines both prove that they know
+ * the pool's secret.
  *
  * | call                 | concurrent | blocks                  | when it returns LOCO_OK      |
  * |----------------------|------------|-------------------------|------------------------------|
@@ -75,8 +75,8 @@ extern "C" {
  * change anything. Between machines the clocks must agree to within the margin of the expiry time.
  *
  * Memory at the agent: a store takes its `bytes`, 16 bytes for each of its `objects`, and 18 KiB
- * for each transaction handle: (places + 1) * `threads`, which is 9 MiB for 64 places and 8 threads.
- * All of this counts against the agent's option `memory`. The directory of names, 1.7 MiB, and the
+ * for each transaction handle: (places + 1) * `threads`, which is 9 MiB for 64 places and 8
+ * threads. All of this counts against the agent's option `memory`. The directory of names, 1.7 MiB, and the
  * ports do not.
  *
  * Source: from KRCore (USENIX ATC 2022) come connections that exist before the program starts, and
