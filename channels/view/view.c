@@ -404,7 +404,7 @@ static int ask(struct loco_view *v, const char *name, bool in, int64_t timeout_n
 {
     const struct loci_reason why = {
         .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .announce = announce,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
     };
     struct view_wait wait = { v, in };
     int status = loci_check_timeout(v->rt, name, v->ep->name, timeout_ns);

@@ -76,8 +76,8 @@ extern "C" {
  *
  * Memory at the agent: a store takes its `bytes`, 16 bytes for each of its `objects`, and 18 KiB
  * for each transaction handle: (places + 1) * `threads`, which is 9 MiB for 64 places and 8
- * threads. All of this counts against the agent's option `memory`. The directory of names, 1.7 MiB, and the
- * ports do not.
+ * threads. All of this counts against the agent's option `memory`. The directory of names, 1.7 MiB,
+ * and the ports do not.
  *
  * Source: from KRCore (USENIX ATC 2022) come connections that exist before the program starts, and
  * a directory that is read without help of its server. Here an agent in user space has both.
