@@ -20,6 +20,7 @@ gups: gups.o
 kv_ycsb: $(kv)
 power_controller: $(power)
 replicated_config: replicated_config.o settings.o
+replicated_kv: replicated_kv.o replica.o
 replicated_log: replicated_log.o log_copy.o
 sensors: sensors.o
 smallbank: smallbank.o smallbank_workload.o $(tx)
@@ -30,7 +31,8 @@ word_index: $(index)
 wordcount: wordcount.o text_input.o word_table.o words.o
 
 programs = bank barrier_latency elastic_kv graph_bfs gups kv_ycsb power_controller \
-	replicated_config replicated_log sensors smallbank task_queue tatp tpcc word_index wordcount
+	replicated_config replicated_kv replicated_log sensors smallbank task_queue tatp tpcc \
+	word_index wordcount
 all: $(programs)
 $(programs): common.o
 	$(CC) $(CFLAGS) $^ $(LDFLAGS) -o $@ $(LOCO_LIBS) -lpthread -lm
