@@ -351,7 +351,7 @@ enum { COMERS = 3, STATE = 1 << 20 };       /* bytes of state behind its two wor
 /* The state is how many messages there were, and their sum. */
 struct comer {
     struct seen s;
-    uint64_t count, sum;
+    _Atomic uint64_t count, sum;
     _Atomic int saved, loaded, wrong;
     unsigned char bytes[16 + STATE];
 };
@@ -364,8 +364,8 @@ static void add(void *arg, const loco_delivery_t *messages, int n)
         uint64_t word;
 
         memcpy(&word, messages[i].data, 8);
-        c->count++;
         c->sum += word;
+        c->count++;         /* last: who sees it sees the sum */
     }
     c->s.messages += n;
 }
@@ -376,8 +376,7 @@ static size_t save(void *arg, uint64_t at, void *chunk, size_t room)
     size_t n = sizeof c->bytes - (size_t)at;
 
     if (at == 0) {
-        memcpy(c->bytes, &c->count, 8);
-        memcpy(c->bytes + 8, &c->sum, 8);
+        memcpy(c->bytes, (uint64_t[]){ c->count, c->sum }, 16);
         for (size_t i = 0; i < STATE; i++)
             c->bytes[16 + i] = (unsigned char)(i * 7);
     }
@@ -390,6 +389,7 @@ static size_t save(void *arg, uint64_t at, void *chunk, size_t room)
 static void load(void *arg, uint64_t at, const void *chunk, size_t bytes)
 {
     struct comer *c = arg;
+    uint64_t words[2];
 
     if (at + bytes > sizeof c->bytes) {
         c->wrong++;
@@ -399,8 +399,9 @@ static void load(void *arg, uint64_t at, const void *chunk, size_t bytes)
     if (bytes > 0)
         return;
     c->wrong += at != sizeof c->bytes;
-    memcpy(&c->count, c->bytes, 8);
-    memcpy(&c->sum, c->bytes + 8, 8);
+    memcpy(words, c->bytes, sizeof words);
+    c->sum = words[1];
+    c->count = words[0];
     for (size_t i = 0; i < STATE; i++)
         c->wrong += c->bytes[16 + i] != (unsigned char)(i * 7);
     c->loaded++;
@@ -410,7 +411,7 @@ static int await_count(struct comer *c, uint64_t count, uint64_t sum)
 {
     int64_t start = run_now();
 
-    while (*(volatile uint64_t *)&c->count < count)
+    while (c->count < count)
         if (usleep(100), run_too_long(start, RUN_PATIENCE))
             return fprintf(stderr, "%d messages of %d\n", (int)c->count, (int)count), 1;
     CHECK(c->count == count && c->sum == sum && c->wrong == 0);
