@@ -253,6 +253,8 @@ part_views() {
     done
     check_function 'members of views are killed, a machine for each' 120 \
         "apart 8 '$builddir/tests/stress/views' --rounds 20"
+    check_function 'members of views come, go and are killed, a machine for each' 180 \
+        "apart 8 '$builddir/tests/stress/views_join' --rounds 20"
 }
 
 part_both_ways() {
