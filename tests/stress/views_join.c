@@ -10,7 +10,7 @@
  * is loaded goes on where this member went out, and handlers are given messages of the view that
  * `changed` was told last. TAP.
  *
- *     views_join [--rounds N] [--seed N] [--state MIB]     20 rounds, 4 MiB
+ *     views_join [--rounds N] [--seed N] [--state MIB]     20 rounds, from seed 0 on; 4 MiB
  *
  * At most one of the four that stay and one of those that come and go are killed: so somebody who
  * has the state lives, and a majority of each view, which members on several machines need. */
@@ -55,7 +55,7 @@ struct shared {
 
 struct test {
     struct shared *s;
-    int round;
+    int round;                  /* the round's seed */
     size_t filler;              /* words of state beside the log */
     uint64_t random;
     uint64_t stay, outside;     /* sets of members */
@@ -502,6 +502,7 @@ static int check_round(const struct test *t)
 
 static void choose(struct test *t)
 {
+    t->random = ((uint64_t)t->round + 1) * UINT64_C(0x9e3779b97f4a7c15);
     t->stay = t->outside = 0;
     while (__builtin_popcountll(t->stay) < STAY)
         t->stay |= UINT64_C(1) << run_random(&t->random) % MEMBERS;
@@ -559,33 +560,31 @@ int main(int argc, char **argv)
         { "rounds", required_argument, NULL, 'r' }, { "seed", required_argument, NULL, 's' },
         { "state", required_argument, NULL, 'b' }, { NULL, 0, NULL, 0 },
     };
-    struct test t = { .random = 1, .filler = 4 * MIB / 8 };
-    int rounds = run_rounds(20), failed = 0, option;
+    struct test t = { .filler = 4 * MIB / 8 };
+    int rounds = run_rounds(20), seed = 0, done = 0, failed = 0, option;
     bool joined;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (option) {
         case 'r': rounds = atoi(optarg); break;
-        case 's': t.random = (uint64_t)atoll(optarg) + 1; break;
+        case 's': seed = atoi(optarg); break;
         case 'b': t.filler = (size_t)atoi(optarg) * MIB / 8; break;
         default: return 2;
         }
-    if (rounds < 1 || t.filler < 1 || t.filler > 1024 * MIB / 8)
-        return fprintf(stderr, "at least a round, 1 to 1024 MiB of state\n"), 2;
+    if (rounds < 1 || seed < 0 || t.filler < 1 || t.filler > 1024 * MIB / 8)
+        return fprintf(stderr, "at least a round, no negative seed, 1 to 1024 MiB of state\n"), 2;
     t.s = mmap(NULL, sizeof *t.s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (t.s == MAP_FAILED)
         return 1;
-    for (; t.round < rounds && failed == 0; t.round++) {
-        uint64_t random = t.random;
-
+    for (; done < rounds && failed == 0; done++) {
+        t.round = seed + done;
         failed = run_round(&t);
         if (failed != 0)
-            printf("# round %d fails, begun with --seed %llu\n", t.round,
-                   (unsigned long long)random - 1);
+            printf("# this round: --seed %d --rounds 1\n", t.round);
     }
     joined = tell(&t);
     printf("%sok 1 - %d members come, go and are killed, %d times: all have the same\n",
-           failed != 0 ? "not " : "", MEMBERS, t.round);
+           failed != 0 ? "not " : "", MEMBERS, done);
     printf("%sok 2 - members came with the state\n1..2\n", joined ? "" : "not ");
     munmap(t.s, sizeof *t.s);
     return failed != 0 || !joined;
