@@ -389,8 +389,7 @@ static int member_body(const struct loco_bootstrap *boot, void *arg)
 
     mine.log = run_log;
     u.me = &t->s->member[u.rank];
-    u.polls = t->round % 5 != 4
-              && (t->round % 3 == 1 || (t->round % 3 == 2 && u.rank % 2 == 0));
+    u.polls = t->round % 3 == 1 || (t->round % 3 == 2 && u.rank % 2 == 0);
     u.filler = malloc(8 * t->filler);
     u.loaded = malloc(state_bytes(&u, LOG));
     CHECK(u.filler != NULL && u.loaded != NULL);
