@@ -334,10 +334,12 @@ static bool knows_who_comes(const struct loco_view *v)
     uint64_t come = own_data(v, LOCI_VIEW_NEXT) & ~v->members & ~v->own[LOCI_VIEW_SUSPECTED];
 
     for (int rank = 0; rank < v->size; rank++)
-        if (loci_view_has(come, rank)
-            && loci_view_see(v, rank, LOCI_VIEW_ASKED)
-               < own_data(v, LOCI_VIEW_ASKED_AT + (uint64_t)rank))
-            return false;
+        if (loci_view_has(come, rank)) {
+            uint64_t asked = own_data(v, LOCI_VIEW_ASKED_AT + (uint64_t)rank);
+
+            if (loci_view_see(v, rank, LOCI_VIEW_ASKED) < asked)
+                return false;
+        }
     return true;
 }
 
@@ -446,8 +448,8 @@ void loci_view_cut(struct loco_view *v)
  * slots are written to again. */
 static bool leavers_are_out(const struct loco_view *v)
 {
-    uint64_t leavers = v->members & ~own_data(v, LOCI_VIEW_NEXT) & ~own_data(v, LOCI_VIEW_GONE)
-                       & ~v->own[LOCI_VIEW_SUSPECTED];
+    uint64_t next = own_data(v, LOCI_VIEW_NEXT), gone = own_data(v, LOCI_VIEW_GONE);
+    uint64_t leavers = v->members & ~next & ~gone & ~v->own[LOCI_VIEW_SUSPECTED];
 
     for (int rank = 0; rank < v->size; rank++)
         if (rank != v->rank && loci_view_has(leavers, rank)

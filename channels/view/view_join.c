@@ -144,10 +144,12 @@ void loci_view_come(struct loco_view *v)
 /* Those who come with this one have told it when they asked, all others when they began. */
 static bool knows_start(const struct loco_view *v, int rank)
 {
-    return loci_view_has(v->needy, rank)
-           ? loci_view_see(v, rank, LOCI_VIEW_ASKED)
-             >= loci_view_own_data(v, 1, LOCI_VIEW_ASKED_AT + (uint64_t)rank)
-           : loci_view_see(v, rank, LOCI_VIEW_INSTALLED) >= v->view;
+    uint64_t asked;
+
+    if (!loci_view_has(v->needy, rank))
+        return loci_view_see(v, rank, LOCI_VIEW_INSTALLED) >= v->view;
+    asked = loci_view_own_data(v, 1, LOCI_VIEW_ASKED_AT + (uint64_t)rank);
+    return loci_view_see(v, rank, LOCI_VIEW_ASKED) >= asked;
 }
 
 bool loci_view_start_holds(struct loco_view *v)

@@ -148,8 +148,11 @@ void loci_view_tell(struct loco_view *v, int word, uint64_t value)
 
 void loci_view_tell_starts(struct loco_view *v, int word, uint64_t value)
 {
-    for (int k = 0; k < loci_view_multicasts(v); k++)
-        loci_store64(here(v, start_at(v, v->rank, k)), loci_mc_take_back(v->multicast[k].m));
+    for (int k = 0; k < loci_view_multicasts(v); k++) {
+        uint64_t start = loci_mc_take_back(v->multicast[k].m);
+
+        loci_store64(here(v, start_at(v, v->rank, k)), start);
+    }
     set(v, word, value);
     tell(v, word, STARTS);
 }
