@@ -347,7 +347,7 @@ static void no_memory(struct loci_sim_result *result)
     snprintf(result->text, sizeof result->text, "no memory for what the scenario records");
 }
 
-#define STEP_LIMIT UINT64_C(1000000)    /* of a run as its scenario has it by default */
+#define STEP_LIMIT UINT64_C(2000000)    /* of a run as its scenario has it by default */
 
 /* More where there is more to do, or where waiters that sleep at once look again and again. */
 static uint64_t step_limit(const struct sim_case *c)
