@@ -22,20 +22,27 @@ Threads: calls of the library give up the interpreter's lock while they run, so 
 one of them waits. Channels may be used by all threads at a time, with these exceptions: Barrier.wait and the calls
 of a Collective are made by one thread of each process, next and poll of a Multicast by one at a time; a Tx, with
 its trees and hashes, is for the thread that made it; a TicketLock is released by the thread that acquired it;
-close() runs beside no other call of the same object. Handlers of multicasts are called in a thread of the library, one call at a time. A signal
-(Ctrl-C) is handled when the call that waits has returned: give timeouts where that matters.
+close() runs beside no other call of the same object. Handlers of multicasts, views and topics are called in threads
+of the library, one call of an object at a time. A signal (Ctrl-C) is handled when the call that waits has returned: give timeouts where that matters.
 """
-from ._channels import AtomicVar, Barrier, Collective, Queue, Region, TicketLock
-from ._library import (ALL_PEERS, ANY_HOST, Again, ArgumentError, Closed, Conflict, Differs, Error, Exists, Fence,
-                       Full, Mismatch, NoMemory, NotFound, Op, Partitioned, PeerDead, StateError, Status, Timeout, Type)
-from ._multicast import Delivery, HandlerError, Multicast
+from ._callbacks import HandlerError
+from ._channels import AtomicArray, AtomicVar, Barrier, Collective, Region
+from ._kvstore import KvStore
+from ._library import (ALL_PEERS, ANY_HOST, Again, ArgumentError, Closed, Conflict, Differs, Error, Event, Exists,
+                       Fence, Full, Level, Mismatch, NoMemory, NotFound, Op, Partitioned, PeerDead, StateError, Status,
+                       Sync, Timeout, Type)
+from ._locks import RwGroup, RwLock, TicketLock
+from ._multicast import Delivery, Multicast
 from ._runtime import Group, Runtime
 from ._store import Hash, Pool, Store, Tree, Tx, prefix_end
+from ._streams import Letter, Mailbox, Queue, wait_any
+from ._topic import Sample, Topic, replay
+from ._view import View
 
 __all__ = [
-    'ALL_PEERS', 'ANY_HOST', 'Again', 'ArgumentError', 'AtomicVar', 'Barrier', 'Closed', 'Collective',
-    'Conflict', 'Delivery',
-    'Differs', 'Error', 'Exists', 'Fence', 'Full', 'Group', 'HandlerError', 'Hash', 'Mismatch', 'Multicast',
-    'NoMemory', 'NotFound', 'Op', 'Partitioned', 'PeerDead', 'Pool', 'Queue', 'Region', 'Runtime', 'StateError',
-    'Status', 'Store', 'TicketLock', 'Timeout', 'Tree', 'Tx', 'Type', 'prefix_end',
+    'ALL_PEERS', 'ANY_HOST', 'Again', 'ArgumentError', 'AtomicArray', 'AtomicVar', 'Barrier', 'Closed', 'Collective',
+    'Conflict', 'Delivery', 'Differs', 'Error', 'Event', 'Exists', 'Fence', 'Full', 'Group', 'HandlerError', 'Hash',
+    'KvStore', 'Letter', 'Level', 'Mailbox', 'Mismatch', 'Multicast', 'NoMemory', 'NotFound', 'Op', 'Partitioned',
+    'PeerDead', 'Pool', 'Queue', 'Region', 'Runtime', 'RwGroup', 'RwLock', 'Sample', 'StateError', 'Status', 'Store',
+    'Sync', 'TicketLock', 'Timeout', 'Topic', 'Tree', 'Tx', 'Type', 'View', 'prefix_end', 'replay', 'wait_any',
 ]

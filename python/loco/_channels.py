@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Barriers, locks, queues, regions and variables."""
+"""Barriers, collectives, regions and variables."""
 import ctypes
 import weakref
-from ctypes import byref, c_double, c_int, c_int64, c_uint64, c_void_p
+from ctypes import byref, c_double, c_int64, c_uint64, c_void_p
 
-from ._library import (ALL_PEERS, QUEUE_FENCE, Again, Blocks, Closed, Fence, Source, Type, check, loco,
-                       loco_mpi, nanoseconds, result_of)
+from ._library import (ATOMIC_STRIPED, Blocks, Source, Type, check, loco, loco_mpi, nanoseconds, result_of)
 from ._runtime import Channel, Handle, _mpi_handle
 
 _WORD = 1 << 64
@@ -82,130 +81,6 @@ class Collective(Channel):
             raise ValueError('the result has %d bytes, the operand %d' % (to.len, source.len))
         self._call('allreduce_timed', op, _type_of(view), source.address, to.address,
                    source.len // view.itemsize, nanoseconds(timeout))
-
-
-class TicketLock(Channel):
-    """A fair lock, whose word is in the memory of rank `host`. It belongs to the thread that acquired it.
-
-        with lock:
-            ...                 # what was written is visible to whoever holds it next
-    """
-    _kind = 'ticket_lock'
-
-    def __init__(self, runtime, name, host=0, group=None, parent=None):
-        super().__init__(runtime, name, group, parent, host)
-
-    def acquire(self, blocking=True, timeout=None):
-        """Hold it, after a wait of `timeout` seconds at most; whether it is held, as of threading.Lock."""
-        if not blocking:
-            try:
-                self._call('try_acquire')
-            except Again:
-                return False
-            return True
-        if timeout is None or timeout == -1:
-            self._call('acquire')
-            return True
-        status = loco.loco_ticket_lock_acquire_timed(self._h, nanoseconds(timeout))
-        return status != -23 and check(status, self._what) >= 0
-
-    def release(self, scope=Fence.PROCESS, peer=ALL_PEERS):
-        """Fence, as runtime.fence, then hand it on."""
-        self._call('release', scope, peer)
-
-    def holder(self):
-        """The rank that holds it at this moment, or -1. Again: it changes hands too fast to tell."""
-        rank = c_int()
-        self._call('holder', byref(rank))
-        return rank.value
-
-    def __enter__(self):
-        self.acquire()
-        return self
-
-    def __exit__(self, *_):
-        self.release()
-
-
-class Queue(Channel):
-    """A queue of entries of `entry_bytes` bytes, first in, first out, with `capacity` places.
-
-    With fence=True, who pops an entry sees all that its pusher had written before. A queue is iterable: its
-    entries, until it is shut down and empty.
-    """
-    _kind = 'queue'
-
-    def __init__(self, runtime, name, entry_bytes, capacity, fence=False, group=None, parent=None):
-        self.entry_bytes, self.capacity = entry_bytes, capacity
-        super().__init__(runtime, name, group, parent, entry_bytes, capacity, QUEUE_FENCE if fence else 0)
-
-    def _entry(self, entry):
-        source = Source(entry)
-        if source.len != self.entry_bytes:
-            raise ValueError('%s: an entry of %d bytes, and it is for %d' % (self._what, source.len,
-                                                                             self.entry_bytes))
-        return source
-
-    def push(self, entry, timeout=None):
-        """Put an entry in, waiting for room, for `timeout` seconds at most."""
-        source = self._entry(entry)
-        if timeout is None:
-            self._call('push', source.address)
-        else:
-            self._call('push_timed', source.address, nanoseconds(timeout))
-
-    def try_push(self, entry):
-        """The same without waiting: whether there was room."""
-        source = self._entry(entry)
-        try:
-            self._call('try_push', source.address)
-        except Again:
-            return False
-        return True
-
-    def pop(self, timeout=None, out=None):
-        """Take the first entry out, waiting for one, for `timeout` seconds at most. As bytes; or into the
-        buffer `out`, which is returned."""
-        if timeout is None:
-            return self._popped('pop', out)
-        return self._popped('pop_timed', out, nanoseconds(timeout))
-
-    def try_pop(self, out=None):
-        """The same without waiting; None where it is empty."""
-        try:
-            return self._popped('try_pop', out)
-        except Again:
-            return None
-
-    def _popped(self, function, out, *timeout):
-        room = ctypes.create_string_buffer(self.entry_bytes) if out is None else out
-        result = result_of(room)
-        if result.len != self.entry_bytes:
-            raise ValueError('%s: room for %d bytes, and an entry has %d' % (self._what, result.len,
-                                                                             self.entry_bytes))
-        self._call(function, result.address, *timeout)
-        return room.raw if out is None else out
-
-    def shutdown(self):
-        """Let nothing more in: later pushes raise Closed, pops once it is empty. By any member."""
-        self._call('close')
-
-    def __len__(self):
-        """About how many entries are in it."""
-        entries = c_uint64()
-        self._call('size', byref(entries))
-        return entries.value
-
-    def __bool__(self):
-        return True
-
-    def __iter__(self):
-        while True:
-            try:
-                entry = self.pop()
-            except Closed:
-                return
-            yield entry
 
 
 class Region(Channel):
@@ -323,7 +198,22 @@ class Region(Channel):
         return value.value
 
 
-class AtomicVar(Channel):
+class _Atomic(Channel):
+    """What one variable and an array of them have in common. `where` is the index of a variable, or nothing."""
+
+    def _operation(self, function, where, *arguments):
+        value = c_uint64()
+        self._call(function, *where, *arguments, byref(value))
+        return value.value
+
+    def _fetch_op(self, where, op, operand, type):
+        operand = _element(type, operand)
+        old = _element(type, 0)
+        self._call('fetch_op', *where, op, type, byref(operand), byref(old))
+        return old.value
+
+
+class AtomicVar(_Atomic):
     """A number from 0 to 2**64 - 1, at first 0, in the memory of rank `host`, that all change atomically."""
     _kind = 'atomic_var'
 
@@ -332,7 +222,7 @@ class AtomicVar(Channel):
 
     def load(self):
         """Its value."""
-        return self._old('load')
+        return self._operation('load', ())
 
     def store(self, value):
         """Give it a value."""
@@ -340,25 +230,67 @@ class AtomicVar(Channel):
 
     def fetch_add(self, add=1):
         """Add to it, modulo 2**64: its value before."""
-        return self._old('fetch_add', add % _WORD)
+        return self._operation('fetch_add', (), add % _WORD)
 
     def exchange(self, value):
         """Give it a value: the one before."""
-        return self._old('exchange', value % _WORD)
+        return self._operation('exchange', (), value % _WORD)
 
     def compare_swap(self, expected, desired):
         """Give it the value `desired` if it has the value `expected`: the value before."""
-        return self._old('compare_swap', expected % _WORD, desired % _WORD)
+        return self._operation('compare_swap', (), expected % _WORD, desired % _WORD)
 
     def fetch_op(self, op, operand, type=Type.U64):
         """Combine it with `operand` by an Op: the value before. `type` is Type.U64, I64 or F64, and says what its
-        8 bytes and the operand are: fetch_op(Op.SUM, 0.5, Type.F64), fetch_op(Op.BOR, 1 << rank)."""
-        operand = _element(type, operand)
-        old = _element(type, 0)
-        self._call('fetch_op', op, type, byref(operand), byref(old))
-        return old.value
+        8 bytes and the operand are: fetch_op(Op.SUM, 0.5, Type.F64), fetch_op(Op.BOR, 1 << rank). ArgumentError:
+        the Op is not defined on the type."""
+        return self._fetch_op((), op, operand, type)
 
-    def _old(self, function, *arguments):
-        value = c_uint64()
-        self._call(function, *arguments, byref(value))
-        return value.value
+    @property
+    def cached(self):
+        """The value that the last refresh() of this process has found, at first 0. Local."""
+        return loco.loco_atomic_var_cached(self._h)
+
+    def refresh(self):
+        """Read the value at its host into `cached`."""
+        self._call('refresh')
+
+
+class AtomicArray(_Atomic):
+    """`count` such numbers under one name: all in the memory of rank `host`; by default number i in that of rank
+    i % size. An index that there is not: ArgumentError."""
+    _kind = 'atomic_array'
+
+    def __init__(self, runtime, name, count, host=None, group=None, parent=None):
+        super().__init__(runtime, name, group, parent, count, ATOMIC_STRIPED if host is None else host)
+
+    def __len__(self):
+        return loco.loco_atomic_array_count(self._h)
+
+    def host_of(self, i):
+        """The rank in whose memory number `i` is."""
+        return self._call('host', i)
+
+    def load(self, i):
+        """The value of number `i`; the calls that follow are those of an AtomicVar, too."""
+        return self._operation('load', (i,))
+
+    def store(self, i, value):
+        """Give it a value."""
+        self._call('store', i, value % _WORD)
+
+    def fetch_add(self, i, add=1):
+        """Add to it, modulo 2**64: its value before."""
+        return self._operation('fetch_add', (i,), add % _WORD)
+
+    def exchange(self, i, value):
+        """Give it a value: the one before."""
+        return self._operation('exchange', (i,), value % _WORD)
+
+    def compare_swap(self, i, expected, desired):
+        """Give it the value `desired` if it has the value `expected`: the value before."""
+        return self._operation('compare_swap', (i,), expected % _WORD, desired % _WORD)
+
+    def fetch_op(self, i, op, operand, type=Type.U64):
+        """Combine it with `operand` by an Op: the value before. As AtomicVar.fetch_op."""
+        return self._fetch_op((i,), op, operand, type)

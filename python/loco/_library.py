@@ -86,6 +86,31 @@ class Type(enum.IntEnum):
     BOOL8 = 15
 
 
+class Level(enum.IntEnum):
+    """Of a topic, as enum loco_topic_level; each includes the ones before it."""
+    UNORDERED = 0               # each publisher's samples in order
+    ATOMIC = 1                  # one order for all
+    KEPT = 2                    # the last ones are kept for late subscribers
+    LOGGED = 3                  # and all appended to a file
+
+
+class Sync(enum.IntEnum):
+    """When a log file is synced to the disk, as enum loco_topic_sync."""
+    BATCH = 0
+    SECOND = 1
+    NEVER = 2
+
+
+class Event(enum.IntEnum):
+    """Of a topic, as enum loco_topic_event, and what the value is."""
+    SUBSCRIBED = 0              # the kept samples have been handed out: their number
+    DEADLINE_MISSED = 1         # no sample came for the deadline: how often so far
+    MEMBER_GONE = 2             # a member has died, or is taken for dead: its rank
+    LOG_ENDED = 3               # the log file failed: the number of its last record
+    MEMBER_LEFT = 4             # a member has closed the topic, or its runtime: its rank
+    ENDED = 5                   # the topic has ended for this member: the status of its calls
+
+
 FOREVER = -1
 ALL_PEERS = -1
 ANY_HOST = -1
@@ -96,6 +121,10 @@ QUEUE_FENCE = 1
 TX_RELAXED = 1
 MULTICAST_UNORDERED = 1
 MULTICAST_COPY = 2
+ATOMIC_STRIPED = -1
+MAILBOX_RECEIVE = 1
+VIEW_MINORITY = 1
+VIEW_MAJORITY = 2
 
 
 # ---- errors ----
@@ -304,8 +333,58 @@ class MulticastStats(Structure):
                 + [('slowest', c_int), ('slowest_full', c_uint64)])
 
 
+class MailboxOptions(Structure):
+    c_name = 'loco_mailbox_options_t'
+    _fields_ = [('ring_bytes', c_size_t), ('straight', c_size_t), ('host', c_char_p)]
+
+
+class MailboxStats(Structure):
+    c_name = 'loco_mailbox_stats_t'
+    _fields_ = [(name, c_uint64) for name in ('sent', 'told', 'full', 'received', 'read', 'lost')]
+
+
+class KvstoreOptions(Structure):
+    c_name = 'loco_kvstore_options_t'
+    _fields_ = [('value_bytes', c_size_t), ('capacity', c_uint64), ('locks', c_int), ('tracker_bytes', c_size_t)]
+
+
+class KvstoreStats(Structure):
+    c_name = 'loco_kvstore_stats_t'
+    _fields_ = [(name, c_uint64) for name in ('keys', 'kept', 'capacity', 'index_bytes', 'value_bytes', 'retries')]
+
+
+VIEW_CHANGED = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(c_int), c_int)
+VIEW_SAVE = CFUNCTYPE(c_size_t, c_void_p, c_uint64, c_void_p, c_size_t)
+VIEW_LOAD = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p, c_size_t)
+
+
+class ViewOptions(Structure):
+    c_name = 'loco_view_options_t'
+    _fields_ = [('flags', c_int), ('multicasts', c_int), ('changed', VIEW_CHANGED), ('arg', c_void_p),
+                ('outside', c_uint64), ('save', VIEW_SAVE), ('load', VIEW_LOAD), ('chunk', c_size_t)]
+
+
+class Sample(Structure):
+    c_name = 'loco_sample_t'
+    _fields_ = [('data', c_void_p), ('bytes', c_size_t), ('publisher', c_int), ('kept', c_int),
+                ('number', c_uint64), ('record', c_uint64)]
+
+
+TOPIC_HANDLER = CFUNCTYPE(None, c_void_p, POINTER(Sample), c_int)
+TOPIC_EVENT = CFUNCTYPE(None, c_void_p, c_int, c_int64)
+
+
+class TopicOptions(Structure):
+    c_name = 'loco_topic_options_t'
+    _fields_ = [('publishers', POINTER(c_int)), ('npublishers', c_int), ('level', c_int), ('slots', c_int),
+                ('slot_bytes', c_size_t), ('subscribe', c_int), ('handler', TOPIC_HANDLER), ('event', TOPIC_EVENT),
+                ('arg', c_void_p), ('history', c_int), ('history_bytes', c_size_t), ('deadline_ns', c_int64),
+                ('log', c_char_p), ('sync', c_int), ('view', c_int)]
+
+
 STRUCTURES = (Bytes, Blocks, Exchange, AttachOptions, StoreOptions, StoreRoom, StoreScavenged, StoreStats,
-              TreeOptions, HashOptions, TreeStats, HashStats, Delivery, MulticastOptions, MulticastStats)
+              TreeOptions, HashOptions, TreeStats, HashStats, Delivery, MulticastOptions, MulticastStats,
+              MailboxOptions, MailboxStats, KvstoreOptions, KvstoreStats, ViewOptions, Sample, TopicOptions)
 
 # Numbers of this file, by their names in C.
 NUMBERS = {
@@ -321,11 +400,19 @@ NUMBERS = {
     'LOCO_TX_RELAXED': TX_RELAXED,
     'LOCO_MULTICAST_UNORDERED': MULTICAST_UNORDERED,
     'LOCO_MULTICAST_COPY': MULTICAST_COPY,
+    'LOCO_ATOMIC_STRIPED': ATOMIC_STRIPED,
+    'LOCO_MAILBOX_RECEIVE': MAILBOX_RECEIVE,
+    'LOCO_VIEW_MINORITY': VIEW_MINORITY,
+    'LOCO_VIEW_MAJORITY': VIEW_MAJORITY,
 }
 NUMBERS.update(('LOCO_' + one.name, one.value) for one in Status)
 NUMBERS.update(('LOCO_OP_' + one.name, one.value) for one in Op)
 NUMBERS.update(('LOCO_TYPE_' + one.name, one.value) for one in Type)
 NUMBERS.update(('LOCO_ORDER' if one is Fence.ORDER else 'LOCO_FENCE_' + one.name, one.value) for one in Fence)
+
+
+NUMBERS.update(('LOCO_TOPIC_' + one.name, one.value) for enumeration in (Level, Event) for one in enumeration)
+NUMBERS.update(('LOCO_TOPIC_SYNC_' + one.name, one.value) for one in Sync)
 
 
 def fields_of(structure):
@@ -336,6 +423,7 @@ def fields_of(structure):
 # ---- functions: result, name without loco_, arguments ----
 
 VISIT = CFUNCTYPE(c_int, c_void_p, Bytes, Bytes)
+KEY_VISIT = CFUNCTYPE(c_int, c_void_p, c_uint64)
 BODY = CFUNCTYPE(c_int, c_void_p, c_void_p)
 STORE_VISIT = CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(StoreOptions))
 
@@ -372,11 +460,38 @@ FUNCTIONS = [
 
     (c_int, 'ticket_lock_create', _create + [c_int, POINTER(_p)]),
     (None, 'ticket_lock_destroy', [_p]),
-    (c_int, 'ticket_lock_acquire', [_p]),
     (c_int, 'ticket_lock_acquire_timed', [_p, _i64]),
     (c_int, 'ticket_lock_try_acquire', [_p]),
     (c_int, 'ticket_lock_release', [_p, c_int, c_int]),
     (c_int, 'ticket_lock_holder', [_p, POINTER(c_int)]),
+
+    (c_int, 'rw_lock_create', _create + [c_int, POINTER(_p)]),
+    (None, 'rw_lock_destroy', [_p]),
+    (c_int, 'rw_lock_acquire_shared_timed', [_p, _i64]),
+    (c_int, 'rw_lock_acquire_exclusive_timed', [_p, _i64]),
+    (c_int, 'rw_lock_try_shared', [_p]),
+    (c_int, 'rw_lock_try_exclusive', [_p]),
+    (c_int, 'rw_lock_release_shared', [_p, c_int, c_int]),
+    (c_int, 'rw_lock_release_exclusive', [_p, c_int, c_int]),
+    (c_int, 'rw_lock_holder', [_p, POINTER(c_int)]),
+
+    (c_int, 'rw_group_create', _create + [c_int, POINTER(_p)]),
+    (None, 'rw_group_destroy', [_p]),
+    (c_int, 'rw_group_acquire_shared_timed', [_p, c_int, c_bool, _i64]),
+    (c_int, 'rw_group_acquire_exclusive_timed', [_p, c_int, c_bool, _i64]),
+    (c_int, 'rw_group_acquire_all_timed', [_p, c_bool, _i64]),
+    (c_int, 'rw_group_release_shared', [_p, c_int, c_int, c_int]),
+    (c_int, 'rw_group_release_exclusive', [_p, c_int, c_int, c_int]),
+    (c_int, 'rw_group_release_all', [_p, c_int, c_int]),
+
+    (c_int, 'mailbox_create', _create + [c_int, POINTER(MailboxOptions), POINTER(_p)]),
+    (c_int, 'mailbox_open', [_p, c_char_p, POINTER(MailboxOptions), c_int, POINTER(_p)]),
+    (None, 'mailbox_destroy', [_p]),
+    (c_int, 'mailbox_send_timed', [_p, _i64, _p, c_size_t]),
+    (c_int, 'mailbox_try_send', [_p, _p, c_size_t]),
+    (c_int, 'mailbox_receive', [_p, _i64, _p, c_size_t, POINTER(c_int), POINTER(c_size_t)]),
+    (c_int, 'mailbox_try_receive', [_p, _p, c_size_t, POINTER(c_int), POINTER(c_size_t)]),
+    (None, 'mailbox_stats', [_p, POINTER(MailboxStats)]),
 
     (c_int, 'queue_create', _create + [c_size_t, _u64, c_int, POINTER(_p)]),
     (None, 'queue_destroy', [_p]),
@@ -412,6 +527,32 @@ FUNCTIONS = [
     (c_int, 'atomic_var_exchange', [_p, _u64, _out64]),
     (c_int, 'atomic_var_compare_swap', [_p, _u64, _u64, _out64]),
     (c_int, 'atomic_var_fetch_op', [_p, c_int, c_int, _p, _p]),
+
+    (_u64, 'atomic_var_cached', [_p]),
+    (c_int, 'atomic_var_refresh', [_p]),
+
+    (c_int, 'atomic_array_create', _create + [_u64, c_int, POINTER(_p)]),
+    (None, 'atomic_array_destroy', [_p]),
+    (_u64, 'atomic_array_count', [_p]),
+    (c_int, 'atomic_array_host', [_p, _u64]),
+    (c_int, 'atomic_array_load', [_p, _u64, _out64]),
+    (c_int, 'atomic_array_store', [_p, _u64, _u64]),
+    (c_int, 'atomic_array_fetch_add', [_p, _u64, _u64, _out64]),
+    (c_int, 'atomic_array_exchange', [_p, _u64, _u64, _out64]),
+    (c_int, 'atomic_array_compare_swap', [_p, _u64, _u64, _u64, _out64]),
+    (c_int, 'atomic_array_fetch_op', [_p, _u64, c_int, c_int, _p, _p]),
+
+    (c_int, 'kvstore_create', _create + [POINTER(KvstoreOptions), POINTER(_p)]),
+    (None, 'kvstore_destroy', [_p]),
+    (c_int, 'kvstore_get', [_p, _u64, _p, c_size_t]),
+    (c_int, 'kvstore_get_many', [_p, c_size_t, _out64, _p, c_size_t, POINTER(c_int)]),
+    (c_int, 'kvstore_insert', [_p, _u64, _p, c_size_t]),
+    (c_int, 'kvstore_insert_many', [_p, c_size_t, _out64, _p, c_size_t, POINTER(c_int)]),
+    (c_int, 'kvstore_update', [_p, _u64, _p, c_size_t]),
+    (c_int, 'kvstore_delete', [_p, _u64]),
+    (c_int, 'kvstore_compare_set', [_p, _u64, _p, _p, c_size_t, _p]),
+    (c_int, 'kvstore_iterate', [_p, KEY_VISIT, _p]),
+    (None, 'kvstore_stats', [_p, POINTER(KvstoreStats)]),
 
     (c_int, 'store_create', _create + [POINTER(StoreOptions), POINTER(_p)]),
     (c_int, 'store_open', [_p, c_char_p, POINTER(StoreOptions), POINTER(_p)]),
@@ -455,6 +596,25 @@ FUNCTIONS = [
     (c_int, 'multicast_next', [_p, _i64, POINTER(Delivery), c_int, POINTER(c_int)]),
     (c_int, 'multicast_delivered_by', [_p, c_int, c_int, _out64]),
     (None, 'multicast_stats', [_p, POINTER(MulticastStats)]),
+
+    (c_int, 'view_create', _create + [POINTER(ViewOptions), POINTER(_p)]),
+    (None, 'view_destroy', [_p]),
+    (c_int, 'view_multicast', [_p, c_char_p, POINTER(MulticastOptions), POINTER(_p)]),
+    (c_int, 'view_members', [_p, _out64, POINTER(c_int), POINTER(c_int)]),
+    (_u64, 'view_of', [_p, _p, _u64]),
+    (c_int, 'view_join', [_p, _i64]),
+    (c_int, 'view_leave', [_p, _i64]),
+    (c_int, 'view_wait', [_p, _u64, _i64]),
+
+    (c_int, 'topic_create', _create + [POINTER(TopicOptions), POINTER(_p)]),
+    (None, 'topic_destroy', [_p]),
+    (c_int, 'topic_post', [_p, _p, c_size_t, _out64]),
+    (c_int, 'topic_try_post', [_p, _p, c_size_t, _out64]),
+    (c_int, 'topic_wait_delivered', [_p, _u64]),
+    (c_int, 'topic_subscribe', [_p]),
+    (c_int, 'topic_logged', [_p, _out64, _out64]),
+    (c_int, 'topic_wait_synced', [_p, _u64, _i64]),
+    (c_int, 'topic_replay', [_p, c_char_p, _u64, TOPIC_HANDLER, _p]),
 
     (c_int, 'pool_open', [_p, c_char_p, POINTER(_p)]),
     (None, 'pool_close', [_p]),

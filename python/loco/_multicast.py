@@ -2,12 +2,13 @@
 """Multicasts."""
 import ctypes
 from collections import namedtuple
-from ctypes import byref, c_int, c_uint64
+from ctypes import byref, c_int, c_uint64, c_void_p
 
+from ._callbacks import Calling
 from ._library import (HANDLER, MULTICAST_COPY, MULTICAST_UNORDERED, Again, MulticastOptions, MulticastStats,
-                       PeerDead, Source, Status, Timeout, fields_of, ints, loco, nanoseconds)
+                       PeerDead, Source, Status, Timeout, check, fields_of, ints, loco, nanoseconds, text)
 from ._library import Delivery as DeliveryInC
-from ._runtime import Channel
+from ._runtime import Channel, Handle
 
 Delivery = namedtuple('Delivery', 'data sender number')
 Delivery.__doc__ = """A message as it is delivered.
@@ -20,16 +21,12 @@ number  its place in the total order; unordered: among its sender's
 _AT_ONCE = 128
 
 
-class HandlerError(Exception):
-    """A handler of a multicast has raised the exception that is this one's cause."""
-
-
 def _copied(message):
     return Delivery(ctypes.string_at(message.data, message.bytes) if message.bytes else b'', message.sender,
                     message.number)
 
 
-class Multicast(Channel):
+class Multicast(Calling, Channel):
     """Messages of some members to all, which all see in one order.
 
     handler     called as handler(messages), a list of Delivery, in a thread of the library; the last call of
@@ -48,31 +45,28 @@ class Multicast(Channel):
 
     def __init__(self, runtime, name, handler=None, group=None, senders=None, slots=None, slot_bytes=None,
                  ordered=True, copy=False, parent=None):
-        array, n = ints(senders)
-        flags = (0 if ordered else MULTICAST_UNORDERED) | (MULTICAST_COPY if copy else 0)
-        self._failed = None
-        self._hook = HANDLER() if handler is None else self._guarded(handler)
-        self._messages = (DeliveryInC * _AT_ONCE)()
-        options = MulticastOptions(array, n, slots or 0, slot_bytes or 0, flags, self._hook, None)
+        options = self._options(handler, senders, slots, slot_bytes,
+                                (0 if ordered else MULTICAST_UNORDERED) | (MULTICAST_COPY if copy else 0))
         super().__init__(runtime, name, group, parent, byref(options))
 
-    def _guarded(self, handler):
-        @HANDLER
-        def hook(_, messages, n):
-            try:
-                handler([_copied(messages[i]) for i in range(n)])
-            except BaseException as why:
-                if self._failed is None:
-                    self._failed = why
-                raise           # ctypes reports it
-        return hook
+    @classmethod
+    def _of_view(cls, view, name, handler, senders, slots, slot_bytes, copy):
+        """View.multicast: the view destroys it."""
+        self = cls.__new__(cls)
+        self._what = 'Multicast %s of %s' % (name, view._what)
+        options = self._options(handler, senders, slots, slot_bytes, MULTICAST_COPY if copy else 0)
+        address = c_void_p()
+        check(loco.loco_view_multicast(view._h, text(name), byref(options), byref(address)), self._what)
+        Handle.__init__(self, view, address.value, self._what)
+        self.runtime, self.name, self.group = view.runtime, name, view.group
+        return self
 
-    @property
-    def _h(self):
-        failed, self._failed = self._failed, None
-        if failed is not None:
-            raise HandlerError('the handler of %s has raised %r' % (self._what, failed)) from failed
-        return super()._h
+    def _options(self, handler, senders, slots, slot_bytes, flags):
+        array, n = ints(senders)
+        self._hook = HANDLER() if handler is None else self._guarded(
+            HANDLER, lambda messages, n: handler([_copied(messages[i]) for i in range(n)]))
+        self._messages = (DeliveryInC * _AT_ONCE)()
+        return MulticastOptions(array, n, slots or 0, slot_bytes or 0, flags, self._hook, None)
 
     def post(self, data, wait=True):
         """A sender: send bytes, once a slot is free; without wait, Again where none is. The message's number

@@ -6,10 +6,11 @@ import threading
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
 from ._library import (ANY_HOST, BODY, OBJECT_NONE, STORE_VALUE_MAX, STORE_VISIT, TX_RELAXED, VALUE_MAX, VISIT,
-                       Bytes, Conflict, Error, HashOptions, HashStats, TreeStats, NotFound, Source, Status,
-                       StoreOptions, StoreRoom, StoreScavenged, StoreStats, TreeOptions, as_bytes, check,
+                       Bytes, Conflict, Error, HashOptions, HashStats, MailboxOptions, NotFound, Source, Status,
+                       StoreOptions, StoreRoom, StoreScavenged, StoreStats, TreeOptions, TreeStats, as_bytes, check,
                        error_of, fields_of, ints, loco, text)
 from ._runtime import Channel, Handle
+from ._streams import Mailbox
 
 _WORD = 1 << 64
 _CHUNK = 256                    # entries that a scan of a tree takes at a time
@@ -453,6 +454,12 @@ class Pool(Handle):
         store._destroy = 'loco_store_destroy'
         store.runtime, store.name, store.group = self.runtime, name, None
         return store
+
+    def mailbox(self, name, receive=False, ring_bytes=None, host=None):
+        """A Mailbox of that name, which is made if it is not there; with `receive`, this process is the one that
+        receives, on the machine of the agent that keeps it. `host`: the machine whose agent makes it (None: this
+        one). StateError: another process receives."""
+        return Mailbox._of_pool(self, name, receive, byref(MailboxOptions(ring_bytes or 0, 0, text(host))))
 
     def remove(self, name):
         """Remove a store, or a mailbox, and all that is in it."""

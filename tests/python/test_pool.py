@@ -69,12 +69,27 @@ class Pools(LocoCase):
             self.equal(loco.Tree(tx)['client'], b'was here', 'what the client wrote')
             self.equal(len(list(loco.Tree(tx))), SIZE + 1, 'entries')
         WORLD.Barrier()
+        self.sent(pool)
         if RANK == 0:
             pool.remove('s')
         WORLD.Barrier()
         self.equal(pool.list(), {}, 'removed')
         pool.close()
         self.true(store.closed, 'with its pool')
+
+    def sent(self, pool):
+        """By a mailbox: its messages outlive the sender's handle."""
+        if SIZE == 1:
+            return
+        if RANK == 1:
+            with pool.mailbox('m', ring_bytes=1024) as box:
+                box.send('to whoever receives', LIMIT)
+        WORLD.Barrier()
+        if RANK == 0:
+            with pool.mailbox('m', receive=True) as box:
+                self.equal(box.receive(LIMIT).data, b'to whoever receives', 'message')
+            pool.remove('m')
+        WORLD.Barrier()
 
     def test_no_agent(self):
         self.fails(loco.NotFound, loco.Runtime.attach, 'nobody-%d' % os.getpid())
