@@ -33,6 +33,7 @@ enum {
     LOCI_VIEW_ASKED,            /* how often it has asked to come in, or to go out, in turn */
     LOCI_VIEW_GIVEN,            /* (n << 32) + i: the i-th chunk that it gives in view n is there */
     LOCI_VIEW_TAKEN,            /* the same, of the member that gives to this one: it has that */
+    LOCI_VIEW_ENDED,            /* the negated status that has ended the view for this member */
     LOCI_VIEW_WORDS
 };
 

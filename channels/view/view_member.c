@@ -61,6 +61,7 @@ void loci_view_end(struct loco_view *v, int status)
     v->status = status;
     pthread_mutex_unlock(&v->lock);
     end_multicasts(v, status);
+    loci_view_tell(v, LOCI_VIEW_ENDED, (uint64_t)-status);
     leave(v);
     v->ended = true;
     loci_view_wake(v);
@@ -155,13 +156,12 @@ static int failed_part(const struct loco_view *v)
     return LOCO_OK;
 }
 
-/* Outside: of the last view that is known here nobody is left that could take it in. Also rows of
- * those who are gone say which that was. */
-static bool is_alone(const struct loco_view *v)
+/* Of the last view that is known outside. Also rows of those who are gone say which that was. */
+static uint64_t last_members(const struct loco_view *v)
 {
     uint64_t newest = v->view, members = v->members;
 
-    for (int rank = 0; rank < v->size && v->stage == LOCI_VIEW_OUT; rank++) {
+    for (int rank = 0; rank < v->size; rank++) {
         uint64_t number = rank == v->rank ? 0 : loci_view_last(v, rank);
 
         if (number <= newest || !loci_view_is_whole(v, rank, number))
@@ -169,14 +169,45 @@ static bool is_alone(const struct loco_view *v)
         newest = number;
         members = loci_view_see_data(v, rank, number - 1, LOCI_VIEW_NEXT);
     }
-    members &= ~v->own[LOCI_VIEW_SUSPECTED] & ~loci_view_bit(v->rank);
-    return v->stage == LOCI_VIEW_OUT && members == 0;
+    return members & ~loci_view_bit(v->rank);
+}
+
+/* Outside, and nobody is left that could take it in. */
+static bool is_alone(const struct loco_view *v)
+{
+    return v->stage == LOCI_VIEW_OUT
+           && (last_members(v) & ~v->own[LOCI_VIEW_SUSPECTED]) == 0;
+}
+
+/* What has ended the view that it is outside of: those who stop say why before they leave. */
+static int end_outside(const struct loco_view *v)
+{
+    uint64_t members = last_members(v);
+
+    for (int rank = 0; rank < v->size; rank++)
+        if (loci_view_has(members, rank)
+            && loci_view_see(v, rank, LOCI_VIEW_ENDED) == -(uint64_t)LOCO_ERR_PARTITIONED)
+            return LOCO_ERR_PARTITIONED;
+    return LOCO_ERR_PEER_DEAD;
 }
 
 static bool fail_holds(struct loco_view *v)
 {
     return is_alone(v) || loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank) || lacks_majority(v)
            || failed_part(v) != LOCO_OK;
+}
+
+static int fail_outside(struct loco_view *v)
+{
+    int status = end_outside(v);
+
+    if (status == LOCO_ERR_PARTITIONED)
+        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: the members have stopped without a majority "
+                 "while this process was outside", v->ep->name);
+    else
+        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: all members are gone while this process was "
+                 "outside", v->ep->name);
+    return status;
 }
 
 static void fail(struct loco_view *v)
@@ -186,11 +217,8 @@ static void fail(struct loco_view *v)
     if (loci_view_has(v->own[LOCI_VIEW_SUSPECTED], v->rank))
         LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: the others take this process for dead, and go on "
                  "without it", v->ep->name);
-    else if (is_alone(v)) {
-        LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: all members are gone while this process was "
-                 "outside", v->ep->name);
-        status = LOCO_ERR_PEER_DEAD;
-    }
+    else if (is_alone(v))
+        status = fail_outside(v);
     else if (status == LOCO_OK)
         LOCI_LOG(v->rt, LOCO_LOG_ERROR, "view %s: %d members of %d are left, which is no majority",
                  v->ep->name, count_of(loci_view_living(v)), count_of(v->members));

@@ -166,7 +166,8 @@ uint64_t loco_view_of(loco_view_t *view, const loco_multicast_t *m, uint64_t num
  * state does not go outside before another one has it. LOCO_ERR_TIMEOUT: the process has asked, and
  * it will happen later. LOCO_ERR_AGAIN: the same, in a handler or in `changed`, where the call
  * would have to wait. If the view has ended, returns the status that ended it: LOCO_ERR_PEER_DEAD
- * if all members, or all that had the state, are dead. */
+ * if all members, or all that had the state, are dead; LOCO_ERR_PARTITIONED if the members have
+ * stopped because they are a minority, or this process is a member by then and stops with them. */
 int loco_view_join(loco_view_t *view, int64_t timeout_ns);
 int loco_view_leave(loco_view_t *view, int64_t timeout_ns);
 

@@ -10,10 +10,18 @@
  * is loaded goes on where this member went out, and handlers are given messages of the view that
  * `changed` was told last. TAP.
  *
- *     views_join [--rounds N] [--seed N] [--state MIB]     20 rounds, from seed 0 on; 4 MiB
+ *     views_join [--rounds N] [--seed N] [--state MIB] [--majority]
+ *                                              20 rounds, from seed 0 on; 4 MiB
  *
  * At most one of the four that stay and one of those that come and go are killed: so somebody who
- * has the state lives, and a majority of each view, which members on several machines need. */
+ * has the state lives, and a majority of each view, which members on several machines need.
+ *
+ * Half as many rounds more (with --majority: only rounds of this kind) have views that need a
+ * majority, and lose it while a newcomer loads the state: only that one, one of the four that stay,
+ * and perhaps another that comes and goes live on. All views have the four, so these are half of
+ * their view at most, and each of their calls has to return LOCO_ERR_PARTITIONED. They are stopped
+ * until all others are dead: else a view might first go on without some of these, with a
+ * majority. */
 
 #include "config.h"
 
@@ -22,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <loco/loco.h>
@@ -42,6 +51,7 @@ struct member {
     _Atomic uint64_t from[MEMBERS];
     _Atomic uint64_t saves, loads;          /* calls */
     _Atomic int settled, finished;
+    _Atomic int loading;
     struct entry log[LOG];
 };
 
@@ -49,17 +59,22 @@ struct shared {
     _Atomic int ready, stop, failed;
     _Atomic uint64_t killed;
     _Atomic int times, givers, newcomers;   /* joins; killed while they gave, or loaded */
-    int64_t time[TIMES];
+    _Atomic int cut_off;        /* lost the majority while they loaded */
+    struct join {
+        int64_t ns;
+        uint64_t chunks;        /* that it loaded meanwhile */
+    } time[TIMES];
     struct member member[MEMBERS];
 };
 
 struct test {
     struct shared *s;
     int round;                  /* the round's seed */
+    bool loses;                 /* the majority, in this round */
     size_t filler;              /* words of state beside the log */
     uint64_t random;
     uint64_t stay, outside;     /* sets of members */
-    int64_t longest;            /* join, and in which round */
+    struct join longest;        /* and in which round */
     int longest_round;
     size_t chunk;
 };
@@ -162,6 +177,7 @@ static void load(void *arg, uint64_t at, const void *chunk, size_t bytes)
     struct user *u = arg;
 
     u->me->loads++;
+    u->me->loading = bytes > 0;
     if (at + bytes > state_bytes(u, LOG))
         fail(u, "more state than there can be");
     else if (bytes > 0)
@@ -216,6 +232,12 @@ static int64_t patience(const struct test *t)
     return RUN_PATIENCE * (int64_t)(1 + 8 * t->filler / MIB / 16);
 }
 
+/* The majority is lost, and that is what a call has returned. */
+static bool is_cut_off(const struct user *u, int status)
+{
+    return u->t->loses && u->s->killed != 0 && status == LOCO_ERR_PARTITIONED;
+}
+
 /* All that the survivors have sent is given here. */
 static bool has_all(const struct user *u)
 {
@@ -242,6 +264,8 @@ static int poll_all(struct user *u)
 
         if (status == LOCO_OK)
             handle(u, messages, n);
+        else if (is_cut_off(u, status))
+            break;
         else if (status != LOCO_ERR_TIMEOUT && !(u->s->stop == 2 && all_finished(u)))
             return fail(u, loco_strerror(status));
     }
@@ -261,7 +285,7 @@ static int send_all(struct user *u)
         while ((status = loco_multicast_post(u->m, text, 8 + i % 50, &number)) == LOCO_ERR_AGAIN
                && u->s->stop == 0)
             usleep(100);                        /* its poller has to poll first */
-        if (status == LOCO_ERR_AGAIN)
+        if (status == LOCO_ERR_AGAIN || is_cut_off(u, status))
             break;
         if (status != LOCO_OK)
             return fail(u, loco_strerror(status));
@@ -277,14 +301,13 @@ static int send_all(struct user *u)
 static int join(struct user *u)
 {
     int64_t start = run_now();
+    uint64_t loads = u->me->loads;
     int at, status = loco_view_join(u->view, LOCO_FOREVER);
 
-    if (status != LOCO_OK)
-        return fail(u, loco_strerror(status));
-    at = atomic_fetch_add(&u->s->times, 1);
+    at = status != LOCO_OK ? TIMES : atomic_fetch_add(&u->s->times, 1);
     if (at < TIMES)
-        u->s->time[at] = run_now() - start;
-    return 0;
+        u->s->time[at] = (struct join){ run_now() - start, u->me->loads - loads };
+    return status;
 }
 
 /* In and out: it waits until it is so, or a little, or not at all, and then wishes the contrary. In
@@ -301,14 +324,18 @@ static int come_and_go(struct user *u)
 
         usleep((useconds_t)(run_random(&random) % 20000));
         if (in && ns == LOCO_FOREVER)
-            status = join(u) != 0 ? LOCO_ERR_STATE : LOCO_OK;
+            status = join(u);
         else if (in)
             status = loco_view_join(u->view, ns);
         else
             status = loco_view_leave(u->view, ns);
+        if (is_cut_off(u, status))
+            return 0;
         if (status != LOCO_OK && status != LOCO_ERR_TIMEOUT)
             return fail(u, loco_strerror(status));
     }
+    if (u->t->loses)
+        return 0;
     if (loco_view_join(u->view, LOCO_FOREVER) != LOCO_OK)
         return fail(u, "it does not come at last");
     u->me->settled = 1;
@@ -333,12 +360,30 @@ static int send_and_wait(struct user *u)
     return 0;
 }
 
+/* Waits that nobody else will end. */
+static int send_until_cut_off(struct user *u)
+{
+    void *slot;
+    int status;
+
+    if (send_all(u) != 0)
+        return 1;
+    status = loco_view_wait(u->view, UINT64_MAX, LOCO_FOREVER);
+    if (!is_cut_off(u, status))
+        return fail(u, loco_strerror(status));
+    status = loco_multicast_reserve(u->m, &slot);
+    if (!is_cut_off(u, status))
+        return fail(u, "it can still send");
+    u->me->finished = 1;
+    return 0;
+}
+
 static int work(void *arg, int thread)
 {
     struct user *u = arg;
 
     if (thread == 0)
-        return send_and_wait(u);
+        return u->t->loses ? send_until_cut_off(u) : send_and_wait(u);
     if (thread == 1)
         return come_and_go(u);
     return u->polls ? poll_all(u) : 0;
@@ -359,7 +404,8 @@ static int run_member(struct user *u, loco_runtime_t *rt)
 {
     const struct test *t = u->t;
     const loco_view_options_t options = { .changed = changed, .arg = u, .outside = t->outside,
-                                          .save = save, .load = load, .chunk = t->chunk };
+                                          .save = save, .load = load, .chunk = t->chunk,
+                                          .flags = t->loses ? LOCO_VIEW_MAJORITY : 0 };
     const loco_multicast_options_t log = { .slots = 1 + t->round % 64, .slot_bytes = 64,
                                            .handler = u->polls ? NULL : handle, .arg = u,
                                            .flags = t->round % 5 == 4 ? LOCO_MULTICAST_COPY : 0 };
@@ -370,11 +416,13 @@ static int run_member(struct user *u, loco_runtime_t *rt)
     atomic_fetch_add(&t->s->ready, 1);
     if (run_threads(3, work, u) != 0)
         _exit(1);
-    while (!all_finished(u))
+    while (!t->loses && !all_finished(u))
         usleep(200);
     if (t->round % 2 == 1 && u->rank % 2 == 1)
         loco_view_leave(u->view, 0);            /* it does not hold up the end */
     loco_view_destroy(u->view);
+    if (t->loses && u->ended == 0)
+        fail(u, "it was not told of the end of the view");
     loco_runtime_close(rt);
     return 0;
 }
@@ -469,6 +517,47 @@ static void kill_some(struct test *t, const loco_fork_t *job)
     usleep((useconds_t)(run_random(&t->random) % 60000));
 }
 
+/* So that they hear of all deaths at once. */
+static int await_state(const loco_fork_t *job, uint64_t set, int signal, int state)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        if ((set >> i & 1) != 0)
+            kill(loco_fork_pid(job, i), signal);
+    for (int i = 0; i < MEMBERS; i++) {
+        siginfo_t info;
+
+        if ((set >> i & 1) != 0
+            && waitid(P_PID, (id_t)loco_fork_pid(job, i), &info, state | WNOWAIT) != 0)
+            return perror("waitid"), 1;
+    }
+    return 0;
+}
+
+/* Who loads, one that stays, and perhaps one more go on living. */
+static int kill_majority(struct test *t, const loco_fork_t *job)
+{
+    uint64_t all = (UINT64_C(1) << MEMBERS) - 1, survivors;
+    int loader;
+
+    usleep((useconds_t)(run_random(&t->random) % 60000));
+    loader = find_busy(t, all & ~t->stay, false);
+    if (loader < 0)
+        loader = some_of(t, all & ~t->stay);
+    survivors = UINT64_C(1) << loader | UINT64_C(1) << some_of(t, t->stay);
+    if (run_random(&t->random) % 2 == 0)
+        survivors |= UINT64_C(1) << some_of(t, all & ~t->stay);
+    if (await_state(job, survivors, SIGSTOP, WSTOPPED) != 0)
+        return 1;
+    t->s->cut_off += t->s->member[loader].loading;
+    t->s->killed = all & ~survivors;
+    if (await_state(job, t->s->killed, SIGKILL, WEXITED) != 0)
+        return 1;
+    for (int i = 0; i < MEMBERS; i++)
+        if ((survivors >> i & 1) != 0)
+            kill(loco_fork_pid(job, i), SIGCONT);
+    return 0;
+}
+
 /* A survivor's log: each sender's messages in order, without a gap. */
 static int check_log(const struct member *m)
 {
@@ -481,6 +570,28 @@ static int check_log(const struct member *m)
             || (i > 0 && e->view < m->log[i - 1].view))
             return fprintf(stderr, "place %llu: message %u of rank %u, view %u\n",
                            (unsigned long long)i, e->message, e->sender, e->view), 1;
+    }
+    return 0;
+}
+
+/* Where the majority was lost: each log is the beginning of the longest one; whoever stays has all
+ * that anybody was told to be delivered. Copies count before they are handed out. */
+static int check_cut_off(const struct test *t)
+{
+    uint64_t stays = t->stay & ~t->s->killed;
+    const struct member *one = &t->s->member[0], *stayer;
+
+    CHECK_EQ(__builtin_popcountll(stays), 1);
+    stayer = &t->s->member[__builtin_ctzll(stays)];
+    for (int i = 1; i < MEMBERS; i++)
+        if (t->s->member[i].given > one->given)
+            one = &t->s->member[i];
+    CHECK_EQ(check_log(one), 0);
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct member *m = &t->s->member[i];
+
+        CHECK(memcmp(m->log, one->log, log_bytes(m->given)) == 0);
+        CHECK(t->round % 5 == 4 || stayer->from[i] >= m->told);
     }
     return 0;
 }
@@ -514,28 +625,57 @@ static void choose(struct test *t)
     t->chunk = (size_t)1 << (14 + run_random(&t->random) % 5);
 }
 
-static int run_round(struct test *t)
+static int finish_round(struct test *t, loco_fork_t *job)
 {
     int statuses[MEMBERS];
-    loco_fork_t *job;
-    int timed = t->s->times;
 
+    loco_fork_wait(job, statuses);
+    for (int i = 0; i < MEMBERS; i++)
+        CHECK_EQ(statuses[i], (t->s->killed >> i & 1) != 0 ? RUN_KILLED : 0);
+    return 0;
+}
+
+static int start_round(struct test *t, loco_fork_t **job)
+{
     memset(t->s->member, 0, sizeof t->s->member);
     t->s->ready = t->s->stop = 0;
     t->s->killed = 0;
     choose(t);
-    CHECK_OK(loco_fork_start(MEMBERS, member_body, t, &job));
+    CHECK_OK(loco_fork_start(MEMBERS, member_body, t, job));
     CHECK_EQ(wait_for(t, &t->s->ready, MEMBERS), 0);
     t->s->ready = 0;
+    return 0;
+}
+
+static int lose_majority(struct test *t)
+{
+    loco_fork_t *job;
+    int64_t start;
+
+    CHECK_EQ(start_round(t, &job), 0);
+    CHECK_EQ(kill_majority(t, job), 0);
+    start = run_now();
+    for (int i = 0; i < MEMBERS; i++)
+        while ((t->s->killed >> i & 1) == 0 && t->s->member[i].finished == 0)
+            if (usleep(200), t->s->failed != 0 || run_too_long(start, patience(t)))
+                return fprintf(stderr, "rank %d is not told that the view has ended\n", i), 1;
+    CHECK_EQ(finish_round(t, job), 0);
+    return check_cut_off(t);
+}
+
+static int run_round(struct test *t)
+{
+    loco_fork_t *job;
+    int timed = t->s->times;
+
+    CHECK_EQ(start_round(t, &job), 0);
     kill_some(t, job);
     t->s->stop = 1;
     CHECK_EQ(wait_for(t, &t->s->ready, MEMBERS - __builtin_popcountll(t->s->killed)), 0);
     t->s->stop = 2;
-    loco_fork_wait(job, statuses);
-    for (int i = 0; i < MEMBERS; i++)
-        CHECK_EQ(statuses[i], (t->s->killed >> i & 1) != 0 ? RUN_KILLED : 0);
+    CHECK_EQ(finish_round(t, job), 0);
     for (; timed < t->s->times && timed < TIMES; timed++)
-        if (t->s->time[timed] > t->longest) {
+        if (t->s->time[timed].ns > t->longest.ns) {
             t->longest = t->s->time[timed];
             t->longest_round = t->round;
         }
@@ -544,7 +684,7 @@ static int run_round(struct test *t)
 
 static int compare(const void *a, const void *b)
 {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    int64_t x = ((const struct join *)a)->ns, y = ((const struct join *)b)->ns;
 
     return (x > y) - (x < y);
 }
@@ -556,28 +696,69 @@ static bool tell(struct test *t)
 
     qsort(t->s->time, (size_t)n, sizeof t->s->time[0], compare);
     if (n > 0)
-        printf("# %d joins, ms: median %.2f, 90 %% %.2f, most %.2f (seed %d); killed %d who gave "
-               "the state and %d who loaded it\n", n, (double)t->s->time[n / 2] / 1e6,
-               (double)t->s->time[n - 1 - n / 10] / 1e6, (double)t->longest / 1e6,
-               t->longest_round, t->s->givers, t->s->newcomers);
+        printf("# %d joins, ms: median %.2f, 90 %% %.2f, most %.2f (seed %d, %llu chunks); killed "
+               "%d who gave the state and %d who loaded it\n", n,
+               (double)t->s->time[n / 2].ns / 1e6, (double)t->s->time[n - 1 - n / 10].ns / 1e6,
+               (double)t->longest.ns / 1e6, t->longest_round,
+               (unsigned long long)t->longest.chunks, t->s->givers, t->s->newcomers);
     return n > 0;
+}
+
+/* Returns how many rounds there were; *failed: the last of them has. */
+static int run_all(struct test *t, int rounds, int seed, int *failed)
+{
+    int done = 0;
+
+    for (*failed = 0; done < rounds && *failed == 0; done++) {
+        t->round = seed + done;
+        *failed = t->loses ? lose_majority(t) : run_round(t);
+        if (*failed != 0)
+            printf("# this round: --seed %d --rounds 1%s\n", t->round,
+                   t->loses ? " --majority" : "");
+    }
+    return done;
+}
+
+static bool come_and_die(struct test *t, int rounds, int seed)
+{
+    int failed, done = run_all(t, rounds, seed, &failed);
+    bool joined = tell(t);
+
+    printf("%sok 1 - %d members come, go and are killed, %d times: all have the same\n",
+           failed != 0 ? "not " : "", MEMBERS, done);
+    printf("%sok 2 - members came with the state\n", joined ? "" : "not ");
+    return failed == 0 && joined;
+}
+
+static bool come_and_be_cut_off(struct test *t, int rounds, int seed, int number)
+{
+    int failed, done;
+
+    t->loses = true;
+    done = run_all(t, rounds, seed, &failed);
+    printf("# %d newcomers lost the majority while they loaded the state\n", t->s->cut_off);
+    printf("%sok %d - a majority is killed, %d times: all others are told\n1..%d\n",
+           failed != 0 || done == 0 ? "not " : "", number, done, number);
+    return failed == 0 && done > 0;
 }
 
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         { "rounds", required_argument, NULL, 'r' }, { "seed", required_argument, NULL, 's' },
-        { "state", required_argument, NULL, 'b' }, { NULL, 0, NULL, 0 },
+        { "state", required_argument, NULL, 'b' }, { "majority", no_argument, NULL, 'm' },
+        { NULL, 0, NULL, 0 },
     };
     struct test t = { .filler = 4 * MIB / 8 };
-    int rounds = run_rounds(20), seed = 0, done = 0, failed = 0, option;
-    bool joined;
+    int rounds = run_rounds(20), seed = 0, option;
+    bool only = false, fine;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
         switch (option) {
         case 'r': rounds = atoi(optarg); break;
         case 's': seed = atoi(optarg); break;
         case 'b': t.filler = (size_t)atoi(optarg) * MIB / 8; break;
+        case 'm': only = true; break;
         default: return 2;
         }
     if (rounds < 1 || seed < 0 || t.filler < 1 || t.filler > 1024 * MIB / 8)
@@ -585,16 +766,9 @@ int main(int argc, char **argv)
     t.s = mmap(NULL, sizeof *t.s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (t.s == MAP_FAILED)
         return 1;
-    for (; done < rounds && failed == 0; done++) {
-        t.round = seed + done;
-        failed = run_round(&t);
-        if (failed != 0)
-            printf("# this round: --seed %d --rounds 1\n", t.round);
-    }
-    joined = tell(&t);
-    printf("%sok 1 - %d members come, go and are killed, %d times: all have the same\n",
-           failed != 0 ? "not " : "", MEMBERS, done);
-    printf("%sok 2 - members came with the state\n1..2\n", joined ? "" : "not ");
+    fine = only || come_and_die(&t, rounds, seed);
+    rounds = !fine ? 0 : only ? rounds : (rounds + 1) / 2;      /* none while members hang */
+    fine = come_and_be_cut_off(&t, rounds, seed, only ? 1 : 3) && fine;
     munmap(t.s, sizeof *t.s);
-    return failed != 0 || !joined;
+    return !fine;
 }

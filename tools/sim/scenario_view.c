@@ -62,7 +62,8 @@ static int check(struct user *u, int status, const char *call)
          || (status == LOCO_ERR_PEER_DEAD && !u->s->views.ready[u->rank]
              && sim_any_stopped(u->run))
          || (status == LOCO_ERR_PEER_DEAD && u->s->views.harm == VW_JOINS
-             && (u->s->views.outside[u->rank] || vw_is_alone(&u->s->views, u->run, u->rank))),
+             && (u->s->views.outside[u->rank] || vw_is_alone(&u->s->views, u->run, u->rank))
+             && !vw_is_stopped_for_minority(&u->s->views, u->run, u->rank)),
          "p%d, %s: %s", u->rank, call, loco_strerror(status));
     if (!u->s->views.ready[u->rank])
         u->s->views.ended[u->rank] = true;
@@ -328,15 +329,27 @@ static void harm(struct user *u)
     }
 }
 
-/* Until somebody changes views, and has proposed, or echoed; for some steps at most. */
-static void await_change(const struct user *u)
+/* It has proposed, or echoed, an end of its view. */
+static bool is_changing(const struct loco_view *v)
+{
+    return v->own[LOCI_VIEW_DECIDED] / LOCI_VIEW_MEMBERS == v->view + 1;
+}
+
+/* It is to come, and has no state yet. */
+static bool is_coming(const struct loco_view *v)
+{
+    return v->stage == LOCI_VIEW_COMING || v->stage == LOCI_VIEW_LOADING;
+}
+
+/* Until that is so of somebody; for some steps at most. */
+static void await_any(const struct user *u, bool (*is_so)(const struct loco_view *v))
 {
     int steps = (int)loci_sim_draw(200);
 
     for (int i = 0; i < steps; i++) {
         const struct loco_view *v = u->s->views.at[i % u->run->processes];
 
-        if (v != NULL && v->own[LOCI_VIEW_DECIDED] / LOCI_VIEW_MEMBERS == v->view + 1)
+        if (v != NULL && is_so(v))
             return;
         loci_sim_pause();
     }
@@ -348,7 +361,7 @@ static bool await_echo(const struct user *u, int rank)
     for (int i = 0; i < 20000; i++) {
         const struct loco_view *v = u->s->views.at[rank];
 
-        if (v != NULL && v->own[LOCI_VIEW_DECIDED] / LOCI_VIEW_MEMBERS == v->view + 1)
+        if (v != NULL && is_changing(v))
             return true;
         if (i < 200)
             loci_sim_pause();
@@ -408,7 +421,8 @@ static int harm_others(struct user *u)
         if (loci_sim_draw(2) == 0)
             loci_sim_sleep((int64_t)loci_sim_draw(1u << loci_sim_draw(16)));
         else
-            await_change(u);
+            await_any(u, u->s->views.harm == VW_JOINS && loci_sim_draw(2) == 0 ? is_coming
+                                                                               : is_changing);
         harm(u);
     }
     return SIM_FINE;
@@ -599,6 +613,9 @@ static void draw(struct state *s, const struct sim_run *run)
         s->early = s->at_cut ? 1 : 0;
     }
     s->flags = s->views.guesses ? LOCO_VIEW_MAJORITY : flags[loci_sim_draw(3)];
+    /* So that it may be lost at any moment of a join. */
+    if (s->views.harm == VW_JOINS && s->flags == LOCO_VIEW_MAJORITY)
+        s->kills = s->early = (run->processes + 1) / 2;
     for (int i = 0; i < s->groups; i++) {
         struct mc_group *g = &s->group[i].g;
 

@@ -73,6 +73,8 @@ int vw_load(const struct vw_state *state, struct vw_group *groups, int ngroups, 
 int vw_check_begin(const struct vw_group *groups, int ngroups, int rank, uint64_t number);
 /* Nobody but that process is a member. */
 bool vw_is_alone(const struct vw_views *s, const struct sim_run *run, int rank);
+/* Members that live have stopped because they are no majority: who is outside is told the same. */
+bool vw_is_stopped_for_minority(const struct vw_views *s, const struct sim_run *run, int rank);
 /* Its view has ended for it. */
 int vw_end(struct vw_views *s, const struct sim_run *run, int rank);
 /* All who go on have been given message `number` of `rank`. */

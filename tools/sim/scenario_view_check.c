@@ -109,6 +109,21 @@ bool vw_is_alone(const struct vw_views *s, const struct sim_run *run, int rank)
     return true;
 }
 
+/* A member of the newest view that is known to anybody. */
+bool vw_is_stopped_for_minority(const struct vw_views *s, const struct sim_run *run, int rank)
+{
+    uint64_t newest = VW_VIEWS - 1;
+
+    while (newest > 0 && s->members[newest] == 0)
+        newest--;
+    for (int i = 0; i < run->processes; i++)
+        if (i != rank && !loci_sim_is_stopped(i) && !s->outside[i] && s->at[i] != NULL
+            && (s->members[newest] >> i & 1) != 0 && s->number[i] == newest
+            && s->at[i]->status == LOCO_ERR_PARTITIONED)
+            return true;
+    return false;
+}
+
 /* ---- views ---- */
 
 int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t number,
