@@ -93,9 +93,11 @@ extern "C" {
  * receives the event LOCO_TOPIC_ENDED, and all its calls return LOCO_ERR_PARTITIONED from then on.
  * Its log file remains.
  *   Topics on level LOCO_TOPIC_UNORDERED, and those of more than 64 members, have a fixed
- * membership: a death ends them with LOCO_ERR_PEER_DEAD. A member destroys such a topic when no
- * other member needs it any more, that is when all samples are delivered: each publisher calls
- * _wait_delivered, then all meet at a barrier.
+ * membership: a death ends them for all members. Each member receives the events
+ * LOCO_TOPIC_MEMBER_GONE, for one dead member, and LOCO_TOPIC_ENDED. All its calls return
+ * LOCO_ERR_PEER_DEAD from then on, also those that wait for a slot or a delivery. A member destroys
+ * such a topic when no other member needs it any more, that is when all samples are delivered: each
+ * publisher calls _wait_delivered, then all meet at a barrier.
  * Visibility: a sample makes no other data visible. To announce data that was written elsewhere,
  * fence first, then publish.
  * Source: the data distribution service of Jha, Rosa and Birman, "Spindle" (ICDCS 2022), section 4.

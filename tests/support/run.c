@@ -12,6 +12,8 @@
 #include <loco/barrier.h>
 #include <loco/fork.h>
 
+#define RUN_MOST 128            /* processes */
+
 struct job {
     const char *const *settings;
     weak_fn *fn;
@@ -49,7 +51,7 @@ static int member(const struct loco_bootstrap *boot, void *arg)
 static int run_forked(int n, const char *const *settings, weak_fn *fn, void *arg)
 {
     struct job job = { settings, fn, arg };
-    int statuses[64] = { 0 }, result = loco_fork_run(n, member, &job, statuses);
+    int statuses[RUN_MOST] = { 0 }, result = loco_fork_run(n, member, &job, statuses);
 
     for (int i = 0; i < n; i++)
         if (statuses[i] != 0 && statuses[i] != RUN_KILLED) {
