@@ -436,16 +436,24 @@ static int be_killed(struct world *w)
     return 0;
 }
 
+/* What is written is known to be placed, or its fence tells that it may not be: the last read
+ * places the write before it, and a write that is refused was never one. */
 static int until_told(struct world *w)
 {
+    unsigned char out[3000] = { 1 }, back[3000];
+    const uint64_t at = (uint64_t)w->me * 4096;
     int64_t begin = run_now();
-    int status = LOCO_OK;
+    int wrote = LOCO_OK, read = LOCO_OK;
 
-    for (uint64_t i = 0; status == LOCO_OK; i++)
-        status = one_round(w, i);
-    CHECK(status == LOCO_ERR_PEER_DEAD);
+    while (wrote == LOCO_OK && read == LOCO_OK) {
+        wrote = loci_write(w->rt, &w->mem, at, out, sizeof out, NULL);
+        if (wrote == LOCO_OK)
+            read = loci_read(w->rt, &w->mem, at, back, sizeof back, NULL);
+    }
+    CHECK(wrote == LOCO_ERR_PEER_DEAD || read == LOCO_ERR_PEER_DEAD);
     CHECK(loci_peer_alive(w->rt, peer(w, w->target)));
-    CHECK(fence(w) == LOCO_ERR_PEER_DEAD);
+    CHECK(fence(w) == LOCO_ERR_PEER_DEAD || wrote != LOCO_OK);
+    CHECK(loci_write64(w->rt, &w->mem, at, 1, NULL) == LOCO_ERR_PEER_DEAD);
     CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
     return 0;
 }
@@ -466,14 +474,52 @@ Test(port, the_agent_is_killed_and_its_clients_are_told)
     run(&plan, 1, 0);
 }
 
+static int kill_agent(struct world *w)
+{
+    int64_t begin = run_now();
+
+    CHECK(loci_write64(w->rt, &w->mem, 0, 1, NULL) == LOCO_OK);
+    CHECK(kill(w->all[0].pid, SIGKILL) == 0);
+    while (loci_peer_alive(w->rt, peer(w, 0)))
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+    CHECK(fence(w) == LOCO_ERR_PEER_DEAD);
+    CHECK(loci_peer_alive(w->rt, peer(w, w->target)));
+    return 0;
+}
+
+static int until_killed(struct world *w)
+{
+    (void)w;
+    while (pause() != 0)
+        ;
+    return 0;
+}
+
+/* Nobody knows whether the agent has posted it. */
+Test(port, a_write_before_the_agents_death_is_told_by_its_fence)
+{
+    static const struct plan plan = { .client = kill_agent, .agent = until_killed,
+                                      .target = until_client_ends,
+                                      .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, 0);
+}
+
 /* ---- moving over ---- */
 
 struct mover {
     struct world *w;
     struct loci_lane *lane;
     _Atomic bool stops;
-    _Atomic int moved;
+    _Atomic int moved, rounds;
 };
+
+/* Who moves without a pause leaves no time for what it is to move under. */
+static void let_go_on(const struct mover *m, int rounds)
+{
+    while (m->rounds == rounds && !m->stops)
+        usleep(20);
+}
 
 static void *move_to_and_fro(void *arg)
 {
@@ -482,11 +528,13 @@ static void *move_to_and_fro(void *arg)
 
     while (!atomic_load(&m->stops)) {
         bool own = loci_lane_way(m->lane) == &rt->way;
+        int rounds = m->rounds;
 
         if (loci_lane_move(m->lane, own ? &atomic_load(&rt->detour)->way : &rt->way) == LOCO_OK)
             m->moved++;
         else
             return m;
+        let_go_on(m, rounds);
     }
     return NULL;
 }
@@ -503,7 +551,7 @@ static int under_traffic(struct world *w)
     CHECK(one_round(w, 1) == LOCO_OK);
     m.lane = atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
     CHECK(pthread_create(&thread, NULL, move_to_and_fro, &m) == 0);
-    for (int i = 0; i < 4000 || m.moved < 1000; i++) {
+    for (int i = 0; i < run_rounds(2000) || m.moved < run_rounds(200); i++) {
         loco_ack_t ack = LOCO_ACK_INIT;
 
         for (int j = 0; j < 8; j++)
@@ -512,6 +560,7 @@ static int under_traffic(struct world *w)
         for (int j = 0; j < 8; j++)
             CHECK(old[j] == next++);
         CHECK(one_round(w, (uint64_t)i) == LOCO_OK);
+        m.rounds++;
     }
     atomic_store(&m.stops, true);
     pthread_join(thread, &wrong);
