@@ -455,6 +455,9 @@ static inline const struct loci_way *loci_lane_way(const struct loci_lane *lane)
  * waits. Any thread. LOCO_ERR_STATE: it has failed, or another moves or mends it; or why it stays
  * as it is. A lane on which writes merge goes no way that does not take them. */
 int loci_lane_move(struct loci_lane *lane, const struct loci_way *way);
+/* Whether what the lane has is that way's: it goes there, or is about to leave. Under its thread's
+ * lock. */
+bool loci_lane_is_on(const struct loci_lane *lane, const struct loci_way *way);
 /* All lanes that go that way are closed: what is in flight there is told by the fabric, and posting
  * fails with LOCO_ERR_STATE. Those that come to it meanwhile are missed. Any thread. */
 void loci_lanes_leave(struct loco_runtime *rt, const struct loci_way *way);

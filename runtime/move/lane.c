@@ -642,6 +642,13 @@ static const struct loci_fabric_ops halted_ops = {
 };
 static const struct loci_way halted = { .ops = &halted_ops };
 
+bool loci_lane_is_on(const struct loci_lane *lane, const struct loci_way *way)
+{
+    const struct loci_way *now = loci_lane_way(lane);
+
+    return now == way || (now == &halted && lane->behind == way);
+}
+
 static bool begin_moving(struct loci_lane *lane)
 {
     bool none = false, begins;

@@ -568,6 +568,41 @@ static int under_traffic(struct world *w)
     return 0;
 }
 
+static struct loci_lane *lane_of(struct world *w)
+{
+    return atomic_load(&loci_self(w->rt)->lanes[peer(w, w->target)]);
+}
+
+/* What the runtime's own fabric gives back, when a peer goes, is none of a lane that goes by a
+ * port, though there was a connection: that has its port still, for detach to give. */
+static int target_dies(struct world *w)
+{
+    const struct loci_peer *target = loci_peer(w->rt, peer(w, w->target));
+    int64_t begin = run_now();
+
+    CHECK(one_round(w, 1) == LOCO_OK && is_by_port(w));
+    CHECK(loci_lane_move(lane_of(w), &w->rt->way) == LOCO_OK);
+    CHECK(one_round(w, 2) == LOCO_OK && !is_by_port(w));
+    CHECK(loci_lane_move(lane_of(w), &atomic_load(&w->rt->detour)->way) == LOCO_OK);
+    CHECK(one_round(w, 3) == LOCO_OK && is_by_port(w));
+    CHECK(kill(w->all[w->target].pid, SIGKILL) == 0);
+    while (!atomic_load(&target->silent))
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+    CHECK(is_by_port(w) && lane_of(w)->fabric_data != NULL);
+    CHECK(loci_write64(w->rt, &w->mem, 0, 1, NULL) == LOCO_ERR_PEER_DEAD);
+    loci_port_detach(w->rt);
+    CHECK(lane_of(w)->fabric_data == NULL);
+    return 0;
+}
+
+Test(port, a_lane_that_has_moved_keeps_its_port_when_its_peer_dies)
+{
+    static const struct plan plan = { .client = target_dies, .target = until_killed,
+                                      .options = SHAPE(1, 2, 16, 16384) };
+
+    run(&plan, 1, 2);
+}
+
 /* Who goes on moves over, who does little does not; then it is its own way. */
 static int move_over(struct world *w)
 {

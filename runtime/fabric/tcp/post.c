@@ -174,7 +174,8 @@ void loci_tcp_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 }
 
 /* The connection has ended, so that all that was in flight is done. Who opens a lane meanwhile sees
- * that the peer is gone, and calls this, too: the fence pairs with that in loci_lane_open(). */
+ * that the peer is gone, and calls this, too: the fence pairs with that in loci_lane_open(). A lane
+ * that goes by a detour has nothing of ours. */
 void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
 {
     struct loci_thread *t = NULL;
@@ -192,7 +193,8 @@ void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
         if (lane == NULL)
             continue;
         loci_lock_take(&t->lock);
-        loci_tcp_lane_close((struct loci_fabric *)f, lane);
+        if (loci_lane_is_on(lane, &f->rt->way))
+            loci_tcp_lane_close((struct loci_fabric *)f, lane);
         loci_lock_give(&t->lock);
     }
     pthread_mutex_unlock(&f->lanes);

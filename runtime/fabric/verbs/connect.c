@@ -684,7 +684,8 @@ void loci_verbs_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 /* ---- peers that are gone ---- */
 
 /* Whether its queue pairs are given back; else something is in flight still, or somebody mends it.
- * Whoever mends a lane changes what this changes, so it is one at a time. */
+ * Whoever mends or moves a lane changes what this changes, so it is one at a time. A lane that goes
+ * by a detour has none. */
 static bool empty_lane(struct verbs_fabric *f, struct loci_lane *lane)
 {
     struct verbs_lane *l;
@@ -694,7 +695,7 @@ static bool empty_lane(struct verbs_fabric *f, struct loci_lane *lane)
                                                  memory_order_relaxed))
         return false;
     loci_lock_take(&lane->thread->lock);
-    l = lane->fabric_data;
+    l = loci_lane_is_on(lane, &f->rt->way) ? lane->fabric_data : NULL;
     if (l != NULL) {
         if (!l->broken)
             loci_verbs_flush(l, LOCO_ERR_PEER_DEAD);
