@@ -85,6 +85,17 @@ static int open_way(struct loci_lane *lane, const struct loci_way *way)
     return way->ops->lane_open != NULL ? way->ops->lane_open(way->fabric, lane) : LOCO_OK;
 }
 
+/* Whoever gives back what a peer that has gone leaves looks for lanes after its state has changed;
+ * this looks for its state after the lane is there. One of the two sees the other. */
+static void look_for_end(struct loci_lane *lane)
+{
+    struct loco_runtime *rt = lane->thread->rt;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (rt->ops->peer_gone != NULL && !loci_peer_alive(rt, lane->peer->index))
+        rt->ops->peer_gone(rt->fabric, lane->peer);
+}
+
 struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *status)
 {
     struct loco_runtime *rt = thread->rt;
@@ -106,11 +117,7 @@ struct loci_lane *loci_lane_open(struct loci_thread *thread, int peer, int *stat
     atomic_store_explicit(&thread->lanes[peer], lane, memory_order_release);
     if (atomic_load_explicit(&thread->lane_peers, memory_order_relaxed) <= peer)
         atomic_store_explicit(&thread->lane_peers, peer + 1, memory_order_release);
-    /* Whoever gives back what a peer that has gone leaves looks for lanes after its state has
-     * changed; this looks for its state after the lane is there. One of the two sees the other. */
-    atomic_thread_fence(memory_order_seq_cst);
-    if (rt->ops->peer_gone != NULL && !loci_peer_alive(rt, peer))
-        rt->ops->peer_gone(rt->fabric, lane->peer);
+    look_for_end(lane);
     return lane;
 }
 
@@ -606,6 +613,12 @@ int loci_lane_try_mend(struct loci_lane *lane)
  * are, and what they wrote is placed. Then nothing is in flight, and no order is left that the
  * other way would have to keep.
  *
+ * Then what it has where it comes from is closed, under the lock, and it is `nowhere`. To open the
+ * other way may take long, so that is done without the lock: its thread may post on other lanes,
+ * and others poll them. Nobody else looks at `fabric_data` of a lane that is nowhere: post and poll
+ * find none there, whoever gives back what a peer that has gone leaves asks loci_lane_is_on(), and
+ * the mover looks for the peer's end when the lane is there, as whoever opens a new one does.
+ *
  * The mover has `mending`, as whoever mends the lane or retires it has. A lane that fails while it
  * moves stays where it is, and is mended there. */
 
@@ -632,8 +645,10 @@ static int halted_mend(struct loci_fabric *fabric, struct loci_lane *lane)
 
 static int halted_poll(struct loci_fabric *fabric, struct loci_lane *lane)
 {
+    const struct loci_way *behind = lane->behind;
+
     (void)fabric;
-    return lane->behind->ops->poll(lane->behind->fabric, lane);
+    return behind->ops->poll != NULL ? behind->ops->poll(behind->fabric, lane) : 0;
 }
 
 static const struct loci_fabric_ops halted_ops = {
@@ -641,6 +656,8 @@ static const struct loci_fabric_ops halted_ops = {
     .poll = halted_poll,
 };
 static const struct loci_way halted = { .ops = &halted_ops };
+static const struct loci_fabric_ops nowhere_ops = { .name = "nowhere" };
+static const struct loci_way nowhere = { .ops = &nowhere_ops };
 
 bool loci_lane_is_on(const struct loci_lane *lane, const struct loci_way *way)
 {
@@ -711,39 +728,54 @@ static int finish_behind(struct loci_lane *lane)
     return status == LOCO_IN_PROGRESS ? loco_ack_wait(rt, &ack) : status;
 }
 
-/* Under the lock. A lane that cannot go either way has failed. */
-static int change_way(struct loci_lane *lane, const struct loci_way *way)
+/* Unless it has failed. */
+static int close_behind(struct loci_lane *lane)
 {
-    const struct loci_way *behind = lane->behind;
-    int status, none = LOCO_OK;
+    const struct loci_way *behind;
+    int status;
 
-    if (behind->ops->lane_close != NULL)
-        behind->ops->lane_close(behind->fabric, lane);
-    lane->fabric_data = NULL;
-    status = open_way(lane, way);
+    loci_lock_take(&lane->thread->lock);
+    status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
     if (status == LOCO_OK) {
-        lane->behind = way;
-        return LOCO_OK;
+        behind = lane->behind;
+        if (behind->ops->lane_close != NULL)
+            behind->ops->lane_close(behind->fabric, lane);
+        lane->fabric_data = NULL;
+        lane->behind = &nowhere;
     }
-    if (open_way(lane, behind) != LOCO_OK)
+    loci_lock_give(&lane->thread->lock);
+    return status;
+}
+
+/* From nowhere; where it cannot go that way, back. A lane that cannot go either way has failed. */
+static int open_ahead(struct loci_lane *lane, const struct loci_way *way,
+                      const struct loci_way *back, const struct loci_way **now)
+{
+    int status = open_way(lane, way), none = LOCO_OK;
+
+    *now = status == LOCO_OK ? way : back;
+    if (status != LOCO_OK && open_way(lane, back) != LOCO_OK)
         atomic_compare_exchange_strong(&lane->failed, &none, LOCO_ERR_PEER_DEAD);
     return status;
 }
 
 int loci_lane_move(struct loci_lane *lane, const struct loci_way *way)
 {
+    const struct loci_way *now;
     int status;
 
     if (!begin_moving(lane))
         return LOCO_ERR_STATE;
+    now = lane->behind;                 /* none but the mover changes it */
     status = finish_behind(lane);
+    if (status == LOCO_OK)
+        status = close_behind(lane);
+    if (status == LOCO_OK)
+        status = open_ahead(lane, way, now, &now);
     loci_lock_take(&lane->thread->lock);
-    if (status == LOCO_OK)
-        status = atomic_load_explicit(&lane->failed, memory_order_relaxed);
-    if (status == LOCO_OK)
-        status = change_way(lane, way);
-    atomic_store_explicit(&lane->way, lane->behind, memory_order_release);
+    atomic_store_explicit(&lane->way, now, memory_order_release);
     loci_lock_give(&lane->thread->lock);
+    look_for_end(lane);                 /* before its peer may be forgotten */
     atomic_store_explicit(&lane->mending, false, memory_order_release);
     return status;
 }

@@ -626,12 +626,14 @@ Test(port, who_goes_on_gets_a_connection_of_its_own)
 /* Who opens lanes by the runtime's own fabric, in that order. */
 static struct loci_fabric_ops slow_ops;
 static struct loci_thread *_Atomic opens[4];
-static _Atomic int nopens;
+static _Atomic int nopens, nlocked;
 
+/* As that of a device, which waits for the peer and has to poll meanwhile: so under no lock. */
 static int open_slowly(struct loci_fabric *fabric, struct loci_lane *lane)
 {
     int n = atomic_fetch_add(&nopens, 1);
 
+    nlocked += atomic_load(&lane->thread->lock.word) != 0;
     if (n < 4)
         opens[n] = lane->thread;
     return loci_fabric_tcp.lane_open(fabric, lane);
@@ -667,6 +669,7 @@ static int move_all(struct world *w)
     CHECK(pthread_create(&thread, NULL, leave_peer, &m) == 0);
     pthread_join(thread, &wrong);
     CHECK(wrong == NULL && m.moved == 1 && nopens == 2 && opens[1] == loci_self(w->rt));
+    CHECK(nlocked == 0);
     CHECK(!is_by_port(w) && loci_lane_way(m.lane) == &w->rt->way);
     CHECK(counted(w, LOCI_STATS_PORT_MOVED) == 1 && counted(w, LOCI_STATS_PORT_REFUSED) == 0);
     CHECK(one_round(w, 2) == LOCO_OK);

@@ -174,7 +174,7 @@ void loci_tcp_lane_close(struct loci_fabric *fabric, struct loci_lane *lane)
 }
 
 /* The connection has ended, so that all that was in flight is done. Who opens a lane meanwhile sees
- * that the peer is gone, and calls this, too: the fence pairs with that in loci_lane_open(). A lane
+ * that the peer is gone, and calls this, too: the fence pairs with that in look_for_end(). A lane
  * that goes by a detour has nothing of ours. */
 void loci_tcp_lanes_empty(struct tcp_fabric *f, const struct loci_peer *peer)
 {

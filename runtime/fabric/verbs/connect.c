@@ -728,7 +728,7 @@ static bool forget_step(struct loci_errand *errand)
     bool all = true;
 
     cut_off(f, peer);
-    atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in loci_lane_open() */
+    atomic_thread_fence(memory_order_seq_cst);      /* pairs with that in look_for_end() */
     for (t = atomic_load_explicit(&f->rt->threads, memory_order_acquire); t != NULL; t = t->next) {
         struct loci_lane *lane;
 
