@@ -37,6 +37,11 @@ module loco
         LOCO_FENCE_PROCESS = 4
     integer(c_int), parameter :: LOCO_ALL_PEERS = -1, LOCO_ANY_HOST = -1
     integer(c_int), parameter :: LOCO_MULTICAST_ORDERED = 0, LOCO_MULTICAST_UNORDERED = 1, LOCO_MULTICAST_COPY = 2
+    integer(c_int), parameter :: LOCO_QUEUE_FENCE = 1
+    integer(c_int), parameter :: LOCO_OP_SUM = 0, LOCO_OP_PROD = 1, LOCO_OP_MAX = 2, LOCO_OP_MIN = 3, &
+        LOCO_OP_BAND = 4, LOCO_OP_BOR = 5, LOCO_OP_BXOR = 6, LOCO_OP_LAND = 7, LOCO_OP_LOR = 8, LOCO_OP_LXOR = 9, &
+        LOCO_OP_REPLACE = 12, LOCO_OP_NO_OP = 13
+    integer(c_int), parameter :: LOCO_TYPE_I64 = 3, LOCO_TYPE_U64 = 7, LOCO_TYPE_F64 = 9
     integer(c_int64_t), parameter :: LOCO_FOREVER = -1
 
     ! ---- structures ----
@@ -179,6 +184,102 @@ module loco
             import
             type(c_ptr), value :: lock
             integer(c_int), value :: scope, peer
+        end function
+
+        ! Entries are arrays of any type, of entry_bytes bytes.
+        subroutine loco_queue_destroy(queue) bind(c)
+            import
+            type(c_ptr), value :: queue
+        end subroutine
+        integer(c_int) function loco_queue_push(queue, entry) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(in) :: entry(*)
+        end function
+        integer(c_int) function loco_queue_try_push(queue, entry) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(in) :: entry(*)
+        end function
+        integer(c_int) function loco_queue_push_timed(queue, entry, timeout_ns) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(in) :: entry(*)
+            integer(c_int64_t), value :: timeout_ns
+        end function
+        integer(c_int) function loco_queue_pop(queue, entry) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(inout) :: entry(*)
+        end function
+        integer(c_int) function loco_queue_try_pop(queue, entry) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(inout) :: entry(*)
+        end function
+        integer(c_int) function loco_queue_pop_timed(queue, entry, timeout_ns) bind(c)
+            import
+            type(c_ptr), value :: queue
+            type(*), intent(inout) :: entry(*)
+            integer(c_int64_t), value :: timeout_ns
+        end function
+        integer(c_int) function loco_queue_close(queue) bind(c)
+            import
+            type(c_ptr), value :: queue
+        end function
+        integer(c_int) function loco_queue_size(queue, entries) bind(c)
+            import
+            type(c_ptr), value :: queue
+            integer(c_int64_t), intent(out) :: entries
+        end function
+        ! `which` is an index from 0; before the first call, -1.
+        integer(c_int) function loco_queue_wait_any(queues, n, timeout_ns, which) bind(c)
+            import
+            type(c_ptr), intent(in) :: queues(*)
+            integer(c_int), value :: n
+            integer(c_int64_t), value :: timeout_ns
+            integer(c_int), intent(inout) :: which
+        end function
+
+        subroutine loco_atomic_var_destroy(var) bind(c)
+            import
+            type(c_ptr), value :: var
+        end subroutine
+        integer(c_int) function loco_atomic_var_load(var, value) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int64_t), intent(out) :: value
+        end function
+        integer(c_int) function loco_atomic_var_store(var, value) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int64_t), value :: value
+        end function
+        integer(c_int) function loco_atomic_var_fetch_add(var, add, old) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int64_t), value :: add
+            integer(c_int64_t), intent(out) :: old
+        end function
+        integer(c_int) function loco_atomic_var_exchange(var, value, old) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int64_t), value :: value
+            integer(c_int64_t), intent(out) :: old
+        end function
+        integer(c_int) function loco_atomic_var_compare_swap(var, expected, desired, old) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int64_t), value :: expected, desired
+            integer(c_int64_t), intent(out) :: old
+        end function
+        ! The operand and the old value: an integer(c_int64_t) for LOCO_TYPE_I64, a real(c_double) for LOCO_TYPE_F64.
+        integer(c_int) function loco_atomic_var_fetch_op(var, op, type, operand, old) bind(c)
+            import
+            type(c_ptr), value :: var
+            integer(c_int), value :: op, type
+            type(*), intent(in) :: operand
+            type(*), intent(inout) :: old
         end function
 
         subroutine loco_region_destroy(region) bind(c)
@@ -400,6 +501,24 @@ module loco
             character(kind=c_char), intent(in) :: name(*)
             integer(c_int), value :: host
             type(c_ptr), intent(out) :: lock
+        end function
+        integer(c_int) function loci_queue(rt, parent, name, group, entry_bytes, capacity, flags, queue) &
+                bind(c, name='loco_queue_create')
+            import
+            type(c_ptr), value :: rt, parent, group
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_size_t), value :: entry_bytes
+            integer(c_int64_t), value :: capacity
+            integer(c_int), value :: flags
+            type(c_ptr), intent(out) :: queue
+        end function
+        integer(c_int) function loci_atomic_var(rt, parent, name, group, host, var) &
+                bind(c, name='loco_atomic_var_create')
+            import
+            type(c_ptr), value :: rt, parent, group
+            character(kind=c_char), intent(in) :: name(*)
+            integer(c_int), value :: host
+            type(c_ptr), intent(out) :: var
         end function
         integer(c_int) function loci_region(rt, parent, name, group, len, region) bind(c, name='loco_region_create')
             import
@@ -637,6 +756,27 @@ contains
         type(c_ptr), intent(out) :: lock
 
         status = loci_ticket_lock(rt, c_null_ptr, name//c_null_char, group, host, lock)
+    end function
+
+    ! `flags`: 0, or LOCO_QUEUE_FENCE.
+    integer(c_int) function loco_queue_create(rt, name, group, entry_bytes, capacity, flags, queue) result(status)
+        type(c_ptr), intent(in) :: rt, group
+        character(*), intent(in) :: name
+        integer(c_size_t), intent(in) :: entry_bytes
+        integer(c_int64_t), intent(in) :: capacity
+        integer(c_int), intent(in) :: flags
+        type(c_ptr), intent(out) :: queue
+
+        status = loci_queue(rt, c_null_ptr, name//c_null_char, group, entry_bytes, capacity, flags, queue)
+    end function
+
+    integer(c_int) function loco_atomic_var_create(rt, name, group, host, var) result(status)
+        type(c_ptr), intent(in) :: rt, group
+        character(*), intent(in) :: name
+        integer(c_int), intent(in) :: host
+        type(c_ptr), intent(out) :: var
+
+        status = loci_atomic_var(rt, c_null_ptr, name//c_null_char, group, host, var)
     end function
 
     integer(c_int) function loco_region_create(rt, name, group, len, region) result(status)

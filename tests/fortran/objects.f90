@@ -78,6 +78,75 @@ contains
         call loco_region_destroy(region)
     end subroutine
 
+    ! Work for all, of which each takes a part; numbers of what was done.
+    subroutine queues(rt, all, barrier)
+        type(c_ptr), intent(in) :: rt, all, barrier
+        type(c_ptr) :: queue(2), done, least, total
+        integer(c_int64_t) :: old, entries, word(1)
+        integer(c_int) :: which
+        real(c_double) :: item(2), before
+        integer :: i, taken
+
+        call must(loco_queue_create(rt, 'work', all, 16_c_size_t, 100_c_int64_t, LOCO_QUEUE_FENCE, queue(1)), 'queue')
+        call must(loco_queue_create(rt, 'idle', all, 8_c_size_t, 4_c_int64_t, 0_c_int, queue(2)), 'queue')
+        call must(loco_atomic_var_create(rt, 'done', all, size - 1, done), 'var')
+        call must(loco_atomic_var_create(rt, 'least', all, 0, least), 'var')
+        call must(loco_atomic_var_create(rt, 'total', all, 0, total), 'var')
+        call must(loco_runtime_wait_ready(rt, LOCO_FOREVER), 'ready')
+        call check(loco_queue_try_pop(queue(1), item) == LOCO_ERR_AGAIN, 'empty')
+        which = -1
+        call check(loco_queue_wait_any(queue, 2, 1000_c_int64_t, which) == LOCO_ERR_TIMEOUT, 'all are empty')
+        call must(loco_barrier_wait(barrier), 'barrier')
+        do i = 1, 10
+            item = [real(me, c_double), real(i, c_double)]
+            call must(loco_queue_push(queue(1), item), 'push')
+        end do
+        call must(loco_barrier_wait(barrier), 'barrier')
+        if (me == 0) then
+            call must(loco_queue_size(queue(1), entries), 'size')
+            call check(entries == 10 * size, 'entries')
+            call must(loco_queue_wait_any(queue, 2, LOCO_FOREVER, which), 'wait_any')
+            call check(which == 0, 'which')
+            call must(loco_queue_close(queue(1)), 'close')
+        end if
+        call must(loco_barrier_wait(barrier), 'barrier')
+        taken = 0
+        do while (loco_queue_pop(queue(1), item) == LOCO_OK)
+            taken = taken + 1
+            call must(loco_atomic_var_fetch_op(total, LOCO_OP_SUM, LOCO_TYPE_F64, item(2), before), 'sum')
+        end do
+        call must(loco_atomic_var_fetch_add(done, int(taken, c_int64_t), old), 'fetch_add')
+        call must(loco_atomic_var_fetch_op(least, LOCO_OP_MIN, LOCO_TYPE_I64, int(-me, c_int64_t), old), 'minimum')
+        call must(loco_barrier_wait(barrier), 'barrier')
+        call must(loco_atomic_var_load(done, old), 'load')
+        call check(old == 10 * size, 'each once')
+        call must(loco_atomic_var_load(least, old), 'load')
+        call check(old == 1 - size, 'least')
+        call must(loco_atomic_var_fetch_op(total, LOCO_OP_NO_OP, LOCO_TYPE_F64, 0d0, before), 'read')
+        call check(abs(before - 55 * size) < 1d-9, 'sum')
+        call check(loco_atomic_var_fetch_op(total, LOCO_OP_BAND, LOCO_TYPE_F64, 0d0, before) == LOCO_ERR_ARG, 'no op')
+        call check(loco_queue_push(queue(1), item) == LOCO_ERR_CLOSED, 'closed')
+        call must(loco_barrier_wait(barrier), 'barrier')
+        if (me == 0) then
+            call must(loco_atomic_var_store(done, 5_c_int64_t), 'store')
+            call must(loco_atomic_var_exchange(done, 6_c_int64_t, old), 'exchange')
+            call must(loco_atomic_var_compare_swap(done, 5_c_int64_t, 7_c_int64_t, old), 'compare_swap')
+            call check(old == 6, 'not swapped')
+            word = 8
+            call must(loco_queue_try_push(queue(2), word), 'try_push')
+            call must(loco_queue_push_timed(queue(2), word, 1000_c_int64_t), 'push_timed')
+            word = 0
+            call must(loco_queue_pop_timed(queue(2), word, LOCO_FOREVER), 'pop_timed')
+            call check(word(1) == 8, 'entry')
+        end if
+        call must(loco_barrier_wait(barrier), 'barrier')
+        call loco_atomic_var_destroy(total)
+        call loco_atomic_var_destroy(least)
+        call loco_atomic_var_destroy(done)
+        call loco_queue_destroy(queue(2))
+        call loco_queue_destroy(queue(1))
+    end subroutine
+
     logical function all_equal(a, b)
         real(c_double), intent(in) :: a(:), b(:)
 
@@ -294,6 +363,7 @@ program main
     call must(loco_barrier_create(rt, 'barrier', all, barrier), 'barrier')
     call check(loco_barrier_create(rt, '', all, again) == LOCO_ERR_NAME, 'a name')
     call regions(rt, all, barrier)
+    call queues(rt, all, barrier)
     call windows(rt)
     call transactions(rt, all, barrier)
     call multicasts(rt, all, barrier)
