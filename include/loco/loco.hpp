@@ -354,6 +354,21 @@ public:
     }
 };
 
+/** Wait until one of several queues, of any entries, has an entry or was shut down: its index. The
+ * search begins behind `after`. Nothing is taken (queue::try_pop).
+ *
+ *     for (int i = -1;;) {
+ *         i = loco::queue_wait_any({ urgent.get(), rest.get() }, i);
+ *         ...
+ */
+inline int queue_wait_any(const std::vector<loco_queue_t *> &queues, int after = -1,
+                          int64_t timeout_ns = LOCO_FOREVER)
+{
+    check(loco_queue_wait_any(queues.data(), static_cast<int>(queues.size()), timeout_ns, &after),
+          "loco_queue_wait_any");
+    return after;
+}
+
 namespace detail {
 template <class T> struct element_type;
 template <> struct element_type<int32_t> { static constexpr loco_type value = LOCO_TYPE_I32; };
@@ -842,72 +857,8 @@ public:
     }
 };
 
-/** Messages of some members to all. The handler is called in a thread of the library with the next n
- * messages; the last call of all has n = 0. Without one, this process polls by next(). */
-class multicast {
-public:
-    using handler = std::function<void(const loco_delivery_t *messages, int n)>;
-
-    multicast() = default;
-    multicast(loco_runtime_t *rt, const char *name, const loco_group_t *of, handler to = handler(),
-              loco_multicast_options_t options = loco_multicast_options_t(),
-              const char *parent = nullptr)
-        : to_(new handler(std::move(to)))
-    {
-        loco_multicast_t *made;
-
-        if (*to_) {
-            options.handler = call;
-            options.arg = to_.get();
-        }
-        check(loco_multicast_create(rt, parent, name, of, &options, &made),
-              "loco_multicast_create");
-        it_.reset(made);
-    }
-    multicast(multicast &&) = default;
-    multicast &operator=(multicast &&other) noexcept
-    {
-        it_ = std::move(other.it_);     /* before the handler that it may call */
-        to_ = std::move(other.to_);
-        return *this;
-    }
-
-    loco_multicast_t *get() const noexcept { return it_.get(); }
-    explicit operator bool() const noexcept { return bool(it_); }
-    void reset() noexcept { it_.reset(); }
-    /** Send a message, once a slot is free: its number among this member's. */
-    uint64_t post(bytes message)
-    {
-        uint64_t number;
-
-        check(loco_multicast_post(get(), message.data(), message.size(), &number),
-              "loco_multicast_post");
-        return number;
-    }
-    void wait_delivered(uint64_t number)
-    {
-        check(loco_multicast_wait_delivered(get(), number), "loco_multicast_wait_delivered");
-    }
-    /** Without a handler: the next message, which is in place until the next call. */
-    loco_delivery_t next(int64_t timeout_ns = LOCO_FOREVER)
-    {
-        loco_delivery_t message;
-        int n;
-
-        check(loco_multicast_next(get(), timeout_ns, &message, 1, &n), "loco_multicast_next");
-        return message;
-    }
-
-private:
-    static void call(void *arg, const loco_delivery_t *messages, int n) noexcept
-    {
-        (*static_cast<handler *>(arg))(messages, n);
-    }
-
-    std::unique_ptr<handler> to_;       /* outlives it_, whose thread calls it */
-    handle<loco_multicast_t, loco_multicast_destroy> it_;
-};
-
 } /* namespace loco */
+
+#include <loco/multicast.hpp>
 
 #endif

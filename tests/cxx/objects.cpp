@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #if __cplusplus >= 201402L
 #include <shared_mutex>
@@ -163,6 +164,7 @@ static void queues(const loco::runtime &rt)
 
     rt.wait_ready();
     CHECK(!queue.try_pop(one) && queue.size() == 0);
+    CHECK(thrown([&] { loco::queue_wait_any({ queue.get() }, -1, 1000); }) == LOCO_ERR_TIMEOUT);
     barrier.wait();
     std::thread taker([&] {
         work got;
@@ -178,6 +180,7 @@ static void queues(const loco::runtime &rt)
     barrier.wait();
     CHECK(sum.load() == 1275u * static_cast<unsigned>(size));
     CHECK(thrown([&] { queue.try_push(work{0, 0}); }) == LOCO_ERR_CLOSED);
+    CHECK(loco::queue_wait_any({ queue.get() }) == 0);
     barrier.wait();
 }
 
@@ -319,6 +322,79 @@ static void multicasts(const loco::runtime &rt)
     barrier.wait();
 }
 
+/* The last rank joins, with the state of the others, where there are several. */
+static void views(const loco::runtime &rt)
+{
+    std::atomic<int> came(0), told(0);
+    std::string state = me < size - 1 ? "the state" : "";
+    loco_view_options_t options = loco_view_options_t();
+    loco::view_callbacks to;
+    bool late = size > 1 && me == size - 1;
+
+    options.outside = size > 1 ? uint64_t{1} << (size - 1) : 0;
+    to.changed = [&](uint64_t, const int *, int n) { told += n > 0; };
+    to.save = [&](uint64_t at, void *chunk, size_t) {
+        if (at > 0)
+            return size_t{0};
+        std::memcpy(chunk, state.data(), state.size());
+        return state.size();
+    };
+    to.load = [&](uint64_t at, const void *chunk, size_t n) {
+        state = at == 0 ? std::string(static_cast<const char *>(chunk), n) : state;
+    };
+    loco::view made(rt, "view", rt.everyone(), std::move(to), options), moved;
+    loco::view_multicast log = made.multicast("log",
+                                              [&](const loco_delivery_t *, int n) { came += n; });
+
+    rt.wait_ready();
+    moved = std::move(made);
+    CHECK(!made && moved && log);
+    if (late)
+        moved.join();
+    moved.wait(size > 1);
+    uint64_t number = 9;
+    CHECK(static_cast<int>(moved.members(&number).size()) == size && number == (size > 1));
+    CHECK(size == 1 || state == "the state");
+    MPI_Barrier(MPI_COMM_WORLD);
+    log.wait_delivered(log.post("message"));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(came == size && told == (size > 1));
+    CHECK(thrown([&] { moved.wait(7, 1000); }) == LOCO_ERR_TIMEOUT);
+    if (late)
+        moved.leave();
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void topics(const loco::runtime &rt)
+{
+    std::atomic<int> came(0), kept(0);
+    loco_topic_options_t options = loco_topic_options_t();
+    options.level = LOCO_TOPIC_KEPT;
+    options.history = 2;
+    loco::topic topic(rt, "topic", rt.everyone(),
+                      [&](const loco_sample_t *, int n) { came += n; }, options,
+                      [&](loco_topic_event event, int64_t value) {
+                          if (event == LOCO_TOPIC_SUBSCRIBED)
+                              kept = static_cast<int>(value);
+                      });
+
+    rt.wait_ready();
+    for (int i = 0; i < 5; i++)
+        topic.post("sample");
+    topic.wait_delivered(topic.post("last"));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(came == 0);
+    topic.subscribe();
+    while (kept == 0)
+        std::this_thread::yield();
+    MPI_Barrier(MPI_COMM_WORLD);
+    topic.wait_delivered(topic.post("new"));
+    MPI_Barrier(MPI_COMM_WORLD);
+    CHECK(kept == 2 && came == 2 + size);
+    CHECK(thrown([&] { topic.logged(); }) == LOCO_ERR_STATE);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void groups(const loco::runtime &rt)
 {
     MPI_Comm backwards;
@@ -359,6 +435,8 @@ int main(int argc, char **argv)
         transactions(rt);
         maps(rt);
         multicasts(rt);
+        views(rt);
+        topics(rt);
         groups(rt);
     }
     MPI_Finalize();
