@@ -118,6 +118,7 @@ int loci_runtime_open(const struct loco_bootstrap *boot, const struct loci_host 
     atomic_init(&rt->agent_fd, -1);
     rt->expects_machines = boot->other_machines;
     pthread_mutex_init(&rt->memory_lock, NULL);
+    pthread_mutex_init(&rt->calls_lock, NULL);
     pthread_mutex_init(&rt->living_lock, NULL);
     loci_inbox_open(rt);
     pthread_mutex_init(&rt->poller_lock, NULL);
@@ -176,6 +177,8 @@ no_tunables:
     pthread_mutex_destroy(&rt->poller_lock);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
+    loci_calls_free(rt);
+    pthread_mutex_destroy(&rt->calls_lock);
     free(rt);
     return fail_open(boot, status);
 }
@@ -236,5 +239,7 @@ void loco_runtime_close(loco_runtime_t *rt)
     pthread_mutex_destroy(&rt->poller_lock);
     pthread_mutex_destroy(&rt->living_lock);
     pthread_mutex_destroy(&rt->memory_lock);
+    loci_calls_free(rt);
+    pthread_mutex_destroy(&rt->calls_lock);
     free(rt);
 }

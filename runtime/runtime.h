@@ -19,6 +19,7 @@
 #include "fabric/fabric.h"
 #include "lock.h"
 #include "move/credit.h"
+#include "observe/calls.h"
 #include "observe/counters.h"
 #include "observe/log.h"
 #include "observe/stats.h"
@@ -207,6 +208,7 @@ struct loci_thread {
     struct loci_block *blocks;      /* free memref blocks */
     void *fabric_data;              /* the fabric's own, freed when that closes */
     int number;                     /* in the order they were made */
+    struct loci_call call;          /* of a channel, if that is observed */
     uint64_t nowhere;               /* where results of atomics go that nobody waits for */
 };
 
@@ -315,6 +317,9 @@ struct loco_runtime {
     _Atomic unsigned observed;      /* enum loci_observe */
     loci_counter stats[LOCI_STAT_COUNT];
     struct loci_trace *trace;       /* NULL: none */
+    pthread_mutex_t calls_lock;     /* observe/calls.c */
+    struct loci_calls *calls;       /* of channels, if somebody observes */
+    int calls_made;
 };
 
 /* Log a line; see log.h for levels. */

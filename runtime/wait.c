@@ -415,6 +415,7 @@ void loci_watch_end(struct loco_runtime *rt, const struct loci_reason *why,
 
         loci_stats_add(rt->stats, LOCI_STAT_WAITS + (int)why->kind, 1);
         loci_stats_add(rt->stats, LOCI_STAT_WAIT_NS + (int)why->kind, (uint64_t)ns);
+        loci_call_waited(rt, ns);
     }
     if (watch->traced)
         loci_trace_end(rt, NULL, 0);

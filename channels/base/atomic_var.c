@@ -85,7 +85,9 @@ void loco_atomic_var_destroy(loco_atomic_var_t *var)
 
 int loco_atomic_var_load_ack(loco_atomic_var_t *var, uint64_t *value, loco_ack_t *ack)
 {
-    return loci_read64(var->rt, var->at.mem, var->at.offset, value, ack);
+    struct loci_thread *self = loci_call_begin(var->ep->calls, LOCI_CALL_LOAD, 8);
+
+    return loci_call_end(self, loci_read64(var->rt, var->at.mem, var->at.offset, value, ack));
 }
 
 int loco_atomic_var_load(loco_atomic_var_t *var, uint64_t *value)
@@ -95,13 +97,18 @@ int loco_atomic_var_load(loco_atomic_var_t *var, uint64_t *value)
 
 int loco_atomic_var_store(loco_atomic_var_t *var, uint64_t value)
 {
-    return store(var->rt, var->at, value);
+    struct loci_thread *self = loci_call_begin(var->ep->calls, LOCI_CALL_STORE, 8);
+
+    return loci_call_end(self, store(var->rt, var->at, value));
 }
 
 int loco_atomic_var_fetch_add_ack(loco_atomic_var_t *var, uint64_t add, uint64_t *old,
                                   loco_ack_t *ack)
 {
-    return loci_fetch_add(var->rt, var->at.mem, var->at.offset, add, old, ack);
+    struct loci_thread *self = loci_call_begin(var->ep->calls, LOCI_CALL_ATOMIC, 8);
+
+    return loci_call_end(self, loci_fetch_add(var->rt, var->at.mem, var->at.offset, add, old,
+                                              ack));
 }
 
 int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *old)
@@ -114,15 +121,19 @@ int loco_atomic_var_fetch_add(loco_atomic_var_t *var, uint64_t add, uint64_t *ol
 int loco_atomic_var_exchange(loco_atomic_var_t *var, uint64_t value, uint64_t *old)
 {
     uint64_t unused;
+    struct loci_thread *self = loci_call_begin(var->ep->calls, LOCI_CALL_ATOMIC, 8);
 
-    return loci_exchange(var->rt, var->at.mem, var->at.offset, value,
-                         old == NULL ? &unused : old);
+    return loci_call_end(self, loci_exchange(var->rt, var->at.mem, var->at.offset, value,
+                                             old == NULL ? &unused : old));
 }
 
 int loco_atomic_var_compare_swap_ack(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
                                      uint64_t *old, loco_ack_t *ack)
 {
-    return loci_compare_swap(var->rt, var->at.mem, var->at.offset, expected, desired, old, ack);
+    struct loci_thread *self = loci_call_begin(var->ep->calls, LOCI_CALL_ATOMIC, 8);
+
+    return loci_call_end(self, loci_compare_swap(var->rt, var->at.mem, var->at.offset, expected,
+                                                 desired, old, ack));
 }
 
 int loco_atomic_var_compare_swap(loco_atomic_var_t *var, uint64_t expected, uint64_t desired,
@@ -138,11 +149,13 @@ int loco_atomic_var_fetch_op(loco_atomic_var_t *var, enum loco_op op, enum loco_
                              const void *operand, void *old)
 {
     uint64_t unused;
+    struct loci_thread *self;
 
     if (!loci_fetch_op_allowed(op, type))
         return loci_no_word_op(var->rt, "loco_atomic_var_fetch_op", var->ep->name, op, type);
-    return loci_fetch_op(var->rt, var->at.mem, var->at.offset, op, type, operand,
-                         old == NULL ? &unused : old);
+    self = loci_call_begin(var->ep->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_fetch_op(var->rt, var->at.mem, var->at.offset, op, type,
+                                             operand, old == NULL ? &unused : old));
 }
 
 uint64_t loco_atomic_var_cached(loco_atomic_var_t *var)
@@ -273,11 +286,13 @@ int loco_atomic_array_load_ack(loco_atomic_array_t *array, uint64_t i, uint64_t 
                                loco_ack_t *ack)
 {
     struct place at;
+    struct loci_thread *self;
 
     if (i >= array->count)
         return LOCO_ERR_RANGE;
     at = place_of(array, i);
-    return loci_read64(array->rt, at.mem, at.offset, value, ack);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_LOAD, 8);
+    return loci_call_end(self, loci_read64(array->rt, at.mem, at.offset, value, ack));
 }
 
 int loco_atomic_array_load(loco_atomic_array_t *array, uint64_t i, uint64_t *value)
@@ -287,20 +302,25 @@ int loco_atomic_array_load(loco_atomic_array_t *array, uint64_t i, uint64_t *val
 
 int loco_atomic_array_store(loco_atomic_array_t *array, uint64_t i, uint64_t value)
 {
+    struct loci_thread *self;
+
     if (i >= array->count)
         return LOCO_ERR_RANGE;
-    return store(array->rt, place_of(array, i), value);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_STORE, 8);
+    return loci_call_end(self, store(array->rt, place_of(array, i), value));
 }
 
 int loco_atomic_array_fetch_add_ack(loco_atomic_array_t *array, uint64_t i, uint64_t add,
                                     uint64_t *old, loco_ack_t *ack)
 {
     struct place at;
+    struct loci_thread *self;
 
     if (i >= array->count)
         return LOCO_ERR_RANGE;
     at = place_of(array, i);
-    return loci_fetch_add(array->rt, at.mem, at.offset, add, old, ack);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_fetch_add(array->rt, at.mem, at.offset, add, old, ack));
 }
 
 int loco_atomic_array_fetch_add(loco_atomic_array_t *array, uint64_t i, uint64_t add,
@@ -316,22 +336,28 @@ int loco_atomic_array_exchange(loco_atomic_array_t *array, uint64_t i, uint64_t 
 {
     uint64_t unused;
     struct place at;
+    struct loci_thread *self;
 
     if (i >= array->count)
         return LOCO_ERR_RANGE;
     at = place_of(array, i);
-    return loci_exchange(array->rt, at.mem, at.offset, value, old == NULL ? &unused : old);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_exchange(array->rt, at.mem, at.offset, value,
+                                             old == NULL ? &unused : old));
 }
 
 int loco_atomic_array_compare_swap_ack(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
                                        uint64_t desired, uint64_t *old, loco_ack_t *ack)
 {
     struct place at;
+    struct loci_thread *self;
 
     if (i >= array->count)
         return LOCO_ERR_RANGE;
     at = place_of(array, i);
-    return loci_compare_swap(array->rt, at.mem, at.offset, expected, desired, old, ack);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_compare_swap(array->rt, at.mem, at.offset, expected, desired,
+                                                 old, ack));
 }
 
 int loco_atomic_array_compare_swap(loco_atomic_array_t *array, uint64_t i, uint64_t expected,
@@ -348,6 +374,7 @@ int loco_atomic_array_fetch_op(loco_atomic_array_t *array, uint64_t i, enum loco
 {
     uint64_t unused;
     struct place at;
+    struct loci_thread *self;
 
     if (!loci_fetch_op_allowed(op, type))
         return loci_no_word_op(array->rt, "loco_atomic_array_fetch_op", array->ep->name, op,
@@ -355,6 +382,7 @@ int loco_atomic_array_fetch_op(loco_atomic_array_t *array, uint64_t i, enum loco
     if (i >= array->count)
         return LOCO_ERR_RANGE;
     at = place_of(array, i);
-    return loci_fetch_op(array->rt, at.mem, at.offset, op, type, operand,
-                         old == NULL ? &unused : old);
+    self = loci_call_begin(array->ep->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_fetch_op(array->rt, at.mem, at.offset, op, type, operand,
+                                             old == NULL ? &unused : old));
 }

@@ -267,14 +267,19 @@ static int wait_until(struct loco_barrier *barrier, const char *call, int64_t de
 
 int loco_barrier_wait(loco_barrier_t *barrier)
 {
-    return wait_until(barrier, "loco_barrier_wait", LOCI_NEVER);
+    struct loci_thread *self = loci_call_begin(loci_sst_calls(barrier->arrived), LOCI_CALL_WAIT, 0);
+
+    return loci_call_end(self, wait_until(barrier, "loco_barrier_wait", LOCI_NEVER));
 }
 
 int loco_barrier_wait_timed(loco_barrier_t *barrier, int64_t timeout_ns)
 {
     const char *call = "loco_barrier_wait_timed";
     int status = loci_check_timeout(barrier->rt, call, loci_sst_name(barrier->arrived), timeout_ns);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : wait_until(barrier, call, loci_deadline(barrier->rt, timeout_ns));
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(loci_sst_calls(barrier->arrived), LOCI_CALL_WAIT, 0);
+    return loci_call_end(self, wait_until(barrier, call, loci_deadline(barrier->rt, timeout_ns)));
 }

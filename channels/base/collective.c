@@ -477,24 +477,32 @@ static int call(struct loco_collective *c, const struct arguments *a, int64_t ti
 int loco_collective_broadcast_timed(loco_collective_t *c, int root, void *data, size_t len,
                                     int64_t timeout_ns)
 {
-    return call(c, &(struct arguments){ .call = BROADCAST, .root = root, .result = data,
-                                        .count = len }, timeout_ns);
+    struct loci_thread *self = loci_call_begin(c->ep->calls, LOCI_CALL_BROADCAST, len);
+
+    return loci_call_end(self, call(c, &(struct arguments){ .call = BROADCAST, .root = root,
+                                    .result = data, .count = len }, timeout_ns));
 }
 
 int loco_collective_reduce_timed(loco_collective_t *c, int root, enum loco_op op,
                                  enum loco_type type, const void *operand, void *result,
                                  size_t count, int64_t timeout_ns)
 {
-    return call(c, &(struct arguments){ REDUCE, root, op, type, operand, result, count },
-                timeout_ns);
+    struct loci_thread *self = loci_call_begin(c->ep->calls, LOCI_CALL_REDUCE,
+                                               count * loco_type_extent(type));
+
+    return loci_call_end(self, call(c, &(struct arguments){ REDUCE, root, op, type, operand,
+                                    result, count }, timeout_ns));
 }
 
 int loco_collective_allreduce_timed(loco_collective_t *c, enum loco_op op, enum loco_type type,
                                     const void *operand, void *result, size_t count,
                                     int64_t timeout_ns)
 {
-    return call(c, &(struct arguments){ ALLREDUCE, 0, op, type, operand, result, count },
-                timeout_ns);
+    struct loci_thread *self = loci_call_begin(c->ep->calls, LOCI_CALL_ALLREDUCE,
+                                               count * loco_type_extent(type));
+
+    return loci_call_end(self, call(c, &(struct arguments){ ALLREDUCE, 0, op, type, operand,
+                                    result, count }, timeout_ns));
 }
 
 int loco_collective_broadcast(loco_collective_t *c, int root, void *data, size_t len)

@@ -146,37 +146,52 @@ static int push(loco_owned_var_t *var, const int *ranks, int n, loco_ack_t *ack)
 
 int loco_owned_var_push(loco_owned_var_t *var, int rank)
 {
-    return push(var, &rank, 1, NULL);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PUSH, var->size);
+
+    return loci_call_end(self, push(var, &rank, 1, NULL));
 }
 
 int loco_owned_var_push_some(loco_owned_var_t *var, const int *ranks, int n)
 {
-    return ranks == NULL ? LOCO_ERR_ARG : push(var, ranks, n, NULL);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PUSH, var->size);
+
+    return loci_call_end(self, ranks == NULL ? LOCO_ERR_ARG : push(var, ranks, n, NULL));
 }
 
 int loco_owned_var_push_all(loco_owned_var_t *var)
 {
-    return push(var, NULL, 0, NULL);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PUSH, var->size);
+
+    return loci_call_end(self, push(var, NULL, 0, NULL));
 }
 
 int loco_owned_var_push_ack(loco_owned_var_t *var, int rank, loco_ack_t *ack)
 {
-    return push(var, &rank, 1, ack);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PUSH, var->size);
+
+    return loci_call_end(self, push(var, &rank, 1, ack));
 }
 
 int loco_owned_var_push_all_ack(loco_owned_var_t *var, loco_ack_t *ack)
 {
-    return push(var, NULL, 0, ack);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PUSH, var->size);
+
+    return loci_call_end(self, push(var, NULL, 0, ack));
 }
 
 int loco_owned_var_load(loco_owned_var_t *var, void *value)
 {
-    return loci_owned_load(&var->reg, value, var->size);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_LOAD, var->size);
+
+    return loci_call_end(self, loci_owned_load(&var->reg, value, var->size));
 }
 
 int loco_owned_var_pull(loco_owned_var_t *var, void *value)
 {
-    return loci_owned_pull(&var->reg, value, var->size, var->mode == LOCO_OWNED_PULL);
+    struct loci_thread *self = loci_call_begin(var->reg.ep->calls, LOCI_CALL_PULL, var->size);
+
+    return loci_call_end(self, loci_owned_pull(&var->reg, value, var->size,
+                                               var->mode == LOCO_OWNED_PULL));
 }
 
 uint64_t loco_owned_var_retries(const loco_owned_var_t *var)

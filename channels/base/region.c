@@ -20,6 +20,7 @@ struct loco_region {
     struct loci_endpoint *ep;       /* NULL: a view */
     struct loci_region_view view;   /* where `ep` is NULL */
     size_t len;                     /* of the own part */
+    struct loci_calls *calls;       /* the endpoint's, or NULL */
 };
 
 static void destroy_forgotten(void *region)
@@ -50,6 +51,7 @@ int loco_region_create(loco_runtime_t *rt, const char *parent, const char *name,
         free(region);
         return status;
     }
+    region->calls = region->ep->calls;
     loci_endpoint_is_of(region->ep, destroy_forgotten, region);
     *out = region;
     return LOCO_OK;
@@ -98,6 +100,11 @@ struct loci_mem *loci_region_mem(const loco_region_t *region, int rank)
                               : region->view.part(region->view.owner, rank);
 }
 
+struct loci_calls *loci_region_calls(const loco_region_t *region)
+{
+    return region->calls;
+}
+
 struct loco_runtime *loci_region_runtime(const loco_region_t *region)
 {
     return region->rt;
@@ -135,45 +142,65 @@ int loco_region_write_ack(loco_region_t *region, int rank, uint64_t offset, cons
                           size_t len, loco_ack_t *ack)
 {
     int status = loci_region_check(region, rank, offset, len);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_write(region->rt, loci_region_mem(region, rank), offset, source, len, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_WRITE, len);
+    return loci_call_end(self, loci_write(region->rt, loci_region_mem(region, rank), offset,
+                                          source, len, ack));
 }
 
 int loco_region_read_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
                          size_t len, loco_ack_t *ack)
 {
     int status = loci_region_check(region, rank, offset, len);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_read(region->rt, loci_region_mem(region, rank), offset, result, len, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_READ, len);
+    return loci_call_end(self, loci_read(region->rt, loci_region_mem(region, rank), offset, result,
+                                         len, ack));
 }
 
 int loco_region_write64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t value,
                             loco_ack_t *ack)
 {
     int status = check_word(region, rank, offset);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_write64(region->rt, loci_region_mem(region, rank), offset, value, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_WRITE, 8);
+    return loci_call_end(self, loci_write64(region->rt, loci_region_mem(region, rank), offset,
+                                            value, ack));
 }
 
 int loco_region_read64_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t *value,
                            loco_ack_t *ack)
 {
     int status = check_word(region, rank, offset);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_read64(region->rt, loci_region_mem(region, rank), offset, value, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_READ, 8);
+    return loci_call_end(self, loci_read64(region->rt, loci_region_mem(region, rank), offset,
+                                           value, ack));
 }
 
 int loco_region_fetch_add_ack(loco_region_t *region, int rank, uint64_t offset, uint64_t add,
                               uint64_t *old, loco_ack_t *ack)
 {
     int status = check_word(region, rank, offset);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_fetch_add(region->rt, loci_region_mem(region, rank), offset, add, old, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_fetch_add(region->rt, loci_region_mem(region, rank), offset,
+                                              add, old, ack));
 }
 
 int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offset,
@@ -181,10 +208,13 @@ int loco_region_compare_swap_ack(loco_region_t *region, int rank, uint64_t offse
                                  loco_ack_t *ack)
 {
     int status = check_word(region, rank, offset);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : loci_compare_swap(region->rt, loci_region_mem(region, rank), offset, expected,
-                               desired, old, ack);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_compare_swap(region->rt, loci_region_mem(region, rank), offset,
+                                                 expected, desired, old, ack));
 }
 
 int loco_region_write(loco_region_t *region, int rank, uint64_t offset, const void *source,
@@ -228,12 +258,15 @@ int loco_region_fetch_op(loco_region_t *region, int rank, uint64_t offset, enum 
 {
     uint64_t unused;
     int status;
+    struct loci_thread *self;
 
     if (!loci_fetch_op_allowed(op, type))
         return loci_no_word_op(region->rt, "loco_region_fetch_op",
                                region->ep != NULL ? region->ep->name : NULL, op, type);
     status = check_word(region, rank, offset);
-    return status != LOCO_OK ? status
-           : loci_fetch_op(region->rt, loci_region_mem(region, rank), offset, op, type, operand,
-                           old == NULL ? &unused : old);
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(region->calls, LOCI_CALL_ATOMIC, 8);
+    return loci_call_end(self, loci_fetch_op(region->rt, loci_region_mem(region, rank), offset, op,
+                                             type, operand, old == NULL ? &unused : old));
 }

@@ -20,6 +20,7 @@ int loci_region_of_view(struct loco_runtime *rt, const struct loci_region_view *
 /* Bounds of an access: LOCO_ERR_ARG, there is no such rank; LOCO_ERR_RANGE. */
 int loci_region_check(const loco_region_t *region, int rank, uint64_t offset, size_t len);
 struct loco_runtime *loci_region_runtime(const loco_region_t *region);
+struct loci_calls *loci_region_calls(const loco_region_t *region);
 /* That member's part, to post chains to. */
 struct loci_mem *loci_region_mem(const loco_region_t *region, int rank);
 

@@ -201,13 +201,20 @@ int loco_region_write_blocks_ack(loco_region_t *region, int rank, uint64_t offse
                                  const void *source, const loco_blocks_t *blocks,
                                  loco_ack_t *ack)
 {
-    return move_blocks(region, rank, LOCI_WRITE, offset, (void *)source, blocks, ack);
+    struct loci_thread *self = loci_call_begin(loci_region_calls(region), LOCI_CALL_WRITE,
+                                               blocks->count * blocks->len);
+
+    return loci_call_end(self, move_blocks(region, rank, LOCI_WRITE, offset, (void *)source,
+                                           blocks, ack));
 }
 
 int loco_region_read_blocks_ack(loco_region_t *region, int rank, uint64_t offset, void *result,
                                 const loco_blocks_t *blocks, loco_ack_t *ack)
 {
-    return move_blocks(region, rank, LOCI_READ, offset, result, blocks, ack);
+    struct loci_thread *self = loci_call_begin(loci_region_calls(region), LOCI_CALL_READ,
+                                               blocks->count * blocks->len);
+
+    return loci_call_end(self, move_blocks(region, rank, LOCI_READ, offset, result, blocks, ack));
 }
 
 int loco_region_write_blocks(loco_region_t *region, int rank, uint64_t offset, const void *source,

@@ -133,6 +133,11 @@ const char *loci_sst_name(const loco_sst_t *sst)
     return sst->ep->name;
 }
 
+struct loci_calls *loci_sst_calls(const loco_sst_t *sst)
+{
+    return sst->ep->calls;
+}
+
 int loco_sst_rows(const loco_sst_t *sst)
 {
     return sst->ep->group.size;
@@ -175,34 +180,50 @@ static int push(loco_sst_t *sst, int first, int n, const int *ranks, int nranks,
 
 int loco_sst_push(loco_sst_t *sst, int first, int n, int rank)
 {
-    return push(sst, first, n, &rank, 1, NULL);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_PUSH, (size_t)n * 8);
+
+    return loci_call_end(self, push(sst, first, n, &rank, 1, NULL));
 }
 
 int loco_sst_push_some(loco_sst_t *sst, int first, int n, const int *ranks, int nranks)
 {
-    return ranks == NULL || nranks < 0 ? LOCO_ERR_ARG : push(sst, first, n, ranks, nranks, NULL);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_PUSH, (size_t)n * 8);
+
+    return loci_call_end(self, ranks == NULL || nranks < 0 ? LOCO_ERR_ARG : push(sst, first, n,
+                                                                                 ranks, nranks,
+                                                                                 NULL));
 }
 
 int loco_sst_push_all(loco_sst_t *sst, int first, int n)
 {
-    return push(sst, first, n, NULL, 0, NULL);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_PUSH, (size_t)n * 8);
+
+    return loci_call_end(self, push(sst, first, n, NULL, 0, NULL));
 }
 
 int loco_sst_push_ack(loco_sst_t *sst, int first, int n, int rank, loco_ack_t *ack)
 {
-    return push(sst, first, n, &rank, 1, ack);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_PUSH, (size_t)n * 8);
+
+    return loci_call_end(self, push(sst, first, n, &rank, 1, ack));
 }
 
 int loco_sst_push_all_ack(loco_sst_t *sst, int first, int n, loco_ack_t *ack)
 {
-    return push(sst, first, n, NULL, 0, ack);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_PUSH, (size_t)n * 8);
+
+    return loci_call_end(self, push(sst, first, n, NULL, 0, ack));
 }
 
 int loco_sst_row(loco_sst_t *sst, int rank, uint64_t *values)
 {
     if (rank < 0 || rank >= sst->ep->group.size)
         return LOCO_ERR_ARG;
-    return loci_owned_load(&sst->row[rank], values, (size_t)sst->columns * sizeof values[0]);
+    struct loci_thread *self = loci_call_begin(sst->ep->calls, LOCI_CALL_LOAD,
+                                               (size_t)sst->columns * 8);
+
+    return loci_call_end(self, loci_owned_load(&sst->row[rank], values,
+                                               (size_t)sst->columns * sizeof values[0]));
 }
 
 /* Of a checked row all words are read, for the checksum; `value` receives the last one. */

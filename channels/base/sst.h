@@ -15,6 +15,7 @@ int loci_sst_create(loco_runtime_t *rt, const char *type, const char *parent, co
 
 /* Its full name. */
 const char *loci_sst_name(const loco_sst_t *sst);
+struct loci_calls *loci_sst_calls(const loco_sst_t *sst);
 
 /* What loci_endpoint_is_of says of an endpoint. */
 void loci_sst_is_of(loco_sst_t *sst, void (*destroy)(void *channel), void *channel);

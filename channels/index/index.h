@@ -134,6 +134,12 @@ void loci_index_close(struct loci_index *ix);
 int loci_index_check_bytes(const struct loco_tx *tx, const char *call, const char *name,
                            size_t bytes);
 
+/* Its calls are its store's. */
+static inline struct loci_calls *loci_index_calls(const struct loci_index *ix)
+{
+    return ix->tx->s->ep->calls;
+}
+
 /* The runtime's number of it (LOCO_STATS), too, if that is wanted. */
 static inline void loci_index_count(struct loci_index *ix, enum loci_stats_index which, uint64_t n)
 {

@@ -125,7 +125,9 @@ void loco_tree_stats(const loco_tree_t *tree, loco_tree_stats_t *stats)
 
 int loco_tree_get(loco_tree_t *tree, loco_bytes_t key, void *value, size_t room, size_t *len)
 {
-    return loci_index_get(&tree->index, key, value, room, len);
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_GET, 0);
+
+    return loci_call_end(self, loci_index_get(&tree->index, key, value, room, len));
 }
 
 static int change(loco_tree_t *tree, struct loci_change *c)
@@ -135,32 +137,50 @@ static int change(loco_tree_t *tree, struct loci_change *c)
 
 int loco_tree_put(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(tree, &(struct loci_change){ .change = LOCI_PUT, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_PUT,
+                                               value.len);
+
+    return loci_call_end(self, change(tree, &(struct loci_change){ .change = LOCI_PUT, .key = key,
+                                      .value = value }));
 }
 
 int loco_tree_insert(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(tree, &(struct loci_change){ .change = LOCI_INSERT, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_INSERT,
+                                               value.len);
+
+    return loci_call_end(self, change(tree, &(struct loci_change){ .change = LOCI_INSERT,
+                                      .key = key, .value = value }));
 }
 
 int loco_tree_update(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(tree, &(struct loci_change){ .change = LOCI_UPDATE, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_UPDATE,
+                                               value.len);
+
+    return loci_call_end(self, change(tree, &(struct loci_change){ .change = LOCI_UPDATE,
+                                      .key = key, .value = value }));
 }
 
 int loco_tree_delete(loco_tree_t *tree, loco_bytes_t key)
 {
-    return change(tree, &(struct loci_change){ .change = LOCI_DELETE, .key = key });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_DELETE, 0);
+
+    return loci_call_end(self, change(tree, &(struct loci_change){ .change = LOCI_DELETE,
+                                      .key = key }));
 }
 
 int loco_tree_compare_set(loco_tree_t *tree, loco_bytes_t key, loco_bytes_t expected,
                           loco_bytes_t desired)
 {
-    return change(tree, &(struct loci_change){ .change = LOCI_COMPARE_SET, .key = key,
-                                               .value = desired, .expected = expected });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index),
+                                               LOCI_CALL_COMPARE_SET, desired.len);
+
+    return loci_call_end(self, change(tree, &(struct loci_change){ .change = LOCI_COMPARE_SET,
+                                      .key = key, .value = desired, .expected = expected }));
 }
 
-int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before)
+static int add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before)
 {
     struct loci_change c = { .change = LOCI_ADD, .key = key, .by = by };
     int status = change(tree, &c);
@@ -170,18 +190,41 @@ int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *be
     return status;
 }
 
-int loco_tree_get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
-                       size_t room, size_t *lens, int *statuses)
+int loco_tree_add(loco_tree_t *tree, loco_bytes_t key, uint64_t by, uint64_t *before)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_ADD, 8);
+
+    return loci_call_end(self, add(tree, key, by, before));
+}
+
+static int get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
+                    size_t room, size_t *lens, int *statuses)
 {
     return loci_index_get_many(&tree->index, &(struct loci_many){
         .n = n, .keys = keys, .to = values, .room = room, .lens = lens, .statuses = statuses,
     });
 }
 
-int loco_tree_put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
-                       const loco_bytes_t *values)
+int loco_tree_get_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys, void *values,
+                       size_t room, size_t *lens, int *statuses)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_GET, 0);
+
+    return loci_call_end(self, get_many(tree, n, keys, values, room, lens, statuses));
+}
+
+static int put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
+                    const loco_bytes_t *values)
 {
     return loci_index_put_many(&tree->index, &(struct loci_many){
         .n = n, .keys = keys, .values = values,
     });
+}
+
+int loco_tree_put_many(loco_tree_t *tree, size_t n, const loco_bytes_t *keys,
+                       const loco_bytes_t *values)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_PUT, 0);
+
+    return loci_call_end(self, put_many(tree, n, keys, values));
 }

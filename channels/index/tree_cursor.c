@@ -414,8 +414,8 @@ static int scan(struct loco_tree_cursor *c, const loco_bytes_t *to, uint64_t lim
 }
 
 /* One after the other uses the tree's cursor. */
-int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
-                   uint64_t limit, loco_tree_visit_fn *visit, void *ctx)
+static int scan_from(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
+                     uint64_t limit, loco_tree_visit_fn *visit, void *ctx)
 {
     struct loco_tree_cursor *c = &tree->scan;
     bool nested = tree->scanning;
@@ -429,4 +429,12 @@ int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes
     if (nested)
         loco_tree_cursor_close(c);
     return status;
+}
+
+int loco_tree_scan(loco_tree_t *tree, const loco_bytes_t *from, const loco_bytes_t *to,
+                   uint64_t limit, loco_tree_visit_fn *visit, void *ctx)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&tree->index), LOCI_CALL_SCAN, 0);
+
+    return loci_call_end(self, scan_from(tree, from, to, limit, visit, ctx));
 }

@@ -310,8 +310,8 @@ static void get_some(struct loco_kvstore *kv, struct loco_kvstore_window **w, in
         get_one(kv, w, keys[i], word[i], values + (size_t)i * kv->value_bytes, &statuses[i]);
 }
 
-int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, void *values,
-                          size_t len, int *statuses)
+static int get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, void *values, size_t len,
+                    int *statuses)
 {
     struct loco_kvstore_window *w = NULL;
     int some;
@@ -330,4 +330,12 @@ int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, vo
         if (statuses[i] != LOCO_OK && statuses[i] != LOCO_ERR_NOT_FOUND)
             return statuses[i];
     return LOCO_OK;
+}
+
+int loco_kvstore_get_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, void *values,
+                          size_t len, int *statuses)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_GET, n * len);
+
+    return loci_call_end(self, get_many(kv, n, keys, values, len, statuses));
 }

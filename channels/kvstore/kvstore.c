@@ -78,7 +78,7 @@
 
 /* ---- lookups ---- */
 
-int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
+static int get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
 {
     uint64_t word;
     int status;
@@ -91,6 +91,13 @@ int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
         return LOCO_ERR_NOT_FOUND;
     status = loci_kv_get_mapped(kv, word, value);
     return status != LOCI_KV_TORN ? status : loci_kv_read_value(kv, key, word, value);
+}
+
+int loco_kvstore_get(loco_kvstore_t *kv, uint64_t key, void *value, size_t len)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_GET, len);
+
+    return loci_call_end(self, get(kv, key, value, len));
 }
 
 /* ---- locks ---- */
@@ -227,8 +234,8 @@ static void insert_batch(struct batch *b)
     }
 }
 
-int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
-                             const void *values, size_t len, int *statuses)
+static int insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys, const void *values,
+                       size_t len, int *statuses)
 {
     struct batch b = { .kv = kv };
     int first = LOCO_OK;
@@ -248,11 +255,26 @@ int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
     return first;
 }
 
-int loco_kvstore_insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
+int loco_kvstore_insert_many(loco_kvstore_t *kv, size_t n, const uint64_t *keys,
+                             const void *values, size_t len, int *statuses)
 {
-    int status = LOCO_OK, all = loco_kvstore_insert_many(kv, 1, &key, value, len, &status);
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_INSERT, n * len);
+
+    return loci_call_end(self, insert_many(kv, n, keys, values, len, statuses));
+}
+
+static int insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
+{
+    int status = LOCO_OK, all = insert_many(kv, 1, &key, value, len, &status);
 
     return all != LOCO_OK ? all : status;
+}
+
+int loco_kvstore_insert(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_INSERT, len);
+
+    return loci_call_end(self, insert(kv, key, value, len));
 }
 
 /* ---- updates ---- */
@@ -266,7 +288,7 @@ static int find_locked(struct loco_kvstore *kv, uint64_t key, uint64_t *word)
     return loci_kv_is_lost(kv, *word) ? LOCO_ERR_PEER_DEAD : LOCO_OK;
 }
 
-int loco_kvstore_update(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
+static int update(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
 {
     int lock = loci_kv_lock_of(kv, key), status;
     uint64_t word;
@@ -281,6 +303,13 @@ int loco_kvstore_update(loco_kvstore_t *kv, uint64_t key, const void *value, siz
         return release(kv, lock, LOCO_FENCE_NONE, status);
     status = loci_kv_write_value(kv, word, value);
     return release_written(kv, lock, word, status);
+}
+
+int loco_kvstore_update(loco_kvstore_t *kv, uint64_t key, const void *value, size_t len)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_UPDATE, len);
+
+    return loci_call_end(self, update(kv, key, value, len));
 }
 
 static int compare_set_locked(struct loco_kvstore *kv, uint64_t key, uint64_t word,
@@ -311,7 +340,7 @@ static int compare_set(struct loco_kvstore *kv, uint64_t key, const void *expect
     return release_written(kv, lock, word, status);
 }
 
-int loco_kvstore_compare_set(loco_kvstore_t *kv, uint64_t key, const void *expected,
+static int compare_set_aside(loco_kvstore_t *kv, uint64_t key, const void *expected,
                              const void *desired, size_t len, void *found)
 {
     struct loci_kv_scratch scratch;
@@ -328,6 +357,14 @@ int loco_kvstore_compare_set(loco_kvstore_t *kv, uint64_t key, const void *expec
         memcpy(found, scratch.words, len);
     loci_kv_scratch_close(&scratch);
     return status;
+}
+
+int loco_kvstore_compare_set(loco_kvstore_t *kv, uint64_t key, const void *expected,
+                             const void *desired, size_t len, void *found)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_COMPARE_SET, len);
+
+    return loci_call_end(self, compare_set_aside(kv, key, expected, desired, len, found));
 }
 
 /* ---- deletes ---- */
@@ -353,7 +390,7 @@ static int delete_locked(struct loco_kvstore *kv, uint64_t key, uint64_t word)
     return loci_kv_tell(kv, &m, false);
 }
 
-int loco_kvstore_delete(loco_kvstore_t *kv, uint64_t key)
+static int delete_key(loco_kvstore_t *kv, uint64_t key)
 {
     int lock = loci_kv_lock_of(kv, key), status = acquire(kv, lock);
     uint64_t word;
@@ -364,4 +401,11 @@ int loco_kvstore_delete(loco_kvstore_t *kv, uint64_t key)
     if (status == LOCO_OK)
         status = delete_locked(kv, key, word);
     return release(kv, lock, LOCO_FENCE_NONE, status);
+}
+
+int loco_kvstore_delete(loco_kvstore_t *kv, uint64_t key)
+{
+    struct loci_thread *self = loci_call_begin(kv->ep->calls, LOCI_CALL_DELETE, 0);
+
+    return loci_call_end(self, delete_key(kv, key));
 }

@@ -131,14 +131,18 @@ const unsigned char *loci_rw_lock_word(const loco_rw_lock_t *lock)
 
 int loco_rw_lock_acquire_shared(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_SHARED, 0),
-                     &lock->holders[LOCI_RW_SHARED]);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_SHARED, 0),
+                                         &lock->holders[LOCI_RW_SHARED]));
 }
 
 int loco_rw_lock_acquire_exclusive(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, 0),
-                     &lock->holders[LOCI_RW_EXCLUSIVE]);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, count_one(loci_rw_acquire(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE,
+                                         0), &lock->holders[LOCI_RW_EXCLUSIVE]));
 }
 
 static int acquire_timed(loco_rw_lock_t *lock, const char *call, enum loci_rw_mode mode,
@@ -155,25 +159,34 @@ static int acquire_timed(loco_rw_lock_t *lock, const char *call, enum loci_rw_mo
 
 int loco_rw_lock_acquire_shared_timed(loco_rw_lock_t *lock, int64_t timeout_ns)
 {
-    return acquire_timed(lock, "loco_rw_lock_acquire_shared_timed", LOCI_RW_SHARED, timeout_ns);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_timed(lock, "loco_rw_lock_acquire_shared_timed",
+                                             LOCI_RW_SHARED, timeout_ns));
 }
 
 int loco_rw_lock_acquire_exclusive_timed(loco_rw_lock_t *lock, int64_t timeout_ns)
 {
-    return acquire_timed(lock, "loco_rw_lock_acquire_exclusive_timed", LOCI_RW_EXCLUSIVE,
-                         timeout_ns);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_timed(lock, "loco_rw_lock_acquire_exclusive_timed",
+                                             LOCI_RW_EXCLUSIVE, timeout_ns));
 }
 
 int loco_rw_lock_try_shared(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED, &lock->tries),
-                     &lock->holders[LOCI_RW_SHARED]);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_SHARED,
+                                         &lock->tries), &lock->holders[LOCI_RW_SHARED]));
 }
 
 int loco_rw_lock_try_exclusive(loco_rw_lock_t *lock)
 {
-    return count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE, &lock->tries),
-                     &lock->holders[LOCI_RW_EXCLUSIVE]);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, count_one(loci_rw_try(lock->rt, &lock->rw, LOCI_RW_EXCLUSIVE,
+                                         &lock->tries), &lock->holders[LOCI_RW_EXCLUSIVE]));
 }
 
 static int release(loco_rw_lock_t *lock, enum loci_rw_mode mode, enum loco_fence_scope scope,
@@ -193,12 +206,16 @@ static int release(loco_rw_lock_t *lock, enum loci_rw_mode mode, enum loco_fence
 
 int loco_rw_lock_release_shared(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer)
 {
-    return release(lock, LOCI_RW_SHARED, scope, peer);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release(lock, LOCI_RW_SHARED, scope, peer));
 }
 
 int loco_rw_lock_release_exclusive(loco_rw_lock_t *lock, enum loco_fence_scope scope, int peer)
 {
-    return release(lock, LOCI_RW_EXCLUSIVE, scope, peer);
+    struct loci_thread *self = loci_call_begin(lock->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release(lock, LOCI_RW_EXCLUSIVE, scope, peer));
 }
 
 int loco_rw_lock_holder(loco_rw_lock_t *lock, int *rank)
@@ -350,40 +367,56 @@ static int acquire_all(loco_rw_group_t *locks, const char *call, bool nested, in
 
 int loco_rw_group_acquire_shared(loco_rw_group_t *locks, int member, bool nested)
 {
-    return acquire_shared(locks, "loco_rw_group_acquire_shared", member, nested, LOCO_FOREVER);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_shared(locks, "loco_rw_group_acquire_shared", member,
+                                              nested, LOCO_FOREVER));
 }
 
 int loco_rw_group_acquire_exclusive(loco_rw_group_t *locks, int member, bool nested)
 {
-    return acquire_exclusive(locks, "loco_rw_group_acquire_exclusive", member, nested,
-                             LOCO_FOREVER);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_exclusive(locks, "loco_rw_group_acquire_exclusive", member,
+                                                 nested, LOCO_FOREVER));
 }
 
 int loco_rw_group_acquire_all(loco_rw_group_t *locks, bool nested)
 {
-    return acquire_all(locks, "loco_rw_group_acquire_all", nested, LOCO_FOREVER);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_all(locks, "loco_rw_group_acquire_all", nested,
+                                           LOCO_FOREVER));
 }
 
 int loco_rw_group_acquire_shared_timed(loco_rw_group_t *locks, int member, bool nested,
                                        int64_t timeout_ns)
 {
-    return acquire_shared(locks, "loco_rw_group_acquire_shared_timed", member, nested, timeout_ns);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_shared(locks, "loco_rw_group_acquire_shared_timed", member,
+                                              nested, timeout_ns));
 }
 
 int loco_rw_group_acquire_exclusive_timed(loco_rw_group_t *locks, int member, bool nested,
                                           int64_t timeout_ns)
 {
-    return acquire_exclusive(locks, "loco_rw_group_acquire_exclusive_timed", member, nested,
-                             timeout_ns);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_exclusive(locks, "loco_rw_group_acquire_exclusive_timed",
+                                                 member, nested, timeout_ns));
 }
 
 int loco_rw_group_acquire_all_timed(loco_rw_group_t *locks, bool nested, int64_t timeout_ns)
 {
-    return acquire_all(locks, "loco_rw_group_acquire_all_timed", nested, timeout_ns);
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire_all(locks, "loco_rw_group_acquire_all_timed", nested,
+                                           timeout_ns));
 }
 
-int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
-                                 int peer)
+static int release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
+                          int peer)
 {
     struct loci_rw rw;
     int fenced, released = check_member(locks, "loco_rw_group_release_shared", member);
@@ -399,8 +432,16 @@ int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_f
     return fenced != LOCO_OK ? fenced : released;
 }
 
-int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
-                                    enum loco_fence_scope scope, int peer)
+int loco_rw_group_release_shared(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
+                                 int peer)
+{
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release_shared(locks, member, scope, peer));
+}
+
+static int release_exclusive(loco_rw_group_t *locks, int member, enum loco_fence_scope scope,
+                             int peer)
 {
     struct loci_rw all, rw;
     int fenced, released = check_member(locks, "loco_rw_group_release_exclusive", member);
@@ -418,7 +459,15 @@ int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
     return fenced != LOCO_OK ? fenced : released;
 }
 
-int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)
+int loco_rw_group_release_exclusive(loco_rw_group_t *locks, int member,
+                                    enum loco_fence_scope scope, int peer)
+{
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release_exclusive(locks, member, scope, peer));
+}
+
+static int release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)
 {
     struct loci_rw all = all_word(locks);
     int fenced, released = may_release(locks->rt, "loco_rw_group_release_all", locks->ep->name,
@@ -429,4 +478,11 @@ int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scop
     fenced = fence_for(locks->rt, &all, scope, peer);
     released = loci_rw_release(locks->rt, &all, LOCI_RW_ALL);
     return fenced != LOCO_OK ? fenced : released;
+}
+
+int loco_rw_group_release_all(loco_rw_group_t *locks, enum loco_fence_scope scope, int peer)
+{
+    struct loci_thread *self = loci_call_begin(locks->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release_all(locks, scope, peer));
 }

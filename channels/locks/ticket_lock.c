@@ -454,15 +454,21 @@ static int acquire(loco_ticket_lock_t *lock, const char *call, int64_t deadline)
 
 int loco_ticket_lock_acquire(loco_ticket_lock_t *lock)
 {
-    return acquire(lock, "loco_ticket_lock_acquire", LOCI_NEVER);
+    struct loci_thread *self = loci_call_begin(lock->array->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, acquire(lock, "loco_ticket_lock_acquire", LOCI_NEVER));
 }
 
 int loco_ticket_lock_acquire_timed(loco_ticket_lock_t *lock, int64_t timeout_ns)
 {
     const char *call = "loco_ticket_lock_acquire_timed";
     int status = loci_check_timeout(lock->rt, call, lock->array->ep->name, timeout_ns);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status : acquire(lock, call, loci_deadline(lock->rt, timeout_ns));
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(lock->array->ep->calls, LOCI_CALL_ACQUIRE, 0);
+    return loci_call_end(self, acquire(lock, call, loci_deadline(lock->rt, timeout_ns)));
 }
 
 static int try_take(struct loco_ticket_lock *lock)
@@ -490,7 +496,7 @@ static int try_take(struct loco_ticket_lock *lock)
     return LOCO_OK;
 }
 
-int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
+static int try_acquire(loco_ticket_lock_t *lock)
 {
     void *self = loci_self(lock->rt);
     int status = LOCO_OK;
@@ -509,9 +515,16 @@ int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
     return LOCO_OK;
 }
 
+int loco_ticket_lock_try_acquire(loco_ticket_lock_t *lock)
+{
+    struct loci_thread *self = loci_call_begin(lock->array->ep->calls, LOCI_CALL_ACQUIRE, 0);
+
+    return loci_call_end(self, try_acquire(lock));
+}
+
 #define RELEASE "loco_ticket_lock_release"
 
-int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer)
+static int release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer)
 {
     bool local;
     int fenced, given = LOCO_OK;
@@ -530,6 +543,13 @@ int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope sco
         given = give(lock);
     leave(lock);
     return fenced != LOCO_OK ? fenced : given;
+}
+
+int loco_ticket_lock_release(loco_ticket_lock_t *lock, enum loco_fence_scope scope, int peer)
+{
+    struct loci_thread *self = loci_call_begin(lock->array->ep->calls, LOCI_CALL_RELEASE, 0);
+
+    return loci_call_end(self, release(lock, scope, peer));
 }
 
 /* ---- life ---- */

@@ -341,8 +341,8 @@ int loco_multicast_poll(loco_multicast_t *m, loco_delivery_t *messages, int max,
     return LOCO_OK;
 }
 
-int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t *messages,
-                        int max, int *n)
+static int next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t *messages, int max,
+                int *n)
 {
     const struct loci_reason why = {
         .what = m->ep->name, .group = loci_mc_needs(m), .peer = -1, .timeout_ns = timeout_ns,
@@ -361,4 +361,12 @@ int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t
     if (status == LOCO_OK)
         *n = wait.found;
     return status;
+}
+
+int loco_multicast_next(loco_multicast_t *m, int64_t timeout_ns, loco_delivery_t *messages,
+                        int max, int *n)
+{
+    struct loci_thread *self = loci_call_begin(m->ep->calls, LOCI_CALL_RECEIVE, 0);
+
+    return loci_call_end(self, next(m, timeout_ns, messages, max, n));
 }

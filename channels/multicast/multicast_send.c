@@ -225,12 +225,16 @@ int loco_multicast_send(loco_multicast_t *m, void *slot, size_t bytes, uint64_t 
 {
     int status = check_sender(m);
     uint64_t count = 0;
+    struct loci_thread *self;
 
     if (status == LOCO_OK)
         status = check_bytes(m, "loco_multicast_send", bytes);
     if (status == LOCO_OK)
         status = count_of(m, slot, &count);
-    return status == LOCO_OK ? send(m, count, bytes, number) : status;
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(m->ep->calls, LOCI_CALL_SEND, bytes);
+    return loci_call_end(self, send(m, count, bytes, number));
 }
 
 static int post(struct loco_multicast *m, const void *data, size_t bytes, bool wait,
@@ -255,13 +259,17 @@ static int post(struct loco_multicast *m, const void *data, size_t bytes, bool w
 
 int loco_multicast_post(loco_multicast_t *m, const void *data, size_t bytes, uint64_t *number)
 {
-    return post(m, data, bytes, true, number);
+    struct loci_thread *self = loci_call_begin(m->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, post(m, data, bytes, true, number));
 }
 
 int loco_multicast_try_post(loco_multicast_t *m, const void *data, size_t bytes,
                             uint64_t *number)
 {
-    return post(m, data, bytes, false, number);
+    struct loci_thread *self = loci_call_begin(m->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, post(m, data, bytes, false, number));
 }
 
 /* ---- delivered by all ---- */
@@ -310,7 +318,10 @@ int loco_multicast_wait_delivered(loco_multicast_t *m, uint64_t number)
 {
     struct send_wait wait = { m, number };
     int status = check_number(m, number);
+    struct loci_thread *self;
 
-    return status == LOCO_OK ? wait_for(&wait, has_become_stable, LOCI_FOR_MULTICAST_DELIVERY)
-                             : status;
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(m->ep->calls, LOCI_CALL_WAIT, 0);
+    return loci_call_end(self, wait_for(&wait, has_become_stable, LOCI_FOR_MULTICAST_DELIVERY));
 }

@@ -502,7 +502,7 @@ static int commit(loco_tx_t *tx)
     return status;
 }
 
-int loco_tx_commit(loco_tx_t *tx)
+static int commit_entered(loco_tx_t *tx)
 {
     int status = loci_tx_enter(tx);
 
@@ -510,6 +510,13 @@ int loco_tx_commit(loco_tx_t *tx)
         return loci_tx_leave(tx, commit(tx));
     loco_tx_abort(tx);
     return status;
+}
+
+int loco_tx_commit(loco_tx_t *tx)
+{
+    struct loci_thread *self = loci_call_begin(tx->s->ep->calls, LOCI_CALL_COMMIT, 0);
+
+    return loci_call_end(self, commit_entered(tx));
 }
 
 /* ---- again and again ---- */

@@ -337,8 +337,8 @@ static int check_receiver(const struct loco_mailbox *box, const void *buffer, si
     return buffer == NULL && room > 0 ? LOCO_ERR_ARG : LOCO_OK;
 }
 
-int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room,
-                         int *from, size_t *bytes)
+static int receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room, int *from,
+                   size_t *bytes)
 {
     int status = check_receiver(box, buffer, room);
     int64_t end;
@@ -361,10 +361,25 @@ int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, 
     }
 }
 
-int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from,
-                             size_t *bytes)
+int loco_mailbox_receive(loco_mailbox_t *box, int64_t timeout_ns, void *buffer, size_t room,
+                         int *from, size_t *bytes)
+{
+    struct loci_thread *self = loci_call_begin(box->ep->calls, LOCI_CALL_RECEIVE, 0);
+
+    return loci_call_end(self, receive(box, timeout_ns, buffer, room, from, bytes));
+}
+
+static int try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from, size_t *bytes)
 {
     int status = check_receiver(box, buffer, room);
 
     return status != LOCO_OK ? status : receive_now(box, buffer, room, from, bytes);
+}
+
+int loco_mailbox_try_receive(loco_mailbox_t *box, void *buffer, size_t room, int *from,
+                             size_t *bytes)
+{
+    struct loci_thread *self = loci_call_begin(box->ep->calls, LOCI_CALL_RECEIVE, 0);
+
+    return loci_call_end(self, try_receive(box, buffer, room, from, bytes));
 }

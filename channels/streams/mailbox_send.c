@@ -319,7 +319,9 @@ static int send(struct loco_mailbox *box, const void *data, size_t bytes,
 
 int loco_mailbox_send(loco_mailbox_t *box, const void *data, size_t bytes)
 {
-    return send(box, data, bytes, &(struct limit){ LOCI_NEVER });
+    struct loci_thread *self = loci_call_begin(box->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, send(box, data, bytes, &(struct limit){ LOCI_NEVER }));
 }
 
 int loco_mailbox_send_timed(loco_mailbox_t *box, int64_t timeout_ns, const void *data,
@@ -327,12 +329,18 @@ int loco_mailbox_send_timed(loco_mailbox_t *box, int64_t timeout_ns, const void 
 {
     int status = loci_check_timeout(box->rt, "loco_mailbox_send_timed", box->ep->name,
                                     timeout_ns);
+    struct loci_thread *self;
 
-    return status != LOCO_OK ? status
-           : send(box, data, bytes, &(struct limit){ loci_deadline(box->rt, timeout_ns) });
+    if (status != LOCO_OK)
+        return status;
+    self = loci_call_begin(box->ep->calls, LOCI_CALL_SEND, bytes);
+    return loci_call_end(self, send(box, data, bytes, &(struct limit){ loci_deadline(box->rt,
+                                    timeout_ns) }));
 }
 
 int loco_mailbox_try_send(loco_mailbox_t *box, const void *data, size_t bytes)
 {
-    return send(box, data, bytes, NULL);
+    struct loci_thread *self = loci_call_begin(box->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, send(box, data, bytes, NULL));
 }

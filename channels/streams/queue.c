@@ -219,32 +219,44 @@ static int push(struct loco_queue *q, draw_fn *draw, const void *entry, loco_ack
 
 int loco_queue_push(loco_queue_t *q, const void *entry)
 {
-    return push(q, draw_for_push, entry, NULL);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_PUSH, q->entry_bytes);
+
+    return loci_call_end(self, push(q, draw_for_push, entry, NULL));
 }
 
 int loco_queue_try_push(loco_queue_t *q, const void *entry)
 {
-    return push(q, try_draw_for_push, entry, NULL);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_PUSH, q->entry_bytes);
+
+    return loci_call_end(self, push(q, try_draw_for_push, entry, NULL));
 }
 
 int loco_queue_push_ack(loco_queue_t *q, const void *entry, loco_ack_t *ack)
 {
-    return push(q, draw_for_push, entry, ack);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_PUSH, q->entry_bytes);
+
+    return loci_call_end(self, push(q, draw_for_push, entry, ack));
 }
 
 int loco_queue_pop(loco_queue_t *q, void *entry)
 {
-    return call(q, false, draw_for_pop, take_out, entry, NULL);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_POP, q->entry_bytes);
+
+    return loci_call_end(self, call(q, false, draw_for_pop, take_out, entry, NULL));
 }
 
 int loco_queue_try_pop(loco_queue_t *q, void *entry)
 {
-    return call(q, false, try_draw_for_pop, take_out, entry, NULL);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_POP, q->entry_bytes);
+
+    return loci_call_end(self, call(q, false, try_draw_for_pop, take_out, entry, NULL));
 }
 
 int loco_queue_pop_ack(loco_queue_t *q, void *entry, loco_ack_t *ack)
 {
-    return call(q, false, draw_for_pop, take_out, entry, ack);
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_POP, q->entry_bytes);
+
+    return loci_call_end(self, call(q, false, draw_for_pop, take_out, entry, ack));
 }
 
 /* ---- with a limit of time ---- */
@@ -301,7 +313,7 @@ static int call_timed(struct loco_queue *q, bool push, void *entry, int64_t time
     return status == LOCO_OK ? loci_wait(q->rt, &why, try_again, &c) : status;
 }
 
-int loco_queue_push_timed(loco_queue_t *q, const void *entry, int64_t timeout_ns)
+static int push_timed(loco_queue_t *q, const void *entry, int64_t timeout_ns)
 {
     int status;
 
@@ -311,10 +323,24 @@ int loco_queue_push_timed(loco_queue_t *q, const void *entry, int64_t timeout_ns
     return status == LOCO_OK ? call_timed(q, true, (void *)entry, timeout_ns) : status;
 }
 
-int loco_queue_pop_timed(loco_queue_t *q, void *entry, int64_t timeout_ns)
+int loco_queue_push_timed(loco_queue_t *q, const void *entry, int64_t timeout_ns)
+{
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_PUSH, q->entry_bytes);
+
+    return loci_call_end(self, push_timed(q, entry, timeout_ns));
+}
+
+static int pop_timed(loco_queue_t *q, void *entry, int64_t timeout_ns)
 {
     return timeout_ns == LOCO_FOREVER ? loco_queue_pop(q, entry)
                                       : call_timed(q, false, entry, timeout_ns);
+}
+
+int loco_queue_pop_timed(loco_queue_t *q, void *entry, int64_t timeout_ns)
+{
+    struct loci_thread *self = loci_call_begin(q->ep->calls, LOCI_CALL_POP, q->entry_bytes);
+
+    return loci_call_end(self, pop_timed(q, entry, timeout_ns));
 }
 
 int loco_queue_size(loco_queue_t *q, uint64_t *entries)

@@ -246,8 +246,7 @@ int loco_ringbuffer_peek(loco_ringbuffer_t *rb, const void **message, size_t *by
     return LOCO_OK;
 }
 
-int loco_ringbuffer_next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void **message,
-                         size_t *bytes)
+static int next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void **message, size_t *bytes)
 {
     int status = loco_ringbuffer_peek(rb, message, bytes);
 
@@ -255,6 +254,14 @@ int loco_ringbuffer_next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void *
         return status;
     status = wait_for_news(rb, timeout_ns);
     return status != LOCO_OK ? status : loco_ringbuffer_peek(rb, message, bytes);
+}
+
+int loco_ringbuffer_next(loco_ringbuffer_t *rb, int64_t timeout_ns, const void **message,
+                         size_t *bytes)
+{
+    struct loci_thread *self = loci_call_begin(rb->ep->calls, LOCI_CALL_RECEIVE, 0);
+
+    return loci_call_end(self, next(rb, timeout_ns, message, bytes));
 }
 
 static int receive_now(struct loco_ringbuffer *rb, void *buffer, size_t size, size_t *bytes)
@@ -280,8 +287,8 @@ static int receive_now(struct loco_ringbuffer *rb, void *buffer, size_t size, si
     return status;
 }
 
-int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
-                            size_t *bytes)
+static int receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
+                   size_t *bytes)
 {
     int64_t end = timeout_ns == LOCO_FOREVER ? 0 : loci_now(rb->rt) + timeout_ns, left = timeout_ns;
     int status = check_reader(rb);
@@ -298,6 +305,14 @@ int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buf
         if (status != LOCO_OK)
             return status;
     }
+}
+
+int loco_ringbuffer_receive(loco_ringbuffer_t *rb, int64_t timeout_ns, void *buffer, size_t size,
+                            size_t *bytes)
+{
+    struct loci_thread *self = loci_call_begin(rb->ep->calls, LOCI_CALL_RECEIVE, 0);
+
+    return loci_call_end(self, receive(rb, timeout_ns, buffer, size, bytes));
 }
 
 /* ---- several ring buffers ---- */

@@ -212,13 +212,20 @@ int loco_ringbuffer_acknowledged(loco_ringbuffer_t *rb, uint64_t number)
     return status < 0 ? status : status == 0 ? LOCO_IN_PROGRESS : judge(rb, number);
 }
 
-int loco_ringbuffer_wait_acknowledged(loco_ringbuffer_t *rb, uint64_t number)
+static int wait_acknowledged(loco_ringbuffer_t *rb, uint64_t number)
 {
     int status = check_number(rb, number);
 
     if (status == LOCO_OK)
         status = wait_for(rb, number);
     return status == LOCO_OK ? judge(rb, number) : status;
+}
+
+int loco_ringbuffer_wait_acknowledged(loco_ringbuffer_t *rb, uint64_t number)
+{
+    struct loci_thread *self = loci_call_begin(rb->ep->calls, LOCI_CALL_WAIT, 0);
+
+    return loci_call_end(self, wait_acknowledged(rb, number));
 }
 
 /* ---- batches ---- */
@@ -558,13 +565,19 @@ static int send(struct loco_ringbuffer *rb, const loco_ringbuffer_part_t *messag
 int loco_ringbuffer_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
                          uint64_t *number)
 {
-    return send(rb, &(loco_ringbuffer_part_t){ message, bytes }, 1, true, number);
+    struct loci_thread *self = loci_call_begin(rb->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, send(rb, &(loco_ringbuffer_part_t){ message, bytes }, 1, true,
+                                    number));
 }
 
 int loco_ringbuffer_try_send(loco_ringbuffer_t *rb, const void *message, size_t bytes,
                              uint64_t *number)
 {
-    return send(rb, &(loco_ringbuffer_part_t){ message, bytes }, 1, false, number);
+    struct loci_thread *self = loci_call_begin(rb->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, send(rb, &(loco_ringbuffer_part_t){ message, bytes }, 1, false,
+                                    number));
 }
 
 int loco_ringbuffer_send_many(loco_ringbuffer_t *rb, const loco_ringbuffer_part_t *messages, int n,

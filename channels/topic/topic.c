@@ -276,22 +276,30 @@ int loco_topic_try_reserve(loco_topic_t *t, void **slot)
 
 int loco_topic_publish(loco_topic_t *t, void *slot, size_t bytes, uint64_t *number)
 {
-    return loco_multicast_send(t->m, slot, bytes, number);
+    struct loci_thread *self = loci_call_begin(t->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, loco_multicast_send(t->m, slot, bytes, number));
 }
 
 int loco_topic_post(loco_topic_t *t, const void *data, size_t bytes, uint64_t *number)
 {
-    return loco_multicast_post(t->m, data, bytes, number);
+    struct loci_thread *self = loci_call_begin(t->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, loco_multicast_post(t->m, data, bytes, number));
 }
 
 int loco_topic_try_post(loco_topic_t *t, const void *data, size_t bytes, uint64_t *number)
 {
-    return loco_multicast_try_post(t->m, data, bytes, number);
+    struct loci_thread *self = loci_call_begin(t->ep->calls, LOCI_CALL_SEND, bytes);
+
+    return loci_call_end(self, loco_multicast_try_post(t->m, data, bytes, number));
 }
 
 int loco_topic_wait_delivered(loco_topic_t *t, uint64_t number)
 {
-    return loco_multicast_wait_delivered(t->m, number);
+    struct loci_thread *self = loci_call_begin(t->ep->calls, LOCI_CALL_WAIT, 0);
+
+    return loci_call_end(self, loco_multicast_wait_delivered(t->m, number));
 }
 
 /* ---- subscribers ---- */

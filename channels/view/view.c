@@ -421,15 +421,19 @@ static int ask(struct loco_view *v, const char *name, bool in, int64_t timeout_n
 
 int loco_view_join(loco_view_t *v, int64_t timeout_ns)
 {
-    return ask(v, "loco_view_join", true, timeout_ns);
+    struct loci_thread *self = loci_call_begin(v->ep->calls, LOCI_CALL_JOIN, 0);
+
+    return loci_call_end(self, ask(v, "loco_view_join", true, timeout_ns));
 }
 
 int loco_view_leave(loco_view_t *v, int64_t timeout_ns)
 {
-    return ask(v, "loco_view_leave", false, timeout_ns);
+    struct loci_thread *self = loci_call_begin(v->ep->calls, LOCI_CALL_LEAVE, 0);
+
+    return loci_call_end(self, ask(v, "loco_view_leave", false, timeout_ns));
 }
 
-int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)
+static int wait_for_view(loco_view_t *v, uint64_t number, int64_t timeout_ns)
 {
     const struct loci_reason why = {
         .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
@@ -439,4 +443,11 @@ int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)
     int status = loci_check_timeout(v->rt, "loco_view_wait", v->ep->name, timeout_ns);
 
     return status != LOCO_OK ? status : loci_wait(v->rt, &why, has_come, &wait);
+}
+
+int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)
+{
+    struct loci_thread *self = loci_call_begin(v->ep->calls, LOCI_CALL_WAIT, 0);
+
+    return loci_call_end(self, wait_for_view(v, number, timeout_ns));
 }

@@ -170,6 +170,7 @@ int loci_endpoint_create(struct loco_runtime *rt, const struct loci_endpoint_spe
         loci_entry_free(e);
         return status;
     }
+    e->ep.calls = loci_calls_of(rt, spec->type, e->ep.name);
     loci_entry_open(e);
     *ep = &e->ep;
     return LOCO_OK;

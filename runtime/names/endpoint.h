@@ -89,6 +89,7 @@ struct loci_endpoint {
     _Atomic int missing;                /* members that have not our keys, or we theirs */
     _Atomic int failed;                 /* LOCO_ERR_MISMATCH once rejected */
     struct loci_endpoint *next;
+    struct loci_calls *calls;           /* observe/calls.h; NULL: nobody observes */
     struct loci_living living;          /* of the channel that it is the first endpoint of */
 };
 

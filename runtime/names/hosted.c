@@ -92,6 +92,7 @@ static int make(struct loco_runtime *rt, const struct loci_endpoint_spec *spec,
     memcpy(h->ep.name, spec->name, len);
     h->ep.spec.name = h->ep.name;       /* the caller's string may go */
     h->ep.spec.parent = NULL;
+    h->ep.calls = loci_calls_of(rt, spec->type, h->ep.name);
     *out = h;
     return LOCO_OK;
 }

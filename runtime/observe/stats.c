@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -367,17 +368,30 @@ static bool report_to_file(struct loco_runtime *rt, const char *text, size_t len
     return false;
 }
 
-void loci_stats_report(struct loco_runtime *rt)
+static void report(struct loco_runtime *rt, const char *text, size_t len)
 {
-    char text[TEXT_MAX];
-    size_t len;
-
-    if (is_off(rt->tunables.stats))
-        return;
-    len = loci_stats_text(rt, text, sizeof text);
     /* In one piece: ranks write at the same time. */
     if (is_stderr(rt->tunables.stats) || !report_to_file(rt, text, len))
         (void)loci_file_write(STDERR_FILENO, text, len, -1);
+}
+
+/* With the calls of channels, of which there may be many; without memory for them, without. */
+void loci_stats_report(struct loco_runtime *rt)
+{
+    char few[TEXT_MAX], *text;
+    size_t size = TEXT_MAX + loci_calls_room(rt), len;
+
+    if (is_off(rt->tunables.stats))
+        return;
+    text = malloc(size);
+    if (text == NULL) {
+        report(rt, few, loci_stats_text(rt, few, sizeof few));
+        return;
+    }
+    len = loci_stats_text(rt, text, TEXT_MAX);
+    len += loci_calls_text(rt, text + len, size - len);
+    report(rt, text, len);
+    free(text);
 }
 
 void loci_observe_stats(struct loco_runtime *rt, bool on)

@@ -162,7 +162,10 @@ void loco_hash_stats(const loco_hash_t *hash, loco_hash_stats_t *stats)
 
 int loco_hash_get(loco_hash_t *hash, loco_bytes_t key, void *value, size_t room, size_t *len)
 {
-    return loci_hash_done(hash, loci_index_get(&hash->index, key, value, room, len));
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_GET, 0);
+
+    return loci_call_end(self, loci_hash_done(hash, loci_index_get(&hash->index, key, value, room,
+                                              len)));
 }
 
 static int change(loco_hash_t *hash, struct loci_change *c)
@@ -172,32 +175,50 @@ static int change(loco_hash_t *hash, struct loci_change *c)
 
 int loco_hash_put(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(hash, &(struct loci_change){ .change = LOCI_PUT, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_PUT,
+                                               value.len);
+
+    return loci_call_end(self, change(hash, &(struct loci_change){ .change = LOCI_PUT, .key = key,
+                                      .value = value }));
 }
 
 int loco_hash_insert(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(hash, &(struct loci_change){ .change = LOCI_INSERT, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_INSERT,
+                                               value.len);
+
+    return loci_call_end(self, change(hash, &(struct loci_change){ .change = LOCI_INSERT,
+                                      .key = key, .value = value }));
 }
 
 int loco_hash_update(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t value)
 {
-    return change(hash, &(struct loci_change){ .change = LOCI_UPDATE, .key = key, .value = value });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_UPDATE,
+                                               value.len);
+
+    return loci_call_end(self, change(hash, &(struct loci_change){ .change = LOCI_UPDATE,
+                                      .key = key, .value = value }));
 }
 
 int loco_hash_delete(loco_hash_t *hash, loco_bytes_t key)
 {
-    return change(hash, &(struct loci_change){ .change = LOCI_DELETE, .key = key });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_DELETE, 0);
+
+    return loci_call_end(self, change(hash, &(struct loci_change){ .change = LOCI_DELETE,
+                                      .key = key }));
 }
 
 int loco_hash_compare_set(loco_hash_t *hash, loco_bytes_t key, loco_bytes_t expected,
                           loco_bytes_t desired)
 {
-    return change(hash, &(struct loci_change){ .change = LOCI_COMPARE_SET, .key = key,
-                                               .value = desired, .expected = expected });
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index),
+                                               LOCI_CALL_COMPARE_SET, desired.len);
+
+    return loci_call_end(self, change(hash, &(struct loci_change){ .change = LOCI_COMPARE_SET,
+                                      .key = key, .value = desired, .expected = expected }));
 }
 
-int loco_hash_add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *before)
+static int add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *before)
 {
     struct loci_change c = { .change = LOCI_ADD, .key = key, .by = by };
     int status = change(hash, &c);
@@ -207,8 +228,15 @@ int loco_hash_add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *be
     return status;
 }
 
-int loco_hash_get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, void *values,
-                       size_t room, size_t *lens, int *statuses)
+int loco_hash_add(loco_hash_t *hash, loco_bytes_t key, uint64_t by, uint64_t *before)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_ADD, 8);
+
+    return loci_call_end(self, add(hash, key, by, before));
+}
+
+static int get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, void *values,
+                    size_t room, size_t *lens, int *statuses)
 {
     struct loci_many m = { .n = n, .keys = keys, .to = values, .room = room, .lens = lens,
                            .statuses = statuses };
@@ -216,10 +244,26 @@ int loco_hash_get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, vo
     return loci_index_get_many(&hash->index, &m);
 }
 
-int loco_hash_put_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys,
-                       const loco_bytes_t *values)
+int loco_hash_get_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys, void *values,
+                       size_t room, size_t *lens, int *statuses)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_GET, 0);
+
+    return loci_call_end(self, get_many(hash, n, keys, values, room, lens, statuses));
+}
+
+static int put_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys,
+                    const loco_bytes_t *values)
 {
     struct loci_many m = { .n = n, .keys = keys, .values = values };
 
     return loci_index_put_many(&hash->index, &m);
+}
+
+int loco_hash_put_many(loco_hash_t *hash, size_t n, const loco_bytes_t *keys,
+                       const loco_bytes_t *values)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_PUT, 0);
+
+    return loci_call_end(self, put_many(hash, n, keys, values));
 }

@@ -165,7 +165,7 @@ static int visit_all(struct loco_hash *h, struct loci_hash_scan *scan, loco_hash
 }
 
 /* One after the other uses the same memory. */
-int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx)
+static int scan_all(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx)
 {
     struct loci_hash_scan *scan = hash->scan != NULL ? hash->scan : calloc(1, sizeof *scan);
     int status;
@@ -179,4 +179,11 @@ int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx)
     else
         hash->scan = scan;
     return loci_hash_done(hash, status);
+}
+
+int loco_hash_scan(loco_hash_t *hash, loco_hash_visit_fn *visit, void *ctx)
+{
+    struct loci_thread *self = loci_call_begin(loci_index_calls(&hash->index), LOCI_CALL_SCAN, 0);
+
+    return loci_call_end(self, scan_all(hash, visit, ctx));
 }
