@@ -54,14 +54,17 @@ static int read_rows(struct loco_multicast *m)
     return status == LOCO_OK ? waited : status;
 }
 
-/* Words that have not been written here yet are what all begin with, as others have them. */
+/* Words that have not been written here yet are what all begin with, as others have them. Of a
+ * member that has gone nothing was read, and an earlier read that failed may have left anything. */
 static bool is_behind(const struct loco_multicast *m)
 {
     for (int i = 0; i < m->sources; i++) {
         const struct loci_mc_source *s = &m->source[i];
         const struct loci_mc_area *area = &m->area[s->area];
 
-        if (area->snapshot[s->word] > atomic_load_explicit(&m->seen[s->seen], memory_order_relaxed)
+        if (is_alive(m, area->rank)
+            && area->snapshot[s->word]
+               > atomic_load_explicit(&m->seen[s->seen], memory_order_relaxed)
             && loci_load64(area->here + 8 * s->word) < area->snapshot[s->word])
             return true;
     }
