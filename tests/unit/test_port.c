@@ -306,6 +306,50 @@ Test(port, an_old_grant_reaches_nothing_that_is_granted_since)
     run(&plan, 1, -1);
 }
 
+/* ---- what arrives late ---- */
+
+static _Atomic int *step;
+
+static int write_once(struct world *w)
+{
+    CHECK(run_await(step, 1) == 0);
+    CHECK(loci_write64(w->rt, &w->mem, 64, 7, NULL) == LOCO_OK);
+    atomic_store(step, 2);
+    return run_await(step, 3);
+}
+
+/* The target is stopped, so what the agent has sent is not there, though it counts as done. */
+static int revoke_early(struct world *w)
+{
+    struct loci_port_stats stats = { .posted = 0 };
+    int64_t begin = run_now();
+
+    CHECK(kill(w->all[w->target].pid, SIGSTOP) == 0);
+    atomic_store(step, 1);
+    while (stats.posted == 0) {
+        loci_ports_stats(w->ports, &stats);
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+    }
+    for (int i = 0; i < 20; i++) {
+        CHECK(loci_ports_revoke(w->ports, w->number[1], w->mine.grant[1]) == LOCO_ERR_AGAIN);
+        usleep(1000);
+    }
+    CHECK(kill(w->all[w->target].pid, SIGCONT) == 0);
+    while (loci_ports_revoke(w->ports, w->number[1], w->mine.grant[1]) == LOCO_ERR_AGAIN)
+        CHECK(run_now() - begin < run_limit(RUN_PATIENCE));
+    atomic_store(step, 3);
+    return 0;
+}
+
+Test(port, what_was_written_has_arrived_when_its_grant_is_revoked)
+{
+    static const struct plan plan = { .client = write_once, .agent = revoke_early,
+                                      .options = SHAPE(1, 2, 16, 4096) };
+
+    step = run_counter();
+    run(&plan, 1, -1);
+}
+
 /* ---- many requests ---- */
 
 #define THREADS 16

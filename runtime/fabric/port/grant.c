@@ -155,13 +155,27 @@ void loci_ports_lose(struct loci_ports *ports, int peer)
 
 /* ---- granting ---- */
 
+/* Of a target that is lost nothing arrives, since both ends are cut off from each other. */
+bool loci_port_is_over(struct port_grant *g)
+{
+    bool placed = g->target == NULL || g->target->lost || g->wrote <= g->target->placed;
+
+    if (!placed)
+        g->target->awaited = true;
+    return placed && g->under_way == 0;
+}
+
 /* A number that is free, or -1. One that was revoked is free when nothing uses it. */
 static int free_grant(struct loci_ports *ports, struct port_client *c)
 {
-    for (uint32_t i = 0; i < c->grants; i++)
-        if (c->grant[i].target == NULL && !c->grant[i].lost)
+    for (uint32_t i = 0; i < c->grants; i++) {
+        struct port_grant *g = &c->grant[i];
+
+        if (g->target != NULL && g->may == 0 && !g->lost && loci_port_is_over(g))
+            drop(ports, g);
+        if (g->target == NULL && !g->lost)
             return (int)i;
-    (void)ports;
+    }
     return c->grants < LOCI_PORT_GRANTS ? (int)c->grants++ : -1;
 }
 
@@ -229,10 +243,14 @@ int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t number)
     if (port_grant_place(number) < c->grants && g->target != NULL
         && g->turn == port_grant_turn(number)) {
         g->may = 0;
-        status = g->under_way > 0 ? LOCO_ERR_AGAIN : LOCO_OK;
+        status = loci_port_is_over(g) ? LOCO_OK : LOCO_ERR_AGAIN;
         if (status == LOCO_OK)
             drop(ports, g);
+        else
+            atomic_store_explicit(&ports->asked, true, memory_order_release);
     }
     pthread_mutex_unlock(&ports->lock);
+    if (status == LOCO_ERR_AGAIN)
+        loci_polled_call(ports->polled);
     return status;
 }

@@ -64,7 +64,7 @@
  *     that it is lost with what they post next. Others go on when the agent has mended its lane.
  *   - A client dies, at any step: what it has not published was never there, and what it has is
  *     not taken any more. What is under way uses its arena: the slab is given to another client
- *     when that is finished.
+ *     when that is finished, and its writes are placed: nothing of it arrives any more.
  *   - The agent dies, at any step: what is not finished ends with LOCO_ERR_PEER_DEAD, and so does
  *     all that is posted later; the log says once what to do. Writes may be placed, or not. It is
  *     the same when the agent is stopped, and has not looked at what a client waits for in the time
@@ -249,8 +249,9 @@ void loci_ports_lose(struct loci_ports *ports, int peer);
 int loci_ports_grant(struct loci_ports *ports, int client, int peer,
                      const struct loci_memkey *key, uint64_t base, uint64_t len, unsigned may,
                      uint32_t *grant);
-/* It may no more: its requests are refused with LOCO_ERR_STATE. LOCO_ERR_AGAIN: what it has posted
- * there is under way still; call again. */
+/* It may no more: its requests are refused with LOCO_ERR_STATE. LOCO_OK: nothing that it has posted
+ * there arrives any more; LOCO_ERR_AGAIN: it may; call again. LOCO_ERR_RANGE: there is no such
+ * grant, or none any more. */
 int loci_ports_revoke(struct loci_ports *ports, int client, uint32_t grant);
 void loci_ports_stats(struct loci_ports *ports, struct loci_port_stats *stats);
 

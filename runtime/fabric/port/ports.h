@@ -16,7 +16,7 @@
 /* A request that is posted and not finished. */
 struct port_entry {
     struct loci_slot slot;          /* seq 0: told */
-    struct port *port;
+    struct port *port;              /* NULL: a place of the agent's own */
     struct port_grant *grant;
     uint64_t number;                /* of the port's request */
     uint64_t seq;                   /* of the target's posts */
@@ -34,6 +34,7 @@ struct port_target {
     struct port_entry entry[LOCI_PORT_ROOM_MOST];    /* in the order of their posts: */
     uint64_t from, to;
     uint64_t seq, placed;           /* posts so far; writes up to that one are placed */
+    bool awaited;                   /* somebody waits until all of them are */
 };
 
 /* A grant's number is its place, and how often that was given back: who says a number of before is
@@ -49,6 +50,7 @@ struct port_grant {
     unsigned may;                   /* enum loci_port_may; 0: revoked, */
     bool lost;                      /* since its target is lost: the number is not used again */
     unsigned under_way;             /* requests */
+    uint64_t wrote;                 /* seq of its last write; 0: none */
 };
 
 struct port {
@@ -135,7 +137,9 @@ int loci_port_check(const struct loci_ports *ports, struct port *port,
                     const struct loci_port_request *request, struct loci_op *op,
                     struct port_grant **grant);
 
-/* grant.c */
+/* grant.c: whether nothing that was posted there arrives any more: it is finished, and writes, of
+ * which that says little, are placed. Else the poller is to place them. */
+bool loci_port_is_over(struct port_grant *grant);
 void loci_port_drop_grants(struct loci_ports *ports, struct port_client *client);
 void loci_port_drop_targets(struct loci_ports *ports);
 /* Of targets that are lost: what is not under way any more. */
@@ -143,7 +147,7 @@ void loci_port_drop_lost(struct loci_ports *ports);
 
 /* serve.c: for the poller. */
 enum loci_served loci_port_serve(struct loci_ports *ports);
-bool loci_port_is_idle(const struct loci_ports *ports, const struct port_client *client);
+bool loci_port_is_idle(struct loci_ports *ports, struct port_client *client);
 /* Its memory is for the next one. */
 void loci_port_free_client(struct loci_ports *ports, struct port_client *client);
 

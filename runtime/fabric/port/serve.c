@@ -86,6 +86,16 @@ static void take_away(struct loci_ports *ports, struct port *p, uint64_t posted)
 
 /* ---- targets ---- */
 
+static void tell(struct loci_ports *ports, const struct port_target *t, struct port_entry *e,
+                 int status)
+{
+    if (status != LOCO_OK)
+        fail(e->port, status, e->port->wrote > t->placed);
+    e->grant->under_way--;
+    ports->stats.failed += status != LOCO_OK;
+    finish(ports, e->port, e->number, status, e->value);
+}
+
 static void collect(struct loci_ports *ports, struct port_target *t)
 {
     while (t->from != t->to) {
@@ -96,15 +106,12 @@ static void collect(struct loci_ports *ports, struct port_target *t)
         if (atomic_load_explicit(&e->slot.seq, memory_order_acquire) != 0)
             return;
         status = atomic_load_explicit(&e->slot.status, memory_order_relaxed);
-        if (status != LOCO_OK)
-            fail(e->port, status, e->port->wrote > t->placed);
-        else if (e->kind != LOCI_WRITE && e->seq > t->placed)
+        if (status == LOCO_OK && e->kind != LOCI_WRITE && e->seq > t->placed)
             t->placed = e->seq;
         t->from++;
         ports->under_way--;
-        e->grant->under_way--;
-        ports->stats.failed += status != LOCO_OK;
-        finish(ports, e->port, e->number, status, e->value);
+        if (e->port != NULL)
+            tell(ports, t, e, status);
     }
 }
 
@@ -134,6 +141,37 @@ static void look_after_lane(struct loci_ports *ports, struct port_target *t)
     ports->later = ports->later || status == LOCO_ERR_AGAIN || t->from != t->to;
 }
 
+/* Writes are finished when the fabric has them: that does not say that none arrives any more. So
+ * where somebody waits for that, the agent posts a place of its own behind them. One that is gone
+ * has no memory where they could arrive. */
+static void place_awaited(struct loci_ports *ports, struct port_target *t)
+{
+    struct port_entry *e = &t->entry[t->to % LOCI_PORT_ROOM_MOST];
+    struct loci_op op = { .kind = LOCI_PLACE, .slot = &e->slot };
+    int status = LOCO_ERR_AGAIN;
+
+    if (!t->awaited || t->lost)
+        return;
+    if (t->to - t->from < ports->room) {
+        *e = (struct port_entry){ .slot.lane = t->lane, .seq = t->seq + 1, .kind = LOCI_PLACE };
+        atomic_store_explicit(&e->slot.seq, e->seq, memory_order_relaxed);
+        status = loci_lane_try(t->lane, &op);
+    }
+    t->awaited = status == LOCO_ERR_AGAIN;
+    ports->later = ports->later || t->awaited;
+    if (status == LOCO_ERR_AGAIN)
+        return;
+    if (status < 0)
+        fail_unplaced(ports, t, status);
+    t->seq++;
+    if (status != LOCO_IN_PROGRESS) {
+        t->placed = t->seq;
+        return;
+    }
+    t->to++;
+    ports->under_way++;
+}
+
 static int open_lane(struct loci_ports *ports, struct port_target *t)
 {
     struct loci_thread *self = loci_self(ports->rt);
@@ -157,6 +195,7 @@ static void poll_targets(struct loci_ports *ports)
             collect(ports, t);
         }
         look_after_lane(ports, t);
+        place_awaited(ports, t);
         if (t->lost)
             fail_unplaced(ports, t, LOCO_ERR_PEER_DEAD);
         let_others(ports);
@@ -194,7 +233,7 @@ static void note_posted(struct loci_ports *ports, struct port_entry *e, int stat
     t->seq++;
     ports->stats.posted++;
     if (e->kind == LOCI_WRITE)
-        e->port->wrote = t->seq;
+        e->port->wrote = e->grant->wrote = t->seq;
     e->port->taken++;
     if (status == LOCO_IN_PROGRESS) {
         t->to++;
@@ -332,12 +371,15 @@ static int serve_client(struct loci_ports *ports, struct port_client *c)
     return n;
 }
 
-bool loci_port_is_idle(const struct loci_ports *ports, const struct port_client *c)
+bool loci_port_is_idle(struct loci_ports *ports, struct port_client *c)
 {
+    bool idle = true;
+
     for (uint32_t i = 0; i < ports->shape.ports; i++)
-        if (c->port[i].taken != c->port[i].finished)
-            return false;
-    return true;
+        idle = idle && c->port[i].taken == c->port[i].finished;
+    for (uint32_t i = 0; i < c->grants; i++)
+        idle = loci_port_is_over(&c->grant[i]) && idle;
+    return idle;
 }
 
 /* Those that have gone are not taken from any more; what is under way of them uses their arenas. */
