@@ -110,11 +110,14 @@ static int vacate(struct store_user *u, struct hosted_state *h, int place)
     return SIM_FINE;
 }
 
+/* Where the agent has stopped, the last writes of those who went by it are lost: a place that was
+ * left in the middle of a turn is vacant only when its process has ended, which is after this. So
+ * tries do not count then. */
 static int look_after(struct store_user *u, struct hosted_state *h)
 {
     struct host host = { u, h };
 
-    for (int tries = 0; tries < TRIES; tries++) {
+    for (int tries = 0; tries < TRIES; tries += !agent_has_stopped(h)) {
         sim_wait(u->rt, has_work, &host);
         if (all_over(u, h))
             return SIM_FINE;
