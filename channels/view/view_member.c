@@ -48,6 +48,10 @@ static void leave(struct loco_view *v)
 static void stop(struct loco_view *v)
 {
     loci_view_tell_new(v);
+    /* All before one is stopped, which waits for the poller: that may be at another, and wait for
+     * what members that have wedged do not send. */
+    for (int k = 0; k < loci_view_multicasts(v); k++)
+        loci_mc_wedge(v->multicast[k].m);
     for (int k = 0; k < loci_view_multicasts(v); k++)
         loci_mc_stop(v->multicast[k].m);
     loci_view_tell(v, LOCI_VIEW_LEFT, v->own[LOCI_VIEW_LEFT] | loci_view_bit(v->rank));
