@@ -144,8 +144,16 @@ struct loco_group {
     int size;
     int rank;                       /* this process's, or -1 */
     int *peer;                      /* rank -> index of peer */
+    bool open;                      /* some are for processes that come later (names/seats.c) */
     struct loco_group *before, *after;  /* in rt->groups, of those that group.c makes */
 };
+
+/* Of a group that may be open: the index of the peer of that rank. */
+static inline int loci_group_peer(const struct loco_group *group, int rank)
+{
+    /* Acquire: pairs with the release in loci_endpoint_seat(). */
+    return __atomic_load_n(&group->peer[rank], __ATOMIC_ACQUIRE);
+}
 
 /* ---- threads, lanes and slots (self.c, lane.c, ack.c) ---- */
 
@@ -265,6 +273,7 @@ struct loco_runtime {
     int *peer_hash;                 /* open addressing by identity: index + 1, 0 empty */
     _Atomic bool cutting;           /* some peer is unwelcome */
     _Atomic int peer_count;         /* places that were ever in use */
+    struct loci_peer *nobody;       /* seats.c: the place of those who are not there; NULL: none */
     struct loci_peer *free_peers;   /* places that are not, */
     struct loci_peer *unused;       /* and those of the gone, to be looked at (forget.c) */
     bool parting;                   /* the runtime closes: all is kept from now on */
@@ -399,7 +408,9 @@ void loci_peers_tidy(struct loco_runtime *rt);
 void loci_peer_is_unused(struct loco_runtime *rt, struct loci_peer *peer);
 /* The runtime closes: nobody is forgotten any more. */
 void loci_peers_keep(struct loco_runtime *rt);
-/* peer.c, for it, under peers_lock: out of the table. */
+/* peer.c, under peers_lock: a place that is free, or a new one; NULL: there is none. */
+struct loci_peer *loci_peer_take_place(struct loco_runtime *rt);
+/* For it, out of the table. */
 void loci_peer_leave_table(struct loco_runtime *rt, struct loci_peer *peer);
 
 /* Make `group` the runtime's loco_everyone(), which owns it from then on. */

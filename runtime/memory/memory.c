@@ -753,6 +753,8 @@ enum loci_domain loci_domain_of(const struct loco_group *group)
 
     if (group->size == 1)
         return LOCI_DOMAIN_CPU;
+    if (group->open && rt->ops->spans)
+        return posted;                      /* of whoever comes */
     for (int i = 0; i < group->size; i++)
         if (loci_peer(rt, group->peer[i])->address.node != rt->address.node)
             return posted;

@@ -43,7 +43,7 @@ static void ask_one(struct loci_entry *e, int rank, enum loci_control_type type)
     struct loci_control m;
 
     loci_control_describe(e, type, e->member[rank].number, &m);
-    loci_names_send(e->ep.rt, e->ep.group.peer[rank], &m);
+    loci_names_send(e->ep.rt, loci_group_peer(&e->ep.group, rank), &m);
 }
 
 /* Answers are kept while the questions are sent, so that no question comes after the answer to
@@ -86,16 +86,17 @@ void loci_entry_open(struct loci_entry *e)
     bool dead = false;
 
     for (int rank = 0; rank < group->size; rank++)
-        if (!loci_peer_alive(rt, group->peer[rank]))
-            dead = true;
+        if (!loci_peer_alive(rt, loci_group_peer(group, rank)))
+            dead = dead || !loci_group_is_vacant(group, rank);
         else if (rank != group->rank)
             ask_one(e, rank, LOCI_CONTROL_JOIN);
     pthread_mutex_lock(&names->lock);
-    if (dead)
+    if (dead && !e->ep.spec.late)
         loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
+    e->lost_peer = e->lost_peer || (dead && e->ep.spec.late);
     for (int rank = 0; rank < group->size; rank++)
         if (rank != group->rank)
-            expect_answer(names, &loci_peer(rt, group->peer[rank])->asking, now);
+            expect_answer(names, &loci_peer(rt, loci_group_peer(group, rank))->asking, now);
     loci_entry_opened(names, e);
     pthread_mutex_unlock(&names->lock);
 }
@@ -154,7 +155,7 @@ static bool choose(struct loci_names *names, struct loci_entry *e)
     bool any = false;
 
     for (int rank = 0; rank < e->ep.group.size; rank++) {
-        struct loci_peer *peer = loci_peer(rt, e->ep.group.peer[rank]);
+        struct loci_peer *peer = loci_peer(rt, loci_group_peer(&e->ep.group, rank));
 
         if (!is_missed(e, rank) || peer->asking.left == 0
             || !loci_peer_alive(rt, peer->index))
@@ -180,7 +181,8 @@ void loci_names_ask(struct loco_runtime *rt, int64_t now)
         if (e == NULL)
             break;
         names->ask_next = e->after;
+        /* Who came late asks in a way that a member that has left answers, too. */
         if (!e->opening && e->busy == 0 && choose(names, e))
-            loci_entry_ask(names, e, LOCI_CONTROL_JOIN);
+            loci_entry_ask(names, e, e->ep.spec.late ? LOCI_CONTROL_SEEK : LOCI_CONTROL_JOIN);
     }
 }

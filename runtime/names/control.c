@@ -286,7 +286,7 @@ bool loci_control_differs(const struct loci_entry *e, int peer, const struct loc
     if (m->size != (uint32_t)ep->group.size)
         snprintf(text, len, "the group has %d members at rank %d (here) and %u at rank %d",
                  ep->group.size, here, m->size, m->rank);
-    else if (m->members != e->members || ep->group.peer[m->rank] != peer)
+    else if (m->members != e->members || loci_group_peer(&ep->group, m->rank) != peer)
         snprintf(text, len, "the group has other members, or another order, at rank %d (here) "
                  "than at rank %d", here, m->rank);
     else if (channel_differs(e, m, text, len))

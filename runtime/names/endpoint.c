@@ -112,7 +112,7 @@ static struct loci_entry *new_entry(struct loco_runtime *rt, const struct loci_e
     }
     e->members = loci_names_hash_members(&e->ep.group);
     e->ep.domain = loci_domain_of(&e->ep.group);
-    atomic_store_explicit(&e->ep.missing, e->ep.group.size - 1, memory_order_relaxed);
+    atomic_store_explicit(&e->ep.missing, loci_entry_expects(e), memory_order_relaxed);
     atomic_store_explicit(&e->ep.connected[e->ep.group.rank], 1, memory_order_relaxed);
     return e;
 }

@@ -61,6 +61,8 @@ struct loci_endpoint_spec {
     struct loci_property property[LOCI_PROPERTIES_MAX];     /* These texts are not copied */
     struct loci_property_look look[LOCI_PROPERTIES_MAX];    /* at each of these */
     const struct loco_group *group;     /* copied; this process is in it */
+    bool late;                  /* it came later than others, to an open group (seats.c): members
+                                   that go are not missed */
     int nregions;
     struct loci_region_spec region[LOCI_REGIONS_MAX];
     const bool *givers;         /* by rank, at all alike; as long as the endpoint */
@@ -73,6 +75,9 @@ struct loci_endpoint_spec {
     /* When `rank` has gone and nothing that it has posted arrives here any more: in any thread,
      * which holds the lock of the names. */
     void (*on_silent)(struct loci_endpoint *ep, int rank, void *ctx);
+    /* `rank` has destroyed this endpoint; also where a late one waits for it in vain. By the
+     * service thread, which holds the lock of the names. */
+    void (*on_absent)(struct loci_endpoint *ep, int rank, void *ctx);
     void *ctx;
 };
 
@@ -104,6 +109,23 @@ void loci_endpoint_destroy(struct loci_endpoint *ep);
  * endpoint was made for, before any endpoint of its parts is. Said again by a channel that is made
  * of just one other, which is its first part. */
 void loci_endpoint_is_of(struct loci_endpoint *ep, void (*destroy)(void *channel), void *channel);
+/* ---- seats.c ---- */
+
+/* A group of `n` peers, in that order, and vacant ranks behind them, where processes may be seated
+ * later; also of those -1 is vacant. On one machine, unless the runtime expects others.
+ * LOCO_ERR_NO_MEMORY. */
+int loci_group_open(struct loco_runtime *rt, int size, int n, const int *peers,
+                    struct loco_group **group);
+bool loci_group_is_vacant(const struct loco_group *group, int rank);
+/* That process has this rank of an open group from now on, which was vacant: by one thread of an
+ * endpoint. All members do so, in any order; who comes makes its endpoint `late`. What does not fit
+ * fails there alone. */
+void loci_endpoint_seat(struct loci_endpoint *ep, int rank, int peer);
+/* Of a late one: that member has gone, or will not connect; it is missed no more. */
+void loci_endpoint_give_up(struct loci_endpoint *ep, int rank);
+/* Who waits for any member is told that status. */
+void loci_endpoint_abandon(struct loci_endpoint *ep, int status);
+
 /* Wait for one endpoint's members. */
 int loci_endpoint_ready(struct loci_endpoint *ep, int64_t timeout_ns);
 

@@ -80,7 +80,7 @@ int loci_entry_rank_of(const struct loci_entry *e, int peer, int hint)
 {
     const struct loco_group *group = &e->ep.group;
 
-    if (hint < group->size && group->peer[hint] == peer)
+    if (hint < group->size && loci_group_peer(group, hint) == peer)
         return hint;
     return loci_group_rank_of(group, peer);
 }
@@ -95,6 +95,15 @@ static bool has_failed(const struct loci_entry *e)
     return atomic_load_explicit(&e->ep.failed, memory_order_relaxed) != LOCO_OK;
 }
 
+void loci_entry_knows(struct loci_entry *e, int rank)
+{
+    e->member[rank].knows = true;
+    if (e->member[rank].differs)
+        e->untold--;
+    else        /* release: mem[] before the count */
+        atomic_fetch_sub_explicit(&e->ep.missing, 1, memory_order_release);
+}
+
 /* A member knows what it has to, or has gone and needs it no more. */
 static void set_knows(struct loci_entry *e, int rank)
 {
@@ -102,11 +111,7 @@ static void set_knows(struct loci_entry *e, int rank)
 
     if (member->number == 0 || member->knows)
         return;
-    member->knows = true;
-    if (member->differs)
-        e->untold--;
-    else        /* release: mem[] before the count */
-        atomic_fetch_sub_explicit(&e->ep.missing, 1, memory_order_release);
+    loci_entry_knows(e, rank);
 }
 
 static void settle_mismatch(struct loci_entry *e)
@@ -164,6 +169,25 @@ static void meet_differing(struct loci_entry *e, int rank, const struct loci_con
     }
 }
 
+/* A process that is no member of ours, or came late, says something of an endpoint of its own. Our
+ * members do not wait for it, and it can neither connect to this endpoint nor fail it: they stay as
+ * they are, ready or not. It is told that it differs each time that it asks: nothing of it is kept
+ * here. */
+static void refuse_stranger(const struct loci_entry *e, int peer, const struct loci_control *m,
+                            struct reaction *r)
+{
+    char text[512];
+
+    if (m->type == LOCI_CONTROL_GONE)
+        return;
+    r->answer = m->type == LOCI_CONTROL_REJECT ? LOCI_CONTROL_GONE : LOCI_CONTROL_REJECT;
+    if (r->answer == LOCI_CONTROL_REJECT
+        && loci_control_differs(e, peer, m, text, sizeof text))
+        LOCI_LOG(e->ep.rt, LOCO_LOG_INFO, "endpoint %s: process %llx is no member of its group "
+                 "and is refused: %s", e->ep.name,
+                 (unsigned long long)loci_peer(e->ep.rt, peer)->address.identity, text);
+}
+
 static bool differs(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
                     struct reaction *r)
 {
@@ -171,6 +195,10 @@ static bool differs(struct loci_entry *e, int peer, int rank, const struct loci_
 
     if (!loci_control_differs(e, peer, m, text, sizeof text))
         return false;
+    if (e->member[rank].late) {
+        refuse_stranger(e, peer, m, r);
+        return true;
+    }
     meet_differing(e, rank, m, text);
     r->answer = LOCI_CONTROL_REJECT;
     r->mismatch = true;
@@ -221,8 +249,8 @@ static void on_reject(struct loci_entry *e, int peer, int rank, const struct loc
     char text[512];
 
     r->answer = LOCI_CONTROL_GONE;
-    if (is_connected(e, rank))
-        return;                         /* it said before that it fits */
+    if (is_connected(e, rank) || e->member[rank].late)
+        return;                         /* it said before that it fits; or fails alone */
     if (!loci_control_differs(e, peer, m, text, sizeof text))
         snprintf(text, sizeof text, "rank %d says so", m->rank);
     meet_differing(e, rank, m, text);
@@ -267,22 +295,12 @@ static bool wants_answer(const struct loci_control *m)
     return is_question(m) || loci_control_has_keys(m->type);
 }
 
-/* A process that is no member of ours says something of an endpoint of its own. Our members do not
- * wait for it, and it can neither connect to this endpoint nor fail it: they stay as they are,
- * ready or not. It is told that it differs each time that it asks: nothing of it is kept here. */
+/* Of an open group it may become a member: it asks again until then. */
 static void meet_stranger(const struct loci_entry *e, int peer, const struct loci_control *m,
                           struct reaction *r)
 {
-    char text[512];
-
-    if (m->type == LOCI_CONTROL_GONE)
-        return;
-    r->answer = m->type == LOCI_CONTROL_REJECT ? LOCI_CONTROL_GONE : LOCI_CONTROL_REJECT;
-    if (r->answer == LOCI_CONTROL_REJECT
-        && loci_control_differs(e, peer, m, text, sizeof text))
-        LOCI_LOG(e->ep.rt, LOCO_LOG_INFO, "endpoint %s: process %llx is no member of its group "
-                 "and is refused: %s", e->ep.name,
-                 (unsigned long long)loci_peer(e->ep.rt, peer)->address.identity, text);
+    if (!e->ep.group.open)
+        refuse_stranger(e, peer, m, r);
 }
 
 static void react(struct loci_entry *e, int peer, int rank, const struct loci_control *m,
@@ -363,6 +381,13 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
     loci_names_settle(names, e);
 }
 
+/* Of an endpoint that came late: others will answer. */
+static void forget(struct loci_entry *e, int rank)
+{
+    if (!e->member[rank].knows)
+        loci_entry_knows(e, rank);
+}
+
 /* A member that leaves fails what still misses it, unless we have its keys: it was ready then, or
  * has given up. One that dies fails whatever still misses anybody: who else has missed it will not
  * answer any more. */
@@ -373,12 +398,14 @@ static void peer_gone(struct loci_names *names, struct loci_entry *e, int peer)
                 == LOCI_PEER_DEAD;
     bool missing = atomic_load_explicit(&e->ep.missing, memory_order_relaxed) > 0;
 
-    if (rank < 0)
+    if (rank < 0 || e->member[rank].late)
         return;
-    if (e->member[rank].differs || (is_connected(e, rank) && !dead))
+    if (e->ep.spec.late)
+        forget(e, rank);
+    else if (e->member[rank].differs || (is_connected(e, rank) && !dead))
         set_knows(e, rank);
     settle_mismatch(e);
-    if (!e->mismatch && (dead ? missing : !e->member[rank].knows))
+    if (!e->mismatch && !e->ep.spec.late && (dead ? missing : !e->member[rank].knows))
         loci_entry_fail(e, LOCO_ERR_PEER_DEAD);
     loci_names_settle(names, e);
 }
@@ -507,8 +534,9 @@ static void see_to_lost_peers(struct loci_names *names, struct loci_entry *e)
 {
     e->lost_peer = false;
     for (int rank = 0; rank < e->ep.group.size; rank++)
-        if (!loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
-            peer_gone(names, e, e->ep.group.peer[rank]);
+        if (!loci_group_is_vacant(&e->ep.group, rank)
+            && !loci_peer_alive(e->ep.rt, loci_group_peer(&e->ep.group, rank)))
+            peer_gone(names, e, loci_group_peer(&e->ep.group, rank));
 }
 
 void loci_entry_opened(struct loci_names *names, struct loci_entry *e)

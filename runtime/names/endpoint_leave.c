@@ -41,12 +41,12 @@ static struct loci_entry **place_of(struct loci_names *names, uint64_t number)
 static bool may_use(const struct loci_entry *e, int rank)
 {
     const struct loci_member *member = &e->member[rank];
+    const struct loci_peer *peer = loci_peer(e->ep.rt, loci_group_peer(&e->ep.group, rank));
 
     /* Acquire: pairs with the exchange in loci_peer_silent(), which then looks, under the lock, for
      * what has not seen it. */
     return member->told > member->left
-           && !atomic_load_explicit(&loci_peer(e->ep.rt, e->ep.group.peer[rank])->silent,
-                                    memory_order_acquire);
+           && !atomic_load_explicit(&peer->silent, memory_order_acquire);
 }
 
 static size_t bytes_of(const struct loci_entry *e)
@@ -112,7 +112,7 @@ static void say_leave(const struct loci_entry *e, int rank)
     struct loci_control m;
 
     loci_control_describe(e, LOCI_CONTROL_LEAVE, e->member[rank].offered, &m);
-    loci_names_send(e->ep.rt, e->ep.group.peer[rank], &m);
+    loci_names_send(e->ep.rt, loci_group_peer(&e->ep.group, rank), &m);
 }
 
 void loci_entry_left(struct loci_entry *e)
@@ -122,7 +122,8 @@ void loci_entry_left(struct loci_entry *e)
 
     loci_entry_let_go(e);
     for (int rank = 0; rank < e->ep.group.size; rank++)
-        if (e->member[rank].offered != 0 && loci_peer_alive(e->ep.rt, e->ep.group.peer[rank]))
+        if (e->member[rank].offered != 0
+            && loci_peer_alive(e->ep.rt, loci_group_peer(&e->ep.group, rank)))
             say_leave(e, rank);
     pthread_mutex_lock(&names->lock);
     count_owed(e);
@@ -160,6 +161,8 @@ void loci_names_member_left(struct loco_runtime *rt, int peer, const struct loci
         for (e = *place_of(names, m->to); e != NULL && e->number != m->to; e = e->next_leaving)
             ;
     rank = e == NULL ? -1 : loci_entry_rank_of(e, peer, m->rank);
+    if (rank >= 0 && !e->leaving && e->ep.spec.on_absent != NULL)
+        e->ep.spec.on_absent(&e->ep, rank, e->ep.spec.ctx);
     if (rank >= 0)
         last = settle(names, e, rank, m->from);
     pthread_mutex_unlock(&names->lock);

@@ -245,7 +245,7 @@ int loco_group_size(const loco_group_t *group)
 int loci_group_rank_of(const struct loco_group *group, int peer)
 {
     for (int rank = 0; rank < group->size; rank++)
-        if (group->peer[rank] == peer)
+        if (loci_group_peer(group, rank) == peer)
             return rank;
     return -1;
 }

@@ -37,7 +37,8 @@ uint64_t loci_names_hash_members(const struct loco_group *group)
 {
     uint64_t hash = HASH_START;
 
-    for (int i = 0; i < group->size; i++) {
+    /* Of an open one members know different parts. */
+    for (int i = 0; i < group->size && !group->open; i++) {
         uint64_t identity = loci_peer(group->rt, group->peer[i])->address.identity;
 
         hash = hash_bytes(hash, &identity, sizeof identity);
@@ -104,7 +105,7 @@ static void remember(struct loci_names *names, const struct loci_entry *e)
 
         if (member->number != 0 && member->knows) {
             uint64_t key = past_key(e->ep.name,
-                                    loci_peer(e->ep.rt, e->ep.group.peer[rank]));
+                                    loci_peer(e->ep.rt, loci_group_peer(&e->ep.group, rank)));
 
             names->past[key & (names->past_room - 1)] = (struct loci_past){ key, member->number };
         }

@@ -24,6 +24,7 @@ struct loci_member {
     uint64_t heard;                     /* the last one there that we took a message from */
     bool joined;                        /* on_join was called */
     bool differs;                       /* from ours */
+    bool late;                          /* seats.c: it came when this one was made already */
     bool knows;                         /* it has our keys, and we its: no longer missing; or it
                                            knows that we differ */
     uint64_t told, left, offered;       /* endpoint_leave.c: endpoints there that our keys were
@@ -136,9 +137,17 @@ void loci_control_gone(const struct loci_control *asked, struct loci_control *m)
 bool loci_control_differs(const struct loci_entry *e, int peer, const struct loci_control *m,
                           char *text, size_t len);
 
+/* ---- seats.c ---- */
+
+/* How many other members have to connect. Vacant ranks count as connected, those that are filled
+ * later, too. */
+int loci_entry_expects(struct loci_entry *e);
+
 /* ---- endpoint_join.c ---- */
 
 void loci_entry_fail(struct loci_entry *e, int status);
+/* Under the lock, once: that member is missed no more. */
+void loci_entry_knows(struct loci_entry *e, int rank);
 /* Send a message that says all it is to say. */
 void loci_names_send(struct loco_runtime *rt, int peer, struct loci_control *m);
 /* By what its message says where that is so, else by a search; -1: not a member. */

@@ -66,8 +66,8 @@ static int introduce(struct loco_runtime *rt, struct loci_peer *peer)
     return status == LOCO_ERR_UNSUPPORTED ? LOCO_OK : status;
 }
 
-/* A place that is free, or a new one. Of a free one nobody reads anything but its state. */
-static struct loci_peer *take_place(struct loco_runtime *rt)
+/* Of a free one nobody reads anything but its state. */
+struct loci_peer *loci_peer_take_place(struct loco_runtime *rt)
 {
     struct loci_peer *peer = rt->free_peers;
     int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
@@ -93,7 +93,7 @@ static struct loci_peer *take_place(struct loco_runtime *rt)
 static int enter(struct loco_runtime *rt, const struct loci_address *address, unsigned at,
                  bool noted, int *index)
 {
-    struct loci_peer *peer = take_place(rt);
+    struct loci_peer *peer = loci_peer_take_place(rt);
 
     if (peer == NULL)
         return LOCO_ERR_NO_MEMORY;
@@ -339,7 +339,7 @@ void loci_peers_part(struct loco_runtime *rt)
     int count = atomic_load_explicit(&rt->peer_count, memory_order_relaxed);
 
     for (int i = 0; i < count; i++)
-        if (i != LOCI_SELF)
+        if (i != LOCI_SELF && rt->peers[i] != rt->nobody)
             rt->ops->peer_remove(rt->fabric, rt->peers[i]);
 }
 

@@ -199,14 +199,25 @@ void loci_names_sought(struct loco_runtime *rt, int peer, const struct loci_cont
 
 /* ---- at who seeks ---- */
 
-/* Under the lock; few entries search, and few answers come. */
-static struct loci_entry *searching(const struct loci_names *names, uint64_t number)
+/* Under the lock; few answers come, some of them when the search is over. */
+static struct loci_entry *find_open(const struct loci_names *names, uint64_t number)
 {
     struct loci_entry *e = names->open.first;
 
-    while (e != NULL && (e->number != number || e->search == NULL))
+    while (e != NULL && e->number != number)
         e = e->after;
     return e;
+}
+
+/* It has no endpoint of the name: not yet, or, where it was connected to others before this one was
+ * made, not any more. */
+static void end_answer(struct loci_entry *e, int rank)
+{
+    const struct loci_endpoint_spec *spec = &e->ep.spec;
+
+    e->member[rank].sought = false;
+    if (spec->late && spec->on_absent != NULL && !e->member[rank].late && !e->member[rank].knows)
+        spec->on_absent(&e->ep, rank, spec->ctx);
 }
 
 void loci_names_found(struct loco_runtime *rt, int peer, const struct loci_control *m)
@@ -216,11 +227,11 @@ void loci_names_found(struct loco_runtime *rt, int peer, const struct loci_contr
     int rank;
 
     pthread_mutex_lock(&names->lock);
-    e = searching(names, m->to);
+    e = find_open(names, m->to);
     rank = e == NULL ? -1 : loci_group_rank_of(&e->ep.group, peer);
     if (rank >= 0 && strcmp(m->name, e->ep.name) == 0)
-        e->member[rank].sought = false;
-    else if (rank >= 0)
+        end_answer(e, rank);
+    else if (rank >= 0 && e->search != NULL)
         add(&e->search->found, "; rank %d has \"%s\", which lacks this process", rank, m->name);
     pthread_mutex_unlock(&names->lock);
 }
@@ -237,7 +248,7 @@ static void seek(struct loci_names *names, struct loci_entry *e, int64_t now)
     e->search->silent_since = now;
     for (int rank = 0; rank < e->ep.group.size && asked < SEEK_MANY; rank++)
         if (rank != e->ep.group.rank && e->member[rank].number == 0
-            && loci_peer_alive(rt, e->ep.group.peer[rank])) {
+            && loci_peer_alive(rt, loci_group_peer(&e->ep.group, rank))) {
             e->member[rank].ask = e->member[rank].sought = true;
             asked++;
         }
@@ -253,7 +264,7 @@ static bool is_over(const struct loci_entry *e, int64_t now)
 
     for (int rank = 0; rank < e->ep.group.size; rank++)
         if (e->member[rank].sought && e->member[rank].number == 0) {
-            words += loci_peer(e->ep.rt, e->ep.group.peer[rank])->asking.words;
+            words += loci_peer(e->ep.rt, loci_group_peer(&e->ep.group, rank))->asking.words;
             unanswered++;
         }
     if (words != search->words) {

@@ -952,6 +952,7 @@ static bool reach(struct loci_fabric *fabric, const struct loci_piece *pieces, i
 
 const struct loci_fabric_ops loci_fabric_sim = {
     .name = "sim",
+    .spans = true,
     .open = loci_sim_fabric_open,
     .close = loci_sim_fabric_close,
     .peer_add = loci_sim_peer_add,
@@ -999,6 +1000,7 @@ const struct loci_fabric_ops loci_fabric_sim_node = {
 const struct loci_fabric_ops loci_fabric_sim_owner = {
     .name = "sim",
     .maps = true,
+    .spans = true,
     .owner_atomics = true,
     .merges = true,
     .open = loci_sim_fabric_open,
