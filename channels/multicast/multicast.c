@@ -222,6 +222,7 @@ static int open_endpoint(struct loco_multicast *m, const char *parent, const cha
                          const loco_group_t *group)
 {
     struct loci_endpoint_spec spec = {
+        .late = m->epochs != NULL && loci_mc_is_late(m),
         .parent = parent, .name = name, .group = group, .type = "multicast",
         .property = { { "the hash of its senders", hash_of_senders(m) }, { "slots", m->slots },
                       { "slot_bytes", m->slot_bytes },

@@ -62,9 +62,15 @@ struct loci_mc_area {
     int rank, words;
     uint64_t theirs;                /* where that member has them itself */
     uint64_t at;                    /* where they are here, unless all is in place */
-    const unsigned char *here;
+    const unsigned char *_Atomic here;  /* changes once if that member comes later */
     uint64_t *snapshot;             /* as that member had them */
 };
+
+static inline const unsigned char *loci_mc_here(const struct loci_mc_area *area)
+{
+    /* Acquire: pairs with the release of who has mapped that memory. */
+    return atomic_load_explicit(&area->here, memory_order_acquire);
+}
 
 /* A word of an area that this member looks at. */
 struct loci_mc_source {
@@ -385,6 +391,7 @@ static inline void loci_mc_see(struct loco_multicast *m, int rank, int word, uin
 
 /* All members are known: map what can be mapped. False: not yet. Under the lock. */
 bool loci_mc_start(struct loco_multicast *m);
+bool loci_mc_map_member(struct loco_multicast *m, int rank);
 bool loci_mc_knows_all(const struct loco_multicast *m);
 /* Where the messages of a sender, by its index, are read here. */
 const unsigned char *loci_mc_ring_of(struct loco_multicast *m, int i);
@@ -445,6 +452,7 @@ void loci_mc_epochs_close(struct loco_multicast *m);
 /* Whether that member is in no epoch from now on, until it comes again; and whether its memory is
  * not known, for it was dead when all was mapped, which is noted then. */
 bool loci_mc_is_out(const struct loco_multicast *m, int rank);
+bool loci_mc_is_late(const struct loco_multicast *m);
 bool loci_mc_is_unknown(const struct loco_multicast *m, int rank);
 void loci_mc_note_unknown(struct loco_multicast *m);
 /* As loci_mc_collect(). */

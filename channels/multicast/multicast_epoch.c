@@ -81,7 +81,8 @@ struct loci_mc_epochs {
     _Atomic uint64_t gone;      /* ranks that are dead, as of the last cut; */
     _Atomic uint64_t out;       /* that are in no epoch after it: these, and who is outside; */
     uint64_t come;              /* that were out before */
-    uint64_t unknown;           /* those that were dead when it was mapped */
+    _Atomic uint64_t unknown;   /* those that were dead, or vacant, when it was mapped, and are not
+                                   met since */
     _Atomic uint64_t cuts;      /* gaps, [number % GAPS]; release: who finds it finds them */
     _Atomic uint64_t passed;    /* of these, by who delivers */
     _Atomic uint64_t handled;   /* places before this one are done with, copies, too */
@@ -137,11 +138,17 @@ bool loci_mc_is_out(const struct loco_multicast *m, int rank)
     return (atomic_load_explicit(&m->epochs->out, memory_order_relaxed) >> rank & 1) != 0;
 }
 
+bool loci_mc_is_late(const struct loco_multicast *m)
+{
+    return m->epochs->view.late;
+}
+
 bool loci_mc_is_unknown(const struct loco_multicast *m, int rank)
 {
     const struct loci_mc_epochs *e = m->epochs;
     uint64_t unknown = atomic_load_explicit(&m->started, memory_order_acquire)
-                       ? e->unknown : atomic_load_explicit(&e->gone, memory_order_relaxed);
+                       ? atomic_load_explicit(&e->unknown, memory_order_relaxed)
+                       : atomic_load_explicit(&e->gone, memory_order_relaxed);
 
     return (unknown >> rank & 1) != 0;
 }
@@ -149,7 +156,9 @@ bool loci_mc_is_unknown(const struct loco_multicast *m, int rank)
 void loci_mc_note_unknown(struct loco_multicast *m)
 {
     if (m->epochs != NULL)
-        m->epochs->unknown = atomic_load_explicit(&m->epochs->gone, memory_order_relaxed);
+        atomic_store_explicit(&m->epochs->unknown,
+                              atomic_load_explicit(&m->epochs->gone, memory_order_relaxed),
+                              memory_order_relaxed);
 }
 
 void loci_mc_tell_view(struct loco_multicast *m)
@@ -204,6 +213,41 @@ bool loci_mc_is_mapped(struct loco_multicast *m)
 static void change_status(struct loco_multicast *m, int from, int to)
 {
     atomic_compare_exchange_strong(&m->failed, &from, to);
+}
+
+void loci_mc_lose(struct loco_multicast *m, uint64_t gone)
+{
+    /* Without the lock, which the poller may have as long as others do not push: before it is
+     * mapped nobody relies on it. */
+    atomic_fetch_or_explicit(&m->epochs->gone, gone, memory_order_relaxed);
+    for (int rank = 0; rank < m->size; rank++)
+        if ((gone >> rank & 1) != 0)
+            loci_endpoint_give_up(m->ep, rank);
+}
+
+bool loci_mc_meet(struct loco_multicast *m, int rank)
+{
+    if (!atomic_load_explicit(&m->started, memory_order_acquire))
+        return false;
+    if (!loci_mc_is_lost(m, rank))
+        return true;
+    if (!loci_endpoint_knows(m->ep, rank) || !loci_mc_map_member(m, rank))
+        return false;
+    /* Nobody relies on what is there before the rank is in an epoch: the view waits for this. So
+     * without the lock, which the poller may have as long as others do not push. */
+    atomic_fetch_and_explicit(&m->epochs->unknown, ~(UINT64_C(1) << rank), memory_order_relaxed);
+    loci_mc_look_start(m);
+    return true;
+}
+
+void loci_mc_abandon(struct loco_multicast *m, int status)
+{
+    loci_endpoint_abandon(m->ep, status);
+}
+
+void loci_mc_seat(struct loco_multicast *m, int rank, int peer)
+{
+    loci_endpoint_seat(m->ep, rank, peer);
 }
 
 void loci_mc_wedge(struct loco_multicast *m)

@@ -18,6 +18,7 @@ struct loci_mc_of_view {
     uint64_t base;                  /* numbers begin there, */
     uint64_t gone;                  /* without these ranks, by bits, which are dead; */
     uint64_t out;                   /* these, and those that are outside at first */
+    bool late;                      /* this process came late, to an open group */
 };
 
 /* The epoch after a cut. */
@@ -34,6 +35,15 @@ void loci_mc_destroy(struct loco_multicast *m);
 bool loci_mc_is_views_thread(const struct loco_multicast *m);
 /* All members that are left are known, and their memory is mapped where it can be. */
 bool loci_mc_is_mapped(struct loco_multicast *m);
+/* Before it is mapped: these ranks have gone, and are not mapped. By who came late. */
+void loci_mc_lose(struct loco_multicast *m, uint64_t gone);
+/* Whether the memory of that rank is mapped: of one that came when this had been mapped, which is
+ * in no epoch yet, it is now. */
+bool loci_mc_meet(struct loco_multicast *m, int rank);
+/* It will not become ready, unless it is. By who came late. */
+void loci_mc_abandon(struct loco_multicast *m, int status);
+/* Its rank was vacant when this was made. */
+void loci_mc_seat(struct loco_multicast *m, int rank, int peer);
 /* From now on this process gives no numbers, and sees none. */
 void loci_mc_wedge(struct loco_multicast *m);
 /* While it is wedged: how many numbers of each sender, by its index, this process has, all below

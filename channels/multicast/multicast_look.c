@@ -79,8 +79,9 @@ void loci_mc_look_start(struct loco_multicast *m)
         /* Who has gone before is not seen: of its row as much is known as there can be. */
         bool theirs = m->in_place && !loci_mc_is_lost(m, area->rank);
 
-        area->here = loci_mem_ptr(loci_mc_rows(m, theirs ? area->rank : m->rank))
-                     + (m->in_place ? area->theirs : area->at);
+        atomic_store_explicit(&area->here,
+                              loci_mem_ptr(loci_mc_rows(m, theirs ? area->rank : m->rank))
+                              + (m->in_place ? area->theirs : area->at), memory_order_release);
     }
 }
 
@@ -97,7 +98,7 @@ void loci_mc_look_close(struct loco_multicast *m)
 
 static const unsigned char *word_of(const struct loco_multicast *m, const struct loci_mc_source *s)
 {
-    return m->area[s->area].here + 8 * s->word;
+    return loci_mc_here(&m->area[s->area]) + 8 * s->word;
 }
 
 /* A word that comes in parts may seem to be less than it was, never more than it is: words only

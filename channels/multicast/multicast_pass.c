@@ -24,10 +24,8 @@ bool loci_mc_knows_all(const struct loco_multicast *m)
 /* A member's rows and ring. Only where all is in place does it matter whether that can be done;
  * elsewhere what is not mapped is posted to. It is done once, here: both ways to one member beside
  * each other would have no order. */
-static bool map_member(struct loco_multicast *m, int rank)
+bool loci_mc_map_member(struct loco_multicast *m, int rank)
 {
-    if (rank == m->rank || loci_mc_is_lost(m, rank))
-        return true;
     if (loci_mem_map_soon(m->rt, loci_mc_rows(m, rank)) == NULL && m->in_place)
         return false;
     return !m->in_place || !m->is_sender[rank]
@@ -50,7 +48,7 @@ bool loci_mc_start(struct loco_multicast *m)
     if (!loci_mc_knows_all(m))
         return false;
     for (int rank = 0; rank < m->size; rank++)
-        if (!map_member(m, rank))
+        if (rank != m->rank && !loci_mc_is_lost(m, rank) && !loci_mc_map_member(m, rank))
             return false;
     loci_mc_look_start(m);
     for (int i = 0; i < m->nsenders; i++)
@@ -75,7 +73,7 @@ static int check_members(struct loco_multicast *m)
     if (deaths == atomic_load_explicit(&m->deaths, memory_order_relaxed))
         return LOCO_OK;
     for (int rank = 0; rank < m->size && m->epochs == NULL; rank++)
-        if (!loci_peer_alive(m->rt, m->ep->group.peer[rank]))
+        if (!loci_peer_alive(m->rt, loci_group_peer(&m->ep->group, rank)))
             return LOCO_ERR_PEER_DEAD;
     atomic_store_explicit(&m->deaths, deaths, memory_order_relaxed);
     return LOCO_OK;

@@ -22,7 +22,8 @@ static int fence_members(struct loco_multicast *m)
         return loci_fence_process(m->rt, -1, &m->ep->group);
     for (int i = 0; i < m->ntells && status == LOCO_OK; i++)
         if (!loci_mc_is_gone(m, m->tells[i]))
-            status = loci_fence_process(m->rt, m->ep->group.peer[m->tells[i]], &m->ep->group);
+            status = loci_fence_process(m->rt, loci_group_peer(&m->ep->group, m->tells[i]),
+                                        &m->ep->group);
     return status;
 }
 
@@ -256,6 +257,6 @@ void loci_mc_ring_all(struct loco_multicast *m)
         uint64_t word = loci_mc_is_gone(m, rank) ? 0 : word_of_sleep(m, rank);
 
         if ((word & LOCI_MC_SLEEPS) != 0)
-            loci_ring_for(m->rt, m->ep->group.peer[rank], (uint32_t)word);
+            loci_ring_for(m->rt, loci_group_peer(&m->ep->group, rank), (uint32_t)word);
     }
 }

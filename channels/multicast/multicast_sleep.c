@@ -10,7 +10,8 @@
 
 static bool is_alive(const struct loco_multicast *m, int rank)
 {
-    return !loci_mc_is_gone(m, rank) && loci_peer_alive(m->rt, m->ep->group.peer[rank]);
+    return !loci_mc_is_gone(m, rank)
+           && loci_peer_alive(m->rt, loci_group_peer(&m->ep->group, rank));
 }
 
 /* ---- telling the others ---- */
@@ -65,7 +66,7 @@ static bool is_behind(const struct loco_multicast *m)
         if (is_alive(m, area->rank)
             && area->snapshot[s->word]
                > atomic_load_explicit(&m->seen[s->seen], memory_order_relaxed)
-            && loci_load64(area->here + 8 * s->word) < area->snapshot[s->word])
+            && loci_load64(loci_mc_here(area) + 8 * s->word) < area->snapshot[s->word])
             return true;
     }
     return false;

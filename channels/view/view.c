@@ -86,6 +86,21 @@ static const char call[] = "loco_view_create";
 
 /* ---- making one ---- */
 
+static int check_seats(loco_runtime_t *rt, const char *name, int members, loco_view_options_t *o)
+{
+    int most = LOCI_VIEW_MEMBERS;
+
+    o->seats = o->seats == 0 ? members : o->seats;
+    if (o->seats < members || o->seats > LOCI_VIEW_MEMBERS)
+        return loci_bad_arg(rt, call, name, "seats", o->seats, "0, or %d (the size of group) to %d",
+                            members, LOCI_VIEW_MEMBERS);
+    /* One seats processes. */
+    most -= o->seats > members;
+    if (o->multicasts < 1 || o->multicasts > most)
+        return loci_bad_arg(rt, call, name, "multicasts", o->multicasts, "1 to %d", most);
+    return LOCO_OK;
+}
+
 static int complete(loco_runtime_t *rt, const char *name, int members, loco_view_options_t *o)
 {
     o->multicasts = o->multicasts == 0 ? MULTICASTS : o->multicasts;
@@ -106,10 +121,7 @@ static int complete(loco_runtime_t *rt, const char *name, int members, loco_view
     if (o->outside == UINT64_MAX >> (LOCI_VIEW_MEMBERS - members))
         return loci_mistake(rt, LOCO_ERR_ARG, call, name, "outside: all members are; view 0 needs "
                             "one at least");
-    if (o->multicasts < 1 || o->multicasts > LOCI_VIEW_MEMBERS)
-        return loci_bad_arg(rt, call, name, "multicasts", o->multicasts, "1 to %d",
-                            LOCI_VIEW_MEMBERS);
-    return LOCO_OK;
+    return check_seats(rt, name, members, o);
 }
 
 /* The view's thread has something to look at. Another member is known: perhaps the last. */
@@ -127,20 +139,33 @@ static void note_connected(struct loci_endpoint *ep, int rank, void *view)
     news(view);
 }
 
+/* It has left. Mostly it has said so; but not to who was connected when it had stopped. */
+static void note_absent(struct loci_endpoint *ep, int rank, void *view)
+{
+    struct loco_view *v = view;
+
+    (void)ep;
+    if (!v->seats.open)
+        return;
+    atomic_fetch_or_explicit(&v->hinted, loci_view_bit(rank), memory_order_relaxed);
+    news(v);
+}
+
 static void destroy_forgotten(void *view)
 {
     loco_view_destroy(view);
 }
 
-static int open_rows(struct loco_view *v, const char *parent, const char *name,
-                     const loco_group_t *group, const loco_view_options_t *o)
+static int open_rows(struct loco_view *v, const struct loci_view_plan *plan)
 {
+    const loco_view_options_t *o = &plan->options;
     struct loci_endpoint_spec spec = {
-        .parent = parent, .name = name, .group = group, .type = "view", .nregions = 1,
+        .parent = plan->parent, .name = plan->name, .group = plan->group, .type = "view",
+        .nregions = 1, .late = v->seats.late,
         .property = { { "flags", (uint64_t)o->flags },
                       { "multicasts", (uint64_t)o->multicasts },
                       { "outside", o->outside }, { "chunk", o->chunk } },
-        .on_connect = note_connected, .ctx = v,
+        .on_connect = note_connected, .on_absent = note_absent, .ctx = v,
     };
     int status;
 
@@ -152,9 +177,93 @@ static int open_rows(struct loco_view *v, const char *parent, const char *name,
     if (v->chunk != 0)
         spec.region[spec.nregions++] = (struct loci_region_spec){
             "state", sizeof(struct loci_view_chunk) + v->chunk, LINE, LOCI_FROM_ALL };
+    v->seats.region = spec.nregions;
+    if (v->seats.open)
+        loci_view_add_seats(v, &spec.region[spec.nregions++]);
     status = loci_endpoint_create(v->rt, &spec, &v->ep);
     if (status == LOCO_OK)
         loci_endpoint_is_of(v->ep, destroy_forgotten, v);
+    return status;
+}
+
+static void take_options(struct loco_view *v, const struct loci_view_plan *plan)
+{
+    const loco_view_options_t *o = &plan->options;
+
+    v->size = loco_group_size(plan->group);
+    v->rank = loco_group_rank(plan->group);
+    v->seats.open = plan->group->open;
+    v->flags = o->flags;
+    v->most = o->multicasts + v->seats.open;
+    v->chunk = o->chunk;
+    v->save = o->save;
+    v->load = o->load;
+    v->needs_majority = o->flags == LOCO_VIEW_MAJORITY
+                        || (o->flags == 0 && loci_domain_of(plan->group) != LOCI_DOMAIN_CPU);
+    v->changed = o->changed;
+    v->changed_arg = o->arg;
+}
+
+/* All its ranks that are not vacant are there from the beginning. */
+static void start_as_founder(struct loco_view *v, const loco_view_options_t *o)
+{
+    for (int rank = 0; rank < v->size; rank++)
+        if (!v->seats.open || !loci_group_is_vacant(&v->ep->group, rank))
+            v->filled |= loci_view_bit(rank);
+    v->seats.founders = __builtin_popcountll(v->filled);
+    v->first = v->members = v->present = v->filled & ~o->outside;
+    v->out = ~v->members;
+    v->stage = loci_view_has(v->members, v->rank) ? LOCI_VIEW_IN : LOCI_VIEW_OUT;
+}
+
+static int open_parts(struct loco_view *v, const struct loci_view_plan *plan)
+{
+    int status = open_rows(v, plan);
+
+    if (status != LOCO_OK)
+        return status;
+    v->copy = calloc(v->data_words, sizeof *v->copy);
+    v->taken = malloc(sizeof(struct loci_view_chunk) + v->chunk);
+    if (v->copy == NULL || v->taken == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    if (plan->ticket == NULL)
+        start_as_founder(v, &plan->options);
+    else
+        loci_view_start_late(v, plan->ticket);
+    return v->seats.open ? loci_view_open_seats(v, plan->ticket) : LOCO_OK;
+}
+
+int loci_view_make(loco_runtime_t *rt, const struct loci_view_plan *plan, struct loco_view **out)
+{
+    struct loco_view *v = calloc(1, sizeof *v);
+    int status;
+
+    if (v == NULL)
+        return LOCO_ERR_NO_MEMORY;
+    v->rt = rt;
+    v->seats.late = plan->ticket != NULL;
+    take_options(v, plan);
+    pthread_mutex_init(&v->lock, NULL);
+    status = open_parts(v, plan);
+    if (status == LOCO_OK)
+        *out = v;
+    else
+        loco_view_destroy(v);
+    return status;
+}
+
+/* With vacant ranks behind its members. */
+static int make_open(loco_runtime_t *rt, struct loci_view_plan *plan, struct loco_view **out)
+{
+    const loco_group_t *group = plan->group;
+    struct loco_group *open;
+    int status = loci_group_open(rt, plan->options.seats, group->size, group->peer, &open);
+
+    if (status != LOCO_OK)
+        return status;
+    plan->group = open;
+    status = loci_view_make(rt, plan, out);
+    loco_group_destroy(open);
     return status;
 }
 
@@ -162,48 +271,19 @@ int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
                    const loco_group_t *group, const loco_view_options_t *options,
                    loco_view_t **out)
 {
-    loco_view_options_t o = { .flags = 0 };
-    struct loco_view *v;
+    struct loci_view_plan plan = { .parent = parent, .name = name, .group = group };
     int status = loci_check_group(rt, call, name, group);
 
     if (options != NULL)
-        o = *options;
+        plan.options = *options;
     if (status == LOCO_OK)
         status = loci_poller_refuse_self(rt, call, name);
     if (status == LOCO_OK)
-        status = complete(rt, name, loco_group_size(group), &o);
+        status = complete(rt, name, loco_group_size(group), &plan.options);
     if (status != LOCO_OK)
         return status;
-    v = calloc(1, sizeof *v);
-    if (v == NULL)
-        return LOCO_ERR_NO_MEMORY;
-    v->rt = rt;
-    v->size = loco_group_size(group);
-    v->rank = loco_group_rank(group);
-    v->most = o.multicasts;
-    v->first = v->members = v->present = loci_view_all(v) & ~o.outside;
-    v->out = ~v->members;
-    v->stage = loci_view_has(v->members, v->rank) ? LOCI_VIEW_IN : LOCI_VIEW_OUT;
-    v->chunk = o.chunk;
-    v->save = o.save;
-    v->load = o.load;
-    v->needs_majority = o.flags == LOCO_VIEW_MAJORITY
-                        || (o.flags == 0 && loci_domain_of(group) != LOCI_DOMAIN_CPU);
-    v->changed = o.changed;
-    v->changed_arg = o.arg;
-    pthread_mutex_init(&v->lock, NULL);
-    status = open_rows(v, parent, name, group, &o);
-    if (status == LOCO_OK) {
-        v->copy = calloc(v->data_words, sizeof *v->copy);
-        v->taken = malloc(sizeof(struct loci_view_chunk) + v->chunk);
-        status = v->copy == NULL || v->taken == NULL ? LOCO_ERR_NO_MEMORY : LOCO_OK;
-    }
-    if (status != LOCO_OK) {
-        loco_view_destroy(v);
-        return status;
-    }
-    *out = v;
-    return LOCO_OK;
+    return plan.options.seats > loco_group_size(group) ? make_open(rt, &plan, out)
+           : loci_view_make(rt, &plan, out);
 }
 
 int loci_view_start(struct loco_view *v)
@@ -262,21 +342,21 @@ void loco_view_destroy(loco_view_t *v)
 /* ---- multicasts ---- */
 
 /* Under the lock. */
-static int add_multicast(struct loco_view *v, const char *name,
-                         const loco_multicast_options_t *options)
+int loci_view_add_multicast(struct loco_view *v, const char *name,
+                            const loco_multicast_options_t *options)
 {
     int n = loci_view_multicasts(v), status;
     struct loci_view_multicast *mc = &v->multicast[n];
     const struct loci_mc_of_view of_view = {
-        .news = news, .is_self = loci_view_is_self, .ctx = v, .base = mc->base, .gone = v->gone,
-        .out = v->out,
+        .news = news, .is_self = loci_view_is_self, .ctx = v, .base = mc->base, .out = v->out,
+        .gone = v->gone | ~loci_view_all(v), .late = v->seats.late,
     };
     const struct loci_multicast_tuning tuning = { .view = &of_view };
 
     if (v->status != LOCO_OK)
         return v->status;
     /* Its endpoint would wait for those who have gone, and fail, and the view with it. */
-    if (v->gone != 0)
+    if (v->gone != 0 && !v->seats.late)
         return loci_mistake(v->rt, LOCO_ERR_PEER_DEAD, "loco_view_multicast", name, "a member of "
                             "the view has gone: make all multicasts before");
     if (n == v->most)
@@ -290,6 +370,9 @@ static int add_multicast(struct loco_view *v, const char *name,
         mc->m = NULL;
         return LOCO_ERR_NO_MEMORY;
     }
+    /* They have left, and may live. */
+    if (v->seats.late)
+        loci_mc_lose(mc->m, v->gone);
     atomic_store_explicit(&v->multicasts, n + 1, memory_order_release);
     return LOCO_OK;
 }
@@ -303,7 +386,7 @@ int loco_view_multicast(loco_view_t *v, const char *name, const loco_multicast_o
         return loci_mistake(v->rt, LOCO_ERR_ARG, "loco_view_multicast", name,
                             "a view's multicast has one order for all");
     pthread_mutex_lock(&v->lock);
-    status = add_multicast(v, name, options);
+    status = loci_view_add_multicast(v, name, options);
     if (status == LOCO_OK)
         *m = v->multicast[loci_view_multicasts(v) - 1].m;
     pthread_mutex_unlock(&v->lock);

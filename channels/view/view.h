@@ -34,6 +34,9 @@ enum {
     LOCI_VIEW_GIVEN,            /* (n << 32) + i: the i-th chunk that it gives in view n is there */
     LOCI_VIEW_TAKEN,            /* the same, of the member that gives to this one: it has that */
     LOCI_VIEW_ENDED,            /* the negated status that has ended the view for this member */
+    LOCI_VIEW_SEATED,           /* of a view with seats: ranks that it knows to be taken, all before
+                                   that one; their addresses are in its region */
+    LOCI_VIEW_MET,              /* and those of which it has mapped all memory */
     LOCI_VIEW_WORDS
 };
 
@@ -69,12 +72,27 @@ struct loci_view_multicast {
 
 struct loci_view_rule;
 
+/* Ranks for processes that come later: view_seats.c. */
+struct loci_view_seats {
+    bool open;                  /* there are such ranks; else nothing here is used */
+    bool late;                  /* this process has one of them */
+    int founders;               /* ranks that are not */
+    int region;                 /* addresses of those who have a rank */
+    _Atomic int taken;          /* so many have; grows under the lock */
+    _Atomic uint64_t met;       /* LOCI_VIEW_MET, for other threads */
+    uint64_t unread;            /* view's thread: those whose region could not be read */
+};
+
 struct loco_view {
     struct loco_runtime *rt;
     struct loci_endpoint *ep;
     int size, rank, most;       /* most: multicasts */
+    int flags;                  /* of the options */
     uint64_t row_bytes, data_words;
     uint64_t first;             /* the members of view 0 */
+    uint64_t filled;            /* ranks that have a process, as endpoints here know; under the lock
+                                   by the view's thread */
+    struct loci_view_seats seats;
     size_t chunk;               /* 0: no state is carried */
     loco_view_save_t *save;
     loco_view_load_t *load;
@@ -130,14 +148,20 @@ static inline uint64_t loci_view_bit(int rank)
     return UINT64_C(1) << rank;
 }
 
+static inline uint64_t loci_view_below(int rank)
+{
+    return rank == 0 ? 0 : UINT64_MAX >> (LOCI_VIEW_MEMBERS - rank);
+}
+
 static inline bool loci_view_has(uint64_t set, int rank)
 {
     return (set >> rank & 1) != 0;
 }
 
+/* Ranks that have a process, alive or dead. */
 static inline uint64_t loci_view_all(const struct loco_view *v)
 {
-    return UINT64_MAX >> (LOCI_VIEW_MEMBERS - v->size);
+    return v->filled;
 }
 
 /* Members that this one waits for. */
@@ -157,13 +181,70 @@ static inline int loci_view_multicasts(const struct loco_view *v)
     return atomic_load_explicit(&v->multicasts, memory_order_acquire);
 }
 
+/* What a member gives to who comes, with the address of each. */
+struct loci_view_ticket {
+    char magic[8];
+    uint32_t version;           /* of addresses */
+    uint32_t bytes;
+    uint32_t machines;          /* the runtime reaches other machines */
+    int32_t seats, founders, rank, taken;
+    int32_t flags, multicasts;
+    uint64_t outside, chunk;
+    uint64_t first, view, members;
+    uint64_t gone;              /* ranks that are dead: their addresses are no process's */
+    uint64_t connected;         /* those that the member has met */
+    char name[LOCI_NAME_MAX];
+    struct loci_address address[];      /* of ranks below `taken` */
+};
+
+/* What one is made of. Of a late one the group is open, and the options are the ticket's but for
+ * the callbacks. */
+struct loci_view_plan {
+    const char *parent, *name;
+    const loco_group_t *group;
+    loco_view_options_t options;        /* complete */
+    const struct loci_view_ticket *ticket;      /* NULL: not late */
+};
+int loci_view_make(loco_runtime_t *rt, const struct loci_view_plan *plan, struct loco_view **out);
+int loci_view_add_multicast(struct loco_view *v, const char *name,
+                            const loco_multicast_options_t *options);
+
 /* loco_view_create() in two steps: between them multicasts are made, and nothing changes. */
 int loci_view_open(loco_runtime_t *rt, const char *parent, const char *name,
                    const loco_group_t *group, const loco_view_options_t *options,
                    loco_view_t **view);
 int loci_view_start(struct loco_view *v);
 
+/* ---- view_seats.c ---- */
+
+/* The region, and the multicast, that seat processes. */
+void loci_view_add_seats(struct loco_view *v, struct loci_region_spec *region);
+int loci_view_open_seats(struct loco_view *v, const struct loci_view_ticket *ticket);
+/* Of ranks below this, the addresses are known; view.lock: more may be. */
+int loci_view_taken(const struct loco_view *v);
+void loci_view_address(const struct loco_view *v, int rank, struct loci_address *address);
+/* The rank of that runtime; -1: it has none. */
+int loci_view_rank_of(const struct loco_view *v, const struct loci_address *address);
+/* What a late one begins with. */
+void loci_view_start_late(struct loco_view *v, const struct loci_view_ticket *ticket);
+/* Of those who would come, the ones that can: all who would be in with them have their memory, and
+ * they have theirs. */
+uint64_t loci_view_can_come(const struct loco_view *v, uint64_t wished);
+/* Those have gone: nothing here waits to be connected to them. Of a late one. */
+void loci_view_give_up(struct loco_view *v, uint64_t gone);
+/* It has ended for this process, which waits for nobody any more. Of a late one. */
+void loci_view_abandon(struct loco_view *v, int status);
+bool loci_view_learn_holds(struct loco_view *v);
+bool loci_view_seat_holds(struct loco_view *v);
+bool loci_view_meet_holds(struct loco_view *v);
+void loci_view_learn(struct loco_view *v);
+void loci_view_seat(struct loco_view *v);
+void loci_view_meet(struct loco_view *v);
+
 /* ---- view_row.c; by the view's thread ---- */
+
+/* What of that region lies in another member's memory. */
+struct loci_mem *loci_view_mem(const struct loco_view *v, int rank, int region);
 
 /* What this process takes to be in that member's row. Its own, and those it has not frozen. */
 uint64_t loci_view_see(const struct loco_view *v, int rank, int word);

@@ -77,6 +77,7 @@ uint64_t loci_view_wished(const struct loco_view *v)
         if (loci_view_wishes_in(v, rank, loci_view_see(v, rank, LOCI_VIEW_ASKED)))
             found |= loci_view_bit(rank);
     found &= ~v->own[LOCI_VIEW_SUSPECTED];
+    found = loci_view_can_come(v, found);
     return (found & have) == 0 ? found | (have & -have) : found;
 }
 
@@ -378,8 +379,8 @@ struct loci_mc_next loci_view_next(const struct loco_view *v, int k, uint64_t *s
 {
     for (int rank = 0; rank < v->size; rank++)
         starts[rank] = loci_view_start_of(v, rank, k);
-    return (struct loci_mc_next){ .base = v->multicast[k].base, .gone = v->gone, .out = v->out,
-                                  .start = starts };
+    return (struct loci_mc_next){ .base = v->multicast[k].base, .out = v->out,
+                                  .gone = v->gone | ~loci_view_all(v), .start = starts };
 }
 
 static bool cut_multicast(struct loco_view *v, int k, uint64_t come)

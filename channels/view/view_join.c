@@ -201,7 +201,7 @@ void loci_view_start_all(struct loco_view *v)
 
 static struct loci_mem *state(const struct loco_view *v, int rank)
 {
-    return loci_endpoint_mem(v->ep, rank, LOCI_VIEW_STATE);
+    return loci_view_mem(v, rank, LOCI_VIEW_STATE);
 }
 
 static bool all_passed(const struct loco_view *v)

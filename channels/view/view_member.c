@@ -65,6 +65,8 @@ void loci_view_end(struct loco_view *v, int status)
     v->status = status;
     pthread_mutex_unlock(&v->lock);
     end_multicasts(v, status);
+    if (v->seats.late)
+        loci_view_abandon(v, status);
     loci_view_tell(v, LOCI_VIEW_ENDED, (uint64_t)-status);
     leave(v);
     v->ended = true;
@@ -81,7 +83,9 @@ static uint64_t gone(const struct loco_view *v, uint64_t *left)
     uint64_t found = 0;
 
     for (int rank = 0; rank < v->size; rank++) {
-        const struct loci_peer *peer = loci_peer(v->rt, v->ep->group.peer[rank]);
+        if (!loci_view_has(loci_view_all(v), rank))
+            continue;
+        const struct loci_peer *peer = loci_peer(v->rt, loci_group_peer(&v->ep->group, rank));
         int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
         if (state != LOCI_PEER_ALIVE)
@@ -129,6 +133,8 @@ static void suspect(struct loco_view *v)
         loci_view_tell(v, LOCI_VIEW_LEFT, left);
     LOCI_LOG(v->rt, LOCO_LOG_DEBUG, "view %s: members %#llx of view %llu are gone, or suspected",
              v->ep->name, (unsigned long long)(found & v->members), (unsigned long long)v->view);
+    if (v->seats.late)
+        loci_view_give_up(v, found & loci_view_all(v));
     loci_view_tell(v, LOCI_VIEW_SUSPECTED, found);
 }
 
@@ -253,7 +259,9 @@ static void ready(struct loco_view *v)
 
 bool loci_view_all_ready(const struct loco_view *v, int k)
 {
-    uint64_t living = loci_view_all(v) & ~v->own[LOCI_VIEW_SUSPECTED];
+    uint64_t all = v->seats.open ? loci_view_below(v->seats.founders) | v->members
+                   : loci_view_all(v);
+    uint64_t living = all & ~v->own[LOCI_VIEW_SUSPECTED];
 
     for (int rank = 0; rank < v->size; rank++)
         if (loci_view_has(living, rank)
@@ -262,7 +270,8 @@ bool loci_view_all_ready(const struct loco_view *v, int k)
     return true;
 }
 
-/* All who are not suspected, for those outside may come. */
+/* All who are not suspected, for those outside may come; those who came late only when they are in:
+ * they do not come before this is so of them. */
 static int to_be_opened(struct loco_view *v)
 {
     if (v->stage != LOCI_VIEW_IN || v->resumes)
@@ -297,6 +306,9 @@ const struct loci_view_rule loci_view_rules[] = {
     { "suspect", suspect_holds, suspect },
     { "fail", fail_holds, fail },
     { "ready", ready_holds, ready },
+    { "learn", loci_view_learn_holds, loci_view_learn },
+    { "seat", loci_view_seat_holds, loci_view_seat },
+    { "meet", loci_view_meet_holds, loci_view_meet },
     { "open", open_holds, open },
     { "ask", loci_view_ask_holds, loci_view_ask },
     { "enter", loci_view_enter_holds, loci_view_enter },
@@ -348,6 +360,8 @@ static bool is_awaiting(const struct loco_view *v)
     int made = __builtin_popcountll(v->own[LOCI_VIEW_READY]);
 
     return !v->ended && (loci_view_is_changing(v) || made < loci_view_multicasts(v)
+                         || (v->seats.open && (loci_view_all(v) & ~v->own[LOCI_VIEW_SUSPECTED]
+                                               & ~v->own[LOCI_VIEW_MET]) != 0)
                          || v->resumes || v->stage == LOCI_VIEW_COMING
                          || v->stage == LOCI_VIEW_LOADING || loci_view_has_asked(v));
 }

@@ -23,9 +23,14 @@ static uint64_t data_at(const struct loco_view *v, int rank, uint64_t number, ui
     return word_at(v, rank, LOCI_VIEW_WORDS) + 8 * (number % 2 * v->data_words + at);
 }
 
+struct loci_mem *loci_view_mem(const struct loco_view *v, int rank, int region)
+{
+    return loci_endpoint_mem(v->ep, rank, region);
+}
+
 static struct loci_mem *rows(const struct loco_view *v, int rank)
 {
-    return loci_endpoint_mem(v->ep, rank, 0);
+    return loci_view_mem(v, rank, LOCI_VIEW_ROWS);
 }
 
 static unsigned char *here(const struct loco_view *v, uint64_t at)
@@ -48,7 +53,7 @@ uint64_t loci_view_see_data(const struct loco_view *v, int rank, uint64_t number
 /* What was written to that member is there, and it looks. If it is dead it need not. */
 static void ring(struct loco_view *v, int rank)
 {
-    int peer = v->ep->group.peer[rank];
+    int peer = loci_group_peer(&v->ep->group, rank);
 
     if (loci_fence_peer(v->rt, LOCO_FENCE_PAIR, peer) == LOCO_OK)
         (void)loci_ring(v->rt, peer);
@@ -57,7 +62,7 @@ static void ring(struct loco_view *v, int rank)
 static bool is_told(const struct loco_view *v, int rank)
 {
     return rank != v->rank && loci_view_has(v->known, rank)
-           && loci_peer_alive(v->rt, v->ep->group.peer[rank]);
+           && loci_peer_alive(v->rt, loci_group_peer(&v->ep->group, rank));
 }
 
 void loci_view_ring(struct loco_view *v)
@@ -180,7 +185,7 @@ void loci_view_tell_data(struct loco_view *v, int word, uint64_t value)
 static bool is_new(const struct loco_view *v, int rank)
 {
     return rank != v->rank && !loci_view_has(v->known, rank) && loci_endpoint_knows(v->ep, rank)
-           && loci_peer_alive(v->rt, v->ep->group.peer[rank]);
+           && loci_peer_alive(v->rt, loci_group_peer(&v->ep->group, rank));
 }
 
 bool loci_view_has_untold(struct loco_view *v)
@@ -189,6 +194,11 @@ bool loci_view_has_untold(struct loco_view *v)
         if (is_new(v, rank))
             return true;
     return false;
+}
+
+static int words(const struct loco_view *v)
+{
+    return v->seats.open ? LOCI_VIEW_WORDS : LOCI_VIEW_SEATED;
 }
 
 static void tell_all(struct loco_view *v, int rank)
@@ -200,7 +210,7 @@ static void tell_all(struct loco_view *v, int rank)
         status = write_data(v, rank, number, &ack);
     if (status == LOCO_OK)
         status = write_starts(v, rank, &ack);
-    for (int word = 0; word < LOCI_VIEW_WORDS && status == LOCO_OK; word++)
+    for (int word = 0; word < words(v) && status == LOCO_OK; word++)
         status = write_word(v, rank, word, &ack);
     (void)loco_ack_wait(v->rt, &ack);
     ring(v, rank);

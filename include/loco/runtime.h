@@ -26,6 +26,7 @@ extern "C" {
  * | loco_runtime_open         | yes (separate runtimes)    | -                  |
  * | loco_runtime_wait_ready   | yes                        | no                 |
  * | loco_runtime_wait_ready_below | yes                    | no                 |
+ * | loco_runtime_address      | yes                        | no                 |
  * | loco_runtime_close        | no                         | -                  |
  * | loco_api_version          | yes                        | yes                |
  *
@@ -79,6 +80,15 @@ int loco_runtime_open(const struct loco_bootstrap *boot, loco_runtime_t **rt);
  * here, with a warning that names them, and their handles become invalid. Not collective. NULL is
  * allowed. */
 void loco_runtime_close(loco_runtime_t *rt);
+
+#define LOCO_ADDRESS_MAX 512            /**< bytes of an address */
+
+/** Write this process's address to `address`, which has room for `*bytes` bytes, and set `*bytes`
+ * to its length, at most LOCO_ADDRESS_MAX. The program passes it on, by any means, to a process
+ * that admits this one (loco_view_admit). It is valid until the runtime closes. Whoever knows it
+ * can talk to this process, so keep it from other users. Local. LOCO_ERR_SIZE: there is too little
+ * room. */
+int loco_runtime_address(loco_runtime_t *rt, void *address, size_t *bytes);
 
 /** Wait until all members have created every channel that this process has created so far, for at
  * most `timeout_ns` nanoseconds (LOCO_FOREVER: without limit). After LOCO_OK all these channels

@@ -30,6 +30,8 @@ extern "C" {
  * | _members, _of    | yes        | no     | |
  * | _wait            | yes        | until then | the view has that number, or a higher one |
  * | _join, _leave    | yes        | until then | this process is, or is not, a member |
+ * | _admit           | yes        | until all know it | that process has a rank |
+ * | _enter           | of other views | no | as _create |
  * | _destroy         | with nothing | until the others can be told | this process has left |
  *
  * Guarantees for each multicast of a view (virtual synchrony), among members that continue from one
@@ -75,8 +77,27 @@ extern "C" {
  * one chunk at a time. Until the joining member has the state, nothing new is delivered in the
  * view, because every member has to receive a message first. Programs that poll continue to poll
  * meanwhile. If members die during the transfer, the state is transferred again, as of the next
- * view. A process that died, or was taken for dead, cannot join again, nor can a process that did
- * not exist when the view was created.
+ * view.
+ *
+ * Processes that come later: with the option `seats` a view has more ranks than the group has
+ * members. A process that did not exist at the beginning gets the next of them: it writes its
+ * address (loco_runtime_address), any member admits it and returns a ticket, and with that it
+ * creates its part of the view, outside at first:
+ *
+ *     newcomer: loco_runtime_address(rt, address, &bytes);            (send it to a member)
+ *     member:   loco_view_admit(view, address, bytes, ticket, &ticket_bytes, LOCO_FOREVER);
+ *     newcomer: loco_view_enter(rt, ticket, ticket_bytes, &(loco_view_options_t){
+ *                                   .changed = print_members }, &view);
+ *               loco_view_multicast(view, "log", &(loco_multicast_options_t){
+ *                                       .handler = apply, .arg = state }, &log);
+ *               loco_runtime_wait_ready(rt, LOCO_FOREVER);
+ *               loco_view_join(view, LOCO_FOREVER);
+ *
+ * How the program transfers the address and the ticket is its own affair: a socket, a file, a
+ * message of MPI. The members do not wait for a process that they have admitted until it joins. A
+ * process that was taken for dead (LOCO_ERR_PARTITIONED) comes back the same way: it destroys the
+ * view, closes its runtime, opens another one, and gets a new rank. Each rank is used once, so with
+ * `seats` = 64 and 5 members at the beginning, 59 processes can come in the life of the view.
  *
  * Restrictions: at most 64 members; multicasts of views are ordered ones.
  * Source: Jha and others, "Derecho: fast state machine replication for cloud services" (TOCS 2019),
@@ -125,6 +146,9 @@ typedef struct loco_view_options {
     loco_view_save_t *save;     /**< either all members have both of these, or none has any */
     loco_view_load_t *load;     /**< of them: then a joining member starts without a state */
     size_t chunk;               /**< bytes of state that are transferred at a time; 0: 256 KiB */
+    int seats;                  /**< ranks in all, up to 64: those of the group, and behind them
+                                     ranks for processes that come later (loco_view_admit); 0: those
+                                     of the group only */
 } loco_view_options_t;
 
 /** Create a view. All members of `group`, at most 64, call it with the same arguments (`parent` and
@@ -170,6 +194,33 @@ uint64_t loco_view_of(loco_view_t *view, const loco_multicast_t *m, uint64_t num
  * stopped because they are a minority, or this process is a member by then and stops with them. */
 int loco_view_join(loco_view_t *view, int64_t timeout_ns);
 int loco_view_leave(loco_view_t *view, int64_t timeout_ns);
+
+#define LOCO_VIEW_TICKET_MAX 32768      /**< bytes of a ticket */
+
+/** Give the process with that address (`bytes` bytes, from loco_runtime_address there) the next
+ * vacant rank, at all members, and write a ticket for it: at most LOCO_VIEW_TICKET_MAX bytes, the
+ * room that `ticket` must have and `*ticket_bytes` must say; it becomes the ticket's length. Called
+ * by one member. If that process has a rank already, nothing changes, and the ticket is as of now.
+ * Keep both from other users: who knows them can talk to the members. Wait for at most `timeout_ns`
+ * nanoseconds (LOCO_FOREVER: without limit). Errors: LOCO_ERR_FULL (no rank is left),
+ * LOCO_ERR_STATE (the view was created without `seats`), LOCO_ERR_ARG (this is no address),
+ * LOCO_ERR_AGAIN (in a handler or in `changed`), LOCO_ERR_TIMEOUT (it may have a rank later: call
+ * again), LOCO_ERR_NO_MEMORY; if the view has ended, the status that ended it. */
+int loco_view_admit(loco_view_t *view, const void *address, size_t bytes, void *ticket,
+                    size_t *ticket_bytes, int64_t timeout_ns);
+
+/** Create this process's part of a view that has admitted it, with the same name: `ticket` has
+ * `bytes` bytes. Create the multicasts that the members have, in the same order, wait until the
+ * runtime is ready, then join (loco_view_join). Of `options` only the callbacks and `arg` are
+ * needed; what else is not zero must equal what the members have. Use a ticket soon, and once: if
+ * members have come or died since, the process finds that out itself, unless none of the members of
+ * that time is left. Then LOCO_ERR_PEER_DEAD ends the view here, and a new ticket is needed.
+ * Errors: those of loco_view_create; LOCO_ERR_ARG (this is no ticket, or it is for another
+ * process), LOCO_ERR_MISMATCH (an option, or `save` and `load`, or `other_machines` of the
+ * bootstrap), LOCO_ERR_PROTOCOL (another version of the library), LOCO_ERR_UNSUPPORTED (a member
+ * cannot be reached from here; the log says which). */
+int loco_view_enter(loco_runtime_t *rt, const void *ticket, size_t bytes,
+                    const loco_view_options_t *options, loco_view_t **view);
 
 /** Wait until view `number` or a later one is installed here, for at most `timeout_ns` nanoseconds
  * (LOCO_FOREVER: without limit), then return LOCO_ERR_TIMEOUT. If the view has ended, returns the

@@ -361,7 +361,8 @@ VIEW_LOAD = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p, c_size_t)
 class ViewOptions(Structure):
     c_name = 'loco_view_options_t'
     _fields_ = [('flags', c_int), ('multicasts', c_int), ('changed', VIEW_CHANGED), ('arg', c_void_p),
-                ('outside', c_uint64), ('save', VIEW_SAVE), ('load', VIEW_LOAD), ('chunk', c_size_t)]
+                ('outside', c_uint64), ('save', VIEW_SAVE), ('load', VIEW_LOAD), ('chunk', c_size_t),
+                ('seats', c_int)]
 
 
 class Sample(Structure):

@@ -6,9 +6,9 @@
  * A vacant rank has a peer like any other, `nobody`: a place in the table of peers that is dead
  * from the beginning. So whoever goes through a group passes over it as over those who have died.
  * When somebody is seated there the rank gets that peer's index instead, once: nobody leaves a
- * rank. An endpoint of such a group is ready without those ranks, and stays ready. Who comes knows fewer
- * members than others, or more; so the group's hash is not compared, but each pair of members still
- * compares all else.
+ * rank. An endpoint of such a group is ready without those ranks, and stays ready. Who comes knows
+ * fewer members than others, or more; so the group's hash is not compared, but each pair of members
+ * still compares all else.
  *
  * Who comes may ask before it is seated: it is not answered then, and asks again. Who seats it
  * asks, too, so mostly nobody waits for that. */

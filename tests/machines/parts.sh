@@ -251,6 +251,7 @@ part_views() {
     for how in killed cut mended stopped split minority between too_many paused; do
         check_function "views: $how" 60 "apart 5 '$builddir/tests/machines/views' $how"
     done
+    check_function 'views: cut off, mended, and back in' 120 "apart 5 '$builddir/tests/machines/views_back'"
     check_function 'members of views are killed, a machine for each' 120 \
         "apart 8 '$builddir/tests/stress/views' --rounds 20"
     check_function 'members of views come, go and are killed, a machine for each' 180 \

@@ -31,6 +31,7 @@ struct state {
     bool at_cut;                /* VW_STEPS: all but one die of what is delivered by a cut */
     struct vw_views views;
     struct vw_group group[MC_GROUPS];
+    struct vw_late late;
 };
 
 struct user;
@@ -53,6 +54,12 @@ struct user {
     struct vw_state state;      /* of this process, or as it comes */
 };
 
+/* Who comes late may not hear why the others have stopped. */
+static bool is_late(const struct user *u)
+{
+    return u->s->views.harm == VW_LATE && u->rank >= u->s->late.founders;
+}
+
 /* A status that ends a view is told to all its calls. */
 static int check(struct user *u, int status, const char *call)
 {
@@ -61,9 +68,9 @@ static int check(struct user *u, int status, const char *call)
     WANT(status == LOCO_ERR_PARTITIONED
          || (status == LOCO_ERR_PEER_DEAD && !u->s->views.ready[u->rank]
              && sim_any_stopped(u->run))
-         || (status == LOCO_ERR_PEER_DEAD && u->s->views.harm == VW_JOINS
+         || (status == LOCO_ERR_PEER_DEAD && vw_has_joins(&u->s->views)
              && (u->s->views.outside[u->rank] || vw_is_alone(&u->s->views, u->run, u->rank))
-             && !vw_is_stopped_for_minority(&u->s->views, u->run, u->rank)),
+             && (is_late(u) || !vw_is_stopped_for_minority(&u->s->views, u->run, u->rank))),
          "p%d, %s: %s", u->rank, call, loco_strerror(status));
     if (!u->s->views.ready[u->rank])
         u->s->views.ended[u->rank] = true;
@@ -512,10 +519,12 @@ static int body_of_thread(void *arg, int thread)
 
     if (thread == u->run->threads)
         return harm_others(u);
+    if (thread > u->run->threads)
+        return check(u, vw_admit(&u->s->late, &u->s->views, u->run, u->rank, u->view), "admit");
     if (thread == 0 && (u->s->outside >> u->rank & 1) != 0)
         result = be(u, true);
     for (int i = 0; i < u->run->rounds && result == SIM_FINE; i++) {
-        if (thread == 0 && u->s->views.harm == VW_JOINS && loci_sim_draw(3) == 0) {
+        if (thread == 0 && vw_has_joins(&u->s->views) && loci_sim_draw(3) == 0) {
             result = be(u, false);
             if (result == SIM_FINE)
                 result = be(u, true);
@@ -538,19 +547,45 @@ static int body_of_thread(void *arg, int thread)
     return take_rest(u);
 }
 
+static int create_view(struct user *u, const loco_view_options_t *options)
+{
+    const struct vw_late *late = &u->s->late;
+    int founders = u->s->views.harm == VW_LATE ? late->founders : u->run->processes;
+    int ranks[MC_PROCESSES], status;
+    loco_group_t *group;
+
+    if (is_late(u))
+        return loco_view_enter(u->rt, late->ticket[u->rank], late->ticket_bytes[u->rank], options,
+                               &u->view);
+    if (founders == u->run->processes)
+        return loco_view_create(u->rt, NULL, "view", loco_everyone(u->rt), options, &u->view);
+    for (int i = 0; i < founders; i++)
+        ranks[i] = i;
+    status = loco_group_subset(loco_everyone(u->rt), founders, ranks, &group);
+    if (status == LOCO_OK)
+        status = loco_view_create(u->rt, NULL, "view", group, options, &u->view);
+    loco_group_destroy(group);
+    return status;
+}
+
+static int make_view(struct user *u)
+{
+    const bool joins = vw_has_joins(&u->s->views);
+    const loco_view_options_t options = {
+        .changed = changed, .arg = u, .save = joins ? save : NULL, .load = joins ? load : NULL,
+        .flags = is_late(u) ? 0 : u->s->flags, .multicasts = 2,
+        .outside = is_late(u) ? 0 : u->s->outside & ((UINT64_C(1) << u->s->late.founders) - 1),
+        .chunk = is_late(u) ? 0 : u->s->chunk, .seats = u->run->processes,
+    };
+
+    return check(u, create_view(u, &options), "create") == SIM_FINE ? SIM_FINE : SIM_WRONG;
+}
+
 static int make_all(struct user *u)
 {
     static const char *const names[MC_GROUPS] = { "one", "two" };
-    const bool joins = u->s->views.harm == VW_JOINS;
-    const loco_view_options_t options = {
-        .flags = u->s->flags, .changed = changed, .arg = u, .multicasts = 2,
-        .outside = u->s->outside, .save = joins ? save : NULL, .load = joins ? load : NULL,
-        .chunk = u->s->chunk,
-    };
 
-    if (check(u, loco_view_create(u->rt, NULL, "view", loco_everyone(u->rt), &options, &u->view),
-              "create") != SIM_FINE)
-        return SIM_WRONG;
+    PASS(make_view(u));
     u->s->views.majority = u->view->needs_majority;
     u->s->views.at[u->rank] = u->view;
     for (int i = 0; i < u->s->groups; i++) {
@@ -572,22 +607,34 @@ static int make_all(struct user *u)
 /* Who is not ready when somebody dies is told so, by the view, too. */
 static int use(struct user *u)
 {
-    int status;
+    int status, more = 1 + (u->s->views.harm == VW_LATE);
+    int64_t patience = sim_patience(u->run);
 
+    if (is_late(u)) {
+        /* What is lost then is asked for by this process alone, and not at once. */
+        patience = patience == LOCO_FOREVER ? patience : PATIENCE;
+        status = vw_come(&u->s->late, &u->s->views, u->run, u->rank, &u->rt);
+        u->s->views.ended[u->rank] = status != SIM_FINE;
+        PASS(status);
+    }
     PASS(make_all(u));
-    status = loco_runtime_wait_ready(u->rt, sim_patience(u->run));
-    if (status != LOCO_OK && (status != LOCO_ERR_PEER_DEAD || !sim_any_stopped(u->run)))
+    status = loco_runtime_wait_ready(u->rt, patience);
+    if (status != LOCO_OK && (status != LOCO_ERR_PEER_DEAD || !sim_any_stopped(u->run))
+        && (!is_late(u) || status != u->view->status))
         return loci_sim_fail("p%d: not ready: %s", u->rank, loco_strerror(status));
     u->s->views.ready[u->rank] = status == LOCO_OK;
     u->busy = u->run->threads;
-    return loci_sim_threads(u->rt, u->run->threads + 1, body_of_thread, u);
+    return loci_sim_threads(u->rt, u->run->threads + more, body_of_thread, u);
 }
 
 static void draw_outside(struct state *s, const struct sim_run *run)
 {
+    const uint64_t founders = (UINT64_C(1) << s->late.founders) - 1;
+
     for (int rank = 0; rank < run->processes; rank++) {
-        s->views.outside[rank] = loci_sim_draw(3) == 0
-                                 && (s->outside | UINT64_C(1) << rank) != s->views.members[0];
+        s->views.outside[rank] = rank >= s->late.founders
+                                 || (loci_sim_draw(3) == 0
+                                     && (s->outside | UINT64_C(1) << rank) != founders);
         if (s->views.outside[rank])
             s->outside |= UINT64_C(1) << rank;
     }
@@ -603,7 +650,10 @@ static void draw(struct state *s, const struct sim_run *run)
     s->kills = (int)loci_sim_draw(run->processes > 4 ? 4 : 3);
     s->early = s->kills;
     s->views.members[0] = (UINT64_C(1) << run->processes) - 1;
-    if (s->views.harm == VW_JOINS) {
+    s->late.founders = run->processes;
+    if (s->views.harm == VW_LATE)
+        s->late.founders = 1 + (int)loci_sim_draw((uint32_t)run->processes - 1);
+    if (vw_has_joins(&s->views)) {
         draw_outside(s, run);
         s->chunk = 8u << loci_sim_draw(8);
     }
@@ -638,6 +688,7 @@ static int body(loco_runtime_t *rt, int rank, void *arg)
     if (s->views.harm == VW_SPLIT)
         loci_sim_hold(is_held, s);
     result = use(&u);
+    seat.rt = u.rt;
     if (result != SIM_WRONG && s->views.left[rank]) {
         s->views.at[rank] = NULL;
         loco_view_destroy(u.view);
@@ -688,6 +739,11 @@ static int begin_joins(struct sim_run *run)
     return begin_with(run, VW_JOINS);
 }
 
+static int begin_late(struct sim_run *run)
+{
+    return begin_with(run, VW_LATE);
+}
+
 static int begin_steps(struct sim_run *run)
 {
     return begin_with(run, VW_STEPS);
@@ -696,7 +752,8 @@ static int begin_steps(struct sim_run *run)
 static const char *const settings[] = { "LOCO_SPIN=0", "LOCO_SLEEP_AFTER=0", NULL };
 
 extern const struct sim_scenario sim_scenario_view, sim_scenario_view_guess,
-    sim_scenario_view_join, sim_scenario_view_split, sim_scenario_view_steps;
+    sim_scenario_view_join, sim_scenario_view_late, sim_scenario_view_split,
+    sim_scenario_view_steps;
 const struct sim_scenario sim_scenario_view = {
     .name = "view",
     .about = "members of a view die, or leave: those who go on are given the same messages in the "
@@ -721,6 +778,15 @@ const struct sim_scenario sim_scenario_view_join = {
     .processes = 4, .threads = 1, .rounds = 3, .processes_min = 1,
     .settings = settings, .long_runs = true,
     .begin = begin_joins, .body = body, .free = sim_state_free,
+};
+
+const struct sim_scenario sim_scenario_view_late = {
+    .name = "view_late",
+    .about = "the same; and some processes did not exist when the view was made: members admit "
+             "them",
+    .processes = 4, .threads = 1, .rounds = 3, .processes_min = 2,
+    .settings = settings, .long_runs = true,
+    .begin = begin_late, .body = body, .free = sim_state_free,
 };
 
 const struct sim_scenario sim_scenario_view_split = {

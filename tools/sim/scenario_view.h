@@ -23,7 +23,16 @@ enum vw_harm {
     VW_GUESSES,         /* the same, and of those some live */
     VW_STEPS,           /* when somebody is given something, or a view */
     VW_SPLIT,           /* two take each other for dead, and others hear of it late */
-    VW_JOINS            /* as VW_AT_ANY_TIME; and some come later, or go out and come again */
+    VW_JOINS,           /* as VW_AT_ANY_TIME; and some come later, or go out and come again */
+    VW_LATE             /* the same; and some did not exist when the view was made */
+};
+
+/* VW_LATE: processes that are admitted, in their order, so that their ranks are their numbers. */
+struct vw_late {
+    int founders;                           /* processes before these */
+    size_t address_bytes[MC_PROCESSES], ticket_bytes[MC_PROCESSES];     /* 0: not there yet */
+    _Alignas(8) unsigned char address[MC_PROCESSES][LOCO_ADDRESS_MAX];
+    unsigned char ticket[MC_PROCESSES][LOCO_VIEW_TICKET_MAX];
 };
 
 struct vw_views {
@@ -54,6 +63,24 @@ static inline bool vw_goes_on(const struct vw_views *s, int rank)
 {
     return vw_is_there(s, rank) && !s->outside[rank];
 }
+
+static inline bool vw_has_joins(const struct vw_views *s)
+{
+    return s->harm == VW_JOINS || s->harm == VW_LATE;
+}
+
+/* ---- scenario_view_late.c ---- */
+
+/* A process that is late: it opens its runtime anew, so that nobody has met it, and waits for its
+ * ticket. SIM_TOLD: nobody is there to give it one. */
+int vw_come(struct vw_late *late, const struct vw_views *s, const struct sim_run *run, int rank,
+            loco_runtime_t **rt);
+/* By a thread of a member: admit others until all are. The status that ended the view, or
+ * LOCO_OK. */
+int vw_admit(struct vw_late *late, const struct vw_views *s, const struct sim_run *run, int rank,
+             loco_view_t *view);
+
+/* ---- scenario_view_check.c ---- */
 
 /* `rank` is given a message that begins with a word; `handled`: by a handler. */
 int vw_note(struct vw_group *p, const struct vw_views *s, int rank, const loco_delivery_t *message,

@@ -141,7 +141,7 @@ int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t
     WANT((set >> rank & 1) != 0 || s->leaving[rank], "p%d is told of view %llu without it", rank,
          (unsigned long long)number);
     before = s->members[number - 1];
-    WANT(s->harm == VW_JOINS || ((set & ~before) == 0 && set != before),
+    WANT(vw_has_joins(s) || ((set & ~before) == 0 && set != before),
          "view %llu has members %llx, the one before %llx", (unsigned long long)number,
          (unsigned long long)set, (unsigned long long)before);
     WANT(s->members[number] == 0 || s->members[number] == set, "p%d is told that view %llu has "
@@ -149,7 +149,7 @@ int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t
          (unsigned long long)s->members[number]);
     for (int i = 0; i < run->processes; i++)
         left |= s->left[i] ? UINT64_C(1) << i : 0;
-    WANT(!s->majority || s->harm == VW_JOINS
+    WANT(!s->majority || vw_has_joins(s)
          || 2 * count_of(set) > count_of(before & (set | ~left)),
          "view %llu has %d members, the one before %d", (unsigned long long)number, count_of(set),
          count_of(before));
@@ -168,12 +168,12 @@ int vw_install(struct vw_views *s, const struct sim_run *run, int rank, uint64_t
 int vw_end(struct vw_views *s, const struct sim_run *run, int rank)
 {
     uint64_t number = s->number[rank], living = 0;
-    uint64_t members = s->harm == VW_JOINS && s->at[rank] != NULL ? s->at[rank]->members
+    uint64_t members = vw_has_joins(s) && s->at[rank] != NULL ? s->at[rank]->members
                                                                   : s->members[number];
 
     for (int i = 0; i < run->processes; i++)
         living |= i == rank || (vw_goes_on(s, i) && s->ready[i]) ? UINT64_C(1) << i : 0;
-    WANT(s->guesses || (s->harm == VW_JOINS && (s->outside[rank] || vw_is_alone(s, run, rank)))
+    WANT(s->guesses || (vw_has_joins(s) && (s->outside[rank] || vw_is_alone(s, run, rank)))
          || (s->majority && 2 * count_of(living & members) <= count_of(members)),
          "p%d is cut off, and of members %llx live %llx", rank, (unsigned long long)members,
          (unsigned long long)living);
