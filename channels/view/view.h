@@ -225,6 +225,13 @@ int loci_view_taken(const struct loco_view *v);
 void loci_view_address(const struct loco_view *v, int rank, struct loci_address *address);
 /* The rank of that runtime; -1: it has none. */
 int loci_view_rank_of(const struct loco_view *v, const struct loci_address *address);
+/* Ranks that had made all that the view has when the ticket was given: founders and members, or
+ * the admitting member would have had none to give; and whomever it has met. */
+static inline uint64_t loci_view_old(const struct loci_view_ticket *t)
+{
+    return (loci_view_below(t->founders) | t->members | t->connected) & ~t->gone;
+}
+
 /* What a late one begins with. */
 void loci_view_start_late(struct loco_view *v, const struct loci_view_ticket *ticket);
 /* Of those who would come, the ones that can: all who would be in with them have their memory, and
@@ -232,7 +239,7 @@ void loci_view_start_late(struct loco_view *v, const struct loci_view_ticket *ti
 uint64_t loci_view_can_come(const struct loco_view *v, uint64_t wished);
 /* Those have gone: nothing here waits to be connected to them. Of a late one. */
 void loci_view_give_up(struct loco_view *v, uint64_t gone);
-/* It has ended for this process, which waits for nobody any more. Of a late one. */
+/* It has ended for this process, which waits for nobody any more, and seats nobody. */
 void loci_view_abandon(struct loco_view *v, int status);
 bool loci_view_learn_holds(struct loco_view *v);
 bool loci_view_seat_holds(struct loco_view *v);

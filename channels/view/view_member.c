@@ -65,7 +65,7 @@ void loci_view_end(struct loco_view *v, int status)
     v->status = status;
     pthread_mutex_unlock(&v->lock);
     end_multicasts(v, status);
-    if (v->seats.late)
+    if (v->seats.open)
         loci_view_abandon(v, status);
     loci_view_tell(v, LOCI_VIEW_ENDED, (uint64_t)-status);
     leave(v);
@@ -182,11 +182,12 @@ static uint64_t last_members(const struct loco_view *v)
     return members & ~loci_view_bit(v->rank);
 }
 
-/* Outside, and nobody is left that could take it in. */
+/* Outside, and nobody is left that could take it in: of others that came late this process has not
+ * heard, and will not. */
 static bool is_alone(const struct loco_view *v)
 {
     return v->stage == LOCI_VIEW_OUT
-           && (last_members(v) & ~v->own[LOCI_VIEW_SUSPECTED]) == 0;
+           && (last_members(v) & loci_view_all(v) & ~v->own[LOCI_VIEW_SUSPECTED]) == 0;
 }
 
 /* What has ended the view that it is outside of: those who stop say why before they leave. */

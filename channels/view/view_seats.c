@@ -21,10 +21,10 @@
  *            of them, also those that are dead and not suspected yet: on one node members read what
  *            the dead have left, so all must have mapped it
  *
- * Its ticket says what it needs to begin: the view's properties, who has which rank, and who is
- * dead or not connected yet. With those that the admitting member is connected to it connects
- * before it is ready; all others it seats like everybody else. What happens to it until it joins is
- * no business of the members': they do not wait for it. A seat whose process dies stays empty.
+ * Its ticket says what it needs to begin: the view's properties, who has which rank, who is dead,
+ * and who has made its endpoints. With these it connects before it is ready; all others it seats
+ * like everybody else. What happens to it until it joins is no business of the members': they do
+ * not wait for it. A seat whose process dies stays empty.
  *
  * Who waits to be connected to a member that leaves just then is not told by it, for that one does
  * not know it yet. Such a process asks in a way that is answered also where the endpoint has been
@@ -311,7 +311,7 @@ void loci_view_meet(struct loco_view *v)
 void loci_view_start_late(struct loco_view *v, const struct loci_view_ticket *ticket)
 {
     v->seats.founders = ticket->founders;
-    v->filled = (ticket->connected & ~ticket->gone) | ticket->gone | loci_view_bit(v->rank);
+    v->filled = loci_view_old(ticket) | ticket->gone | loci_view_bit(v->rank);
     v->first = ticket->first;
     v->view = v->number = ticket->view;
     v->members = v->present = ticket->members;

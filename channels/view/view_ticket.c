@@ -268,7 +268,6 @@ static int complete(struct loco_runtime *rt, const struct loci_view_ticket *t,
     return LOCO_OK;
 }
 
-/* Those that the member that gave the ticket is connected to. */
 static int meet_members(struct loco_runtime *rt, const struct loci_view_ticket *t, int *peers)
 {
     int status = LOCO_OK;
@@ -276,7 +275,7 @@ static int meet_members(struct loco_runtime *rt, const struct loci_view_ticket *
     for (int rank = 0; rank < t->seats; rank++)
         peers[rank] = rank == t->rank ? LOCI_SELF : -1;
     for (int rank = 0; rank < t->taken && status == LOCO_OK; rank++)
-        if (rank != t->rank && loci_view_has(t->connected & ~t->gone, rank))
+        if (rank != t->rank && loci_view_has(loci_view_old(t), rank))
             status = loci_peer_meet(rt, &t->address[rank], &peers[rank]);
     return status;
 }

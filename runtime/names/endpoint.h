@@ -123,7 +123,8 @@ bool loci_group_is_vacant(const struct loco_group *group, int rank);
 void loci_endpoint_seat(struct loci_endpoint *ep, int rank, int peer);
 /* Of a late one: that member has gone, or will not connect; it is missed no more. */
 void loci_endpoint_give_up(struct loci_endpoint *ep, int rank);
-/* Who waits for any member is told that status. */
+/* Who waits for a late one's members is told that status. Nobody is seated any more: to who is no
+ * member it is as if the endpoint had been destroyed. */
 void loci_endpoint_abandon(struct loci_endpoint *ep, int status);
 
 /* Wait for one endpoint's members. */

@@ -487,6 +487,8 @@ void loci_names_receive(struct loco_runtime *rt, int peer, const struct loci_con
     pthread_mutex_lock(&names->lock);
     loci_names_heard(loci_peer(rt, peer));
     e = loci_names_find(names, m->name);
+    if (e != NULL && e->closed && loci_entry_rank_of(e, peer, m->rank) < 0)
+        e = NULL;
     was_here = e == NULL && wants_answer(m) && m->to != 0 && m->to <= names->numbers;
     if (e != NULL)
         deliver(names, e, peer, m);

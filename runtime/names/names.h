@@ -64,6 +64,7 @@ struct loci_entry {
     int owed;                           /* destroyed: members that have not left */
     struct loci_entry *next_leaving;
     bool leaving;                       /* being destroyed: in no list any more */
+    bool closed;                        /* seats.c: nobody is seated any more */
     bool uses_peers;                    /* the members: loci_peers_use() */
     bool mismatch;                      /* it fails as soon as... */
     int untold;                         /* ...no member that differs has still to be told */

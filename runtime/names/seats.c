@@ -117,7 +117,8 @@ void loci_endpoint_abandon(struct loci_endpoint *ep, int status)
     struct loci_names *names = ep->rt->names;
 
     pthread_mutex_lock(&names->lock);
-    if (atomic_load_explicit(&ep->missing, memory_order_relaxed) > 0)
+    e->closed = true;
+    if (ep->spec.late && atomic_load_explicit(&ep->missing, memory_order_relaxed) > 0)
         loci_entry_fail(e, status);
     loci_names_settle(names, e);
     pthread_mutex_unlock(&names->lock);

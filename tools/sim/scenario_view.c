@@ -608,17 +608,19 @@ static int make_all(struct user *u)
 static int use(struct user *u)
 {
     int status, more = 1 + (u->s->views.harm == VW_LATE);
-    int64_t patience = sim_patience(u->run);
 
     if (is_late(u)) {
-        /* What is lost then is asked for by this process alone, and not at once. */
-        patience = patience == LOCO_FOREVER ? patience : PATIENCE;
         status = vw_come(&u->s->late, &u->s->views, u->run, u->rank, &u->rt);
         u->s->views.ended[u->rank] = status != SIM_FINE;
         PASS(status);
     }
     PASS(make_all(u));
-    status = loco_runtime_wait_ready(u->rt, patience);
+    status = is_late(u) ? vw_wait_ready(&u->s->late, &u->s->views, u->run, u->rank, u->rt)
+             : loco_runtime_wait_ready(u->rt, sim_patience(u->run));
+    if (is_late(u) && status == LOCO_ERR_TIMEOUT) {
+        u->s->views.ended[u->rank] = true;
+        return SIM_TOLD;
+    }
     if (status != LOCO_OK && (status != LOCO_ERR_PEER_DEAD || !sim_any_stopped(u->run))
         && (!is_late(u) || status != u->view->status))
         return loci_sim_fail("p%d: not ready: %s", u->rank, loco_strerror(status));

@@ -75,6 +75,10 @@ static inline bool vw_has_joins(const struct vw_views *s)
  * ticket. SIM_TOLD: nobody is there to give it one. */
 int vw_come(struct vw_late *late, const struct vw_views *s, const struct sim_run *run, int rank,
             loco_runtime_t **rt);
+/* What is created is ready; LOCO_ERR_TIMEOUT where nobody is left who could make it so: members
+ * that stopped or left before they had heard of this process do not tell it. */
+int vw_wait_ready(const struct vw_late *late, const struct vw_views *s, const struct sim_run *run,
+                  int rank, loco_runtime_t *rt);
 /* By a thread of a member: admit others until all are. The status that ended the view, or
  * LOCO_OK. */
 int vw_admit(struct vw_late *late, const struct vw_views *s, const struct sim_run *run, int rank,

@@ -8,6 +8,7 @@
 
 #define ROUNDS 20000
 #define ROUND_NS INT64_C(100000)
+#define READY_NS INT64_C(500000000)
 
 static bool is_gone(const struct vw_views *s, int rank)
 {
@@ -41,6 +42,31 @@ int vw_come(struct vw_late *late, const struct vw_views *s, const struct sim_run
         loci_sim_sleep(ROUND_NS);
     }
     return late->ticket_bytes[rank] != 0 ? SIM_FINE : SIM_TOLD;
+}
+
+static bool can_be_reached(const struct vw_late *late, const struct vw_views *s,
+                           const struct sim_run *run, int rank)
+{
+    for (int other = 0; other < run->processes; other++)
+        if (other != rank
+            && (vw_goes_on(s, other) || (other < late->founders && vw_is_there(s, other))))
+            return true;
+    return false;
+}
+
+int vw_wait_ready(const struct vw_late *late, const struct vw_views *s, const struct sim_run *run,
+                  int rank, loco_runtime_t *rt)
+{
+    int status = LOCO_ERR_TIMEOUT;
+
+    for (int i = 0; i < ROUNDS && status == LOCO_ERR_TIMEOUT; i++) {
+        bool last = !can_be_reached(late, s, run, rank);
+
+        status = loco_runtime_wait_ready(rt, READY_NS);
+        if (last && status == LOCO_ERR_TIMEOUT)
+            return status;
+    }
+    return status == LOCO_ERR_TIMEOUT ? loci_sim_fail("p%d: never ready", rank) : status;
 }
 
 /* The next one to be admitted; `processes`: none, nor will be. */
