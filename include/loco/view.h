@@ -216,7 +216,8 @@ int loco_view_admit(loco_view_t *view, const void *address, size_t bytes, void *
  * members have come or died since, the process finds that out itself, unless none of the members of
  * that time is left. Then LOCO_ERR_PEER_DEAD ends the view here, and a new ticket is needed.
  * Members that left at just that time may not have heard of this process, and do not tell it. So
- * call loco_runtime_wait_ready with a timeout; if that passes, a new runtime and ticket are needed.
+ * call loco_runtime_wait_ready and loco_view_join with a timeout; if that passes, a new runtime and
+ * a new ticket are needed.
  * Errors: those of loco_view_create; LOCO_ERR_ARG (this is no ticket, or it is for another
  * process), LOCO_ERR_MISMATCH (an option, or `save` and `load`, or `other_machines` of the
  * bootstrap), LOCO_ERR_PROTOCOL (another version of the library), LOCO_ERR_UNSUPPORTED (a member
