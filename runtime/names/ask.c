@@ -34,7 +34,7 @@
 
 static bool is_missed(const struct loci_entry *e, int rank)
 {
-    return rank != e->ep.group.rank && !e->member[rank].knows;
+    return !e->member[rank].knows;
 }
 
 /* The entry is opening: nobody else changes its members. */

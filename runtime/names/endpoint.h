@@ -111,9 +111,9 @@ void loci_endpoint_destroy(struct loci_endpoint *ep);
 void loci_endpoint_is_of(struct loci_endpoint *ep, void (*destroy)(void *channel), void *channel);
 /* ---- seats.c ---- */
 
-/* A group of `n` peers, in that order, and vacant ranks behind them, where processes may be seated
- * later; also of those -1 is vacant. On one machine, unless the runtime expects others.
- * LOCO_ERR_NO_MEMORY. */
+/* A group of `size` ranks: the first `n` have these peers, where -1 is a vacant rank, and all
+ * behind them are vacant. Processes may be seated in vacant ranks later: of this machine, or of any
+ * if the fabric reaches others. LOCO_ERR_NO_MEMORY. */
 int loci_group_open(struct loco_runtime *rt, int size, int n, const int *peers,
                     struct loco_group **group);
 bool loci_group_is_vacant(const struct loco_group *group, int rank);

@@ -97,6 +97,8 @@ static bool has_failed(const struct loci_entry *e)
 
 void loci_entry_knows(struct loci_entry *e, int rank)
 {
+    if (e->member[rank].knows)
+        return;
     e->member[rank].knows = true;
     if (e->member[rank].differs)
         e->untold--;
@@ -107,11 +109,8 @@ void loci_entry_knows(struct loci_entry *e, int rank)
 /* A member knows what it has to, or has gone and needs it no more. */
 static void set_knows(struct loci_entry *e, int rank)
 {
-    struct loci_member *member = &e->member[rank];
-
-    if (member->number == 0 || member->knows)
-        return;
-    loci_entry_knows(e, rank);
+    if (e->member[rank].number != 0)
+        loci_entry_knows(e, rank);
 }
 
 static void settle_mismatch(struct loci_entry *e)
@@ -381,13 +380,6 @@ static void handle(struct loci_names *names, struct loci_entry *e, int peer,
     loci_names_settle(names, e);
 }
 
-/* Of an endpoint that came late: others will answer. */
-static void forget(struct loci_entry *e, int rank)
-{
-    if (!e->member[rank].knows)
-        loci_entry_knows(e, rank);
-}
-
 /* A member that leaves fails what still misses it, unless we have its keys: it was ready then, or
  * has given up. One that dies fails whatever still misses anybody: who else has missed it will not
  * answer any more. */
@@ -401,7 +393,7 @@ static void peer_gone(struct loci_names *names, struct loci_entry *e, int peer)
     if (rank < 0 || e->member[rank].late)
         return;
     if (e->ep.spec.late)
-        forget(e, rank);
+        loci_entry_knows(e, rank);      /* others will answer */
     else if (e->member[rank].differs || (is_connected(e, rank) && !dead))
         set_knows(e, rank);
     settle_mismatch(e);

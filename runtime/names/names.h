@@ -140,14 +140,13 @@ bool loci_control_differs(const struct loci_entry *e, int peer, const struct loc
 
 /* ---- seats.c ---- */
 
-/* How many other members have to connect. Vacant ranks count as connected, those that are filled
- * later, too. */
+/* How many members have to connect: not this process, nor those that fill vacant ranks later. */
 int loci_entry_expects(struct loci_entry *e);
 
 /* ---- endpoint_join.c ---- */
 
 void loci_entry_fail(struct loci_entry *e, int status);
-/* Under the lock, once: that member is missed no more. */
+/* Under the lock: that member is missed no more. */
 void loci_entry_knows(struct loci_entry *e, int rank);
 /* Send a message that says all it is to say. */
 void loci_names_send(struct loco_runtime *rt, int peer, struct loci_control *m);

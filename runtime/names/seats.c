@@ -75,8 +75,9 @@ int loci_entry_expects(struct loci_entry *e)
     int expected = 0;
 
     for (int rank = 0; rank < e->ep.group.size; rank++) {
-        e->member[rank].knows = loci_group_is_vacant(&e->ep.group, rank);
-        expected += rank != e->ep.group.rank && !e->member[rank].knows;
+        e->member[rank].knows = rank == e->ep.group.rank
+                                || loci_group_is_vacant(&e->ep.group, rank);
+        expected += !e->member[rank].knows;
     }
     return expected;
 }
@@ -105,8 +106,7 @@ void loci_endpoint_give_up(struct loci_endpoint *ep, int rank)
     struct loci_names *names = ep->rt->names;
 
     pthread_mutex_lock(&names->lock);
-    if (!e->member[rank].knows)
-        loci_entry_knows(e, rank);
+    loci_entry_knows(e, rank);
     loci_names_settle(names, e);
     pthread_mutex_unlock(&names->lock);
 }

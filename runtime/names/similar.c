@@ -281,10 +281,10 @@ static void add_ranks(struct text *t, const struct loci_entry *e)
     int n = 0, missing = 0;
 
     for (int rank = 0; rank < e->ep.group.size; rank++)
-        missing += rank != e->ep.group.rank && !e->member[rank].knows;
+        missing += !e->member[rank].knows;
     add(t, missing == 1 ? "rank" : "ranks");
     for (int rank = 0; rank < e->ep.group.size && n < RANKS_MANY; rank++)
-        if (rank != e->ep.group.rank && !e->member[rank].knows)
+        if (!e->member[rank].knows)
             add(t, "%s %d", n++ > 0 ? "," : "", rank);
     if (missing > n)
         add(t, " and %d more", missing - n);
