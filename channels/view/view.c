@@ -454,9 +454,9 @@ static int has_come(void *arg)
 
 static void announce(void *arg, int change)
 {
-    const struct view_wait *wait = arg;
+    struct loco_view *const *v = arg;
 
-    atomic_fetch_add(&wait->v->waiters, change);
+    atomic_fetch_add(&(*v)->waiters, change);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -464,6 +464,17 @@ static int whoever_dies(void *arg)
 {
     (void)arg;
     return LOCO_OK;
+}
+
+int loci_view_wait_until(struct loco_view *v, int (*is_so)(void *arg), void *arg,
+                         int64_t timeout_ns)
+{
+    const struct loci_reason why = {
+        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
+        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
+    };
+
+    return loci_wait(v->rt, &why, is_so, arg);
 }
 
 static int is_there(void *arg)
@@ -485,10 +496,6 @@ static int is_there(void *arg)
 /* Ask for what is not so. */
 static int ask(struct loco_view *v, const char *name, bool in, int64_t timeout_ns)
 {
-    const struct loci_reason why = {
-        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
-    };
     struct view_wait wait = { v, in };
     int status = loci_check_timeout(v->rt, name, v->ep->name, timeout_ns);
 
@@ -499,7 +506,7 @@ static int ask(struct loco_view *v, const char *name, bool in, int64_t timeout_n
         atomic_fetch_add(&v->asks, 1);
     pthread_mutex_unlock(&v->lock);
     news(v);
-    return loci_wait(v->rt, &why, is_there, &wait);
+    return loci_view_wait_until(v, is_there, &wait, timeout_ns);
 }
 
 int loco_view_join(loco_view_t *v, int64_t timeout_ns)
@@ -518,14 +525,10 @@ int loco_view_leave(loco_view_t *v, int64_t timeout_ns)
 
 static int wait_for_view(loco_view_t *v, uint64_t number, int64_t timeout_ns)
 {
-    const struct loci_reason why = {
-        .what = v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
-    };
     struct view_wait wait = { v, number };
     int status = loci_check_timeout(v->rt, "loco_view_wait", v->ep->name, timeout_ns);
 
-    return status != LOCO_OK ? status : loci_wait(v->rt, &why, has_come, &wait);
+    return status != LOCO_OK ? status : loci_view_wait_until(v, has_come, &wait, timeout_ns);
 }
 
 int loco_view_wait(loco_view_t *v, uint64_t number, int64_t timeout_ns)

@@ -206,6 +206,9 @@ struct loci_view_plan {
     const struct loci_view_ticket *ticket;      /* NULL: not late */
 };
 int loci_view_make(loco_runtime_t *rt, const struct loci_view_plan *plan, struct loco_view **out);
+/* By any thread, until is_so(arg), as of loci_wait(). What `arg` points to begins with the view. */
+int loci_view_wait_until(struct loco_view *v, int (*is_so)(void *arg), void *arg,
+                         int64_t timeout_ns);
 int loci_view_add_multicast(struct loco_view *v, const char *name,
                             const loco_multicast_options_t *options);
 

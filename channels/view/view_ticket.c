@@ -91,20 +91,6 @@ static int is_seated(void *arg)
     return status;
 }
 
-static void announce(void *arg, int change)
-{
-    const struct admission *a = arg;
-
-    atomic_fetch_add(&a->v->waiters, change);
-    atomic_thread_fence(memory_order_seq_cst);
-}
-
-static int whoever_dies(void *arg)
-{
-    (void)arg;
-    return LOCO_OK;
-}
-
 /* Under the lock. Who is not reached any more has no address. */
 static void write_ticket(struct loco_view *v, int rank, struct loci_view_ticket *t)
 {
@@ -136,26 +122,19 @@ static void write_ticket(struct loco_view *v, int rank, struct loci_view_ticket 
     }
 }
 
-static int wait_for_seat(struct admission *a, int64_t timeout_ns)
+/* What is left of a timeout since then. */
+static int64_t left_of(struct loco_runtime *rt, int64_t start, int64_t timeout_ns)
 {
-    const struct loci_reason why = {
-        .what = a->v->ep->name, .peer = -1, .broken = whoever_dies, .timeout_ns = timeout_ns,
-        .kind = LOCI_WAIT_SYNC, .what_for = LOCI_FOR_VIEW, .announce = announce,
-    };
+    int64_t past = loci_now(rt) - start;
 
-    return loci_wait(a->v->rt, &why, is_seated, a);
+    if (timeout_ns == LOCO_FOREVER)
+        return LOCO_FOREVER;
+    return timeout_ns > past ? timeout_ns - past : 0;
 }
 
-static int64_t left_of(struct loco_runtime *rt, int64_t end, int64_t timeout_ns)
-{
-    int64_t left = timeout_ns == LOCO_FOREVER ? LOCO_FOREVER : end - loci_now(rt);
-
-    return left < 0 && left != LOCO_FOREVER ? 0 : left;
-}
-
-/* Once: members that are slow may have no slot for it yet, and it may get the seat from another
- * member's. */
-static int ask_for_seat(struct admission *a, int64_t end, int64_t timeout_ns)
+/* Sends one message. Where all slots are in use, since members are slow, it is tried again;
+ * meanwhile the seat may come by another member's message. */
+static int ask_for_seat(struct admission *a, int64_t start, int64_t timeout_ns)
 {
     int status;
 
@@ -164,8 +143,8 @@ static int ask_for_seat(struct admission *a, int64_t end, int64_t timeout_ns)
                                          NULL);
         if (status != LOCO_ERR_AGAIN)
             return status;
-        status = wait_for_seat(a, RETRY);
-    } while (status == LOCO_ERR_TIMEOUT && left_of(a->v->rt, end, timeout_ns) != 0);
+        status = loci_view_wait_until(a->v, is_seated, a, RETRY);
+    } while (status == LOCO_ERR_TIMEOUT && left_of(a->v->rt, start, timeout_ns) != 0);
     return status;
 }
 
@@ -188,7 +167,7 @@ int loco_view_admit(loco_view_t *v, const void *address, size_t bytes, void *tic
                     size_t *ticket_bytes, int64_t timeout_ns)
 {
     struct admission a = { .v = v };
-    int64_t end = loci_now(v->rt) + timeout_ns;
+    int64_t start = loci_now(v->rt);
     int status = refuse_admit(v, address, bytes, ticket_bytes);
 
     if (status == LOCO_OK)
@@ -198,9 +177,9 @@ int loco_view_admit(loco_view_t *v, const void *address, size_t bytes, void *tic
     memcpy(&a.address, (const unsigned char *)address + offsetof(struct address, of),
            sizeof a.address);
     if (is_seated(&a) == 0 && a.rank < 0)
-        status = ask_for_seat(&a, end, timeout_ns);
+        status = ask_for_seat(&a, start, timeout_ns);
     if (status == LOCO_OK)
-        status = wait_for_seat(&a, left_of(v->rt, end, timeout_ns));
+        status = loci_view_wait_until(v, is_seated, &a, left_of(v->rt, start, timeout_ns));
     if (status != LOCO_OK)
         return status;
     return give_ticket(&a, ticket, ticket_bytes);
